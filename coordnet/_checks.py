@@ -1,0 +1,43 @@
+"""The gate: argument checks that name the argument, what was expected and what came."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+
+class CoordnetWarning(UserWarning):
+    """The base of every warning this library gives."""
+
+
+def wrong(name: str, expected: str, received: object) -> ValueError:
+    return ValueError(f"`{name}`: expected {expected}, received {received}")
+
+
+def positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+        raise wrong(name, "a positive finite number", repr(value))
+    return float(value)
+
+
+def nonnegative(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
+        raise wrong(name, "a finite number of at least 0", repr(value))
+    return float(value)
+
+
+def finite(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) < float("inf"):
+        raise wrong(name, "a finite number", repr(value))
+    return float(value)
+
+
+def integer(name: str, value: object, minimum: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
+        raise wrong(name, f"an integer of at least {minimum}", repr(value))
+    return int(value)
+
+
+def choice(name: str, value: str, options: Iterable[str]) -> str:
+    options = list(options)
+    if value not in options:
+        raise wrong(name, "one of " + ", ".join(options), repr(value))
+    return value

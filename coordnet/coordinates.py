@@ -1,0 +1,96 @@
+"""Coordinates: regular axes in [0, 1), their alignments, and the points of a lattice."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+
+Alignment = Literal["pixel", "sample"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The positions start + i * spacing, i = 0 … count - 1, in units of the unit interval.
+
+    Parameters
+    ----------
+    count : int
+        Number of positions, at least 1.
+    start : float
+        The first position.
+    spacing : float, optional
+        Distance of neighbours; 1 / count if not given, so that ``Axis(N)`` holds i / N.
+
+    Raises
+    ------
+    ValueError
+        If the count is below 1, or a position is not finite, or the spacing is not positive.
+    """
+
+    count: int
+    start: float = 0.0
+    spacing: float = 0.0
+
+    def __post_init__(self) -> None:
+        _checks.integer("count", self.count, 1)
+        _checks.finite("start", self.start)
+        if self.spacing == 0.0:
+            object.__setattr__(self, "spacing", 1 / self.count)
+        _checks.positive("spacing", self.spacing)
+
+    @property
+    def stop(self) -> float:
+        """The position one spacing after the last."""
+        return self.start + self.count * self.spacing
+
+    def points(
+        self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> Float[Tensor, " count"]:
+        """Return the positions as a tensor, computed in float64 and then cast."""
+        i = torch.arange(self.count, dtype=torch.float64, device=device)
+        return (self.start + i * self.spacing).to(dtype)
+
+    @classmethod
+    def every(cls, count: int, step: int, offset: int = 0) -> "Axis":
+        """Every ``step``-th of ``count`` samples, from sample ``offset`` on: positions (offset + i step) / count."""
+        return cls(len(range(offset, count, step)), offset / count, step / count)
+
+    @classmethod
+    def render(cls, count: int, samples: int, alignment: Alignment = "pixel") -> "Axis":
+        """The positions of ``count`` outputs rendered from a signal of ``samples`` samples.
+
+        With "pixel" alignment output j sits at (j + 1/2) / count - 1 / (2 samples), so that the outputs cover
+        the samples' own cells and an enlarged image is not shifted; with "sample" alignment it sits at j / count.
+        """
+        _checks.integer("shape", count, 1)
+        _checks.choice("alignment", alignment, ("pixel", "sample"))
+        start = 0.5 / count - 0.5 / samples if alignment == "pixel" else 0.0
+        return cls(count, start, 1 / count)
+
+
+Axes = tuple[Axis, ...]
+
+
+def render_axes(shape: tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel") -> Axes:
+    """The axes of a render of ``shape`` outputs of a signal whose own grid is ``grid``.
+
+    Raises
+    ------
+    ValueError
+        If the two have different numbers of axes.
+    """
+    if len(shape) != len(grid):
+        raise _checks.wrong("shape", f"{len(grid)} lengths, one an axis", shape)
+    return tuple(Axis.render(m, n, alignment) for m, n in zip(shape, grid, strict=True))
+
+
+def lattice_points(
+    axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+) -> Float[Tensor, "*grid d"]:
+    """Every point of the lattice that the axes span, first axis slowest."""
+    positions = [axis.points(dtype, device) for axis in axes]
+    return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)

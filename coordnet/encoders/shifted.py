@@ -1,0 +1,156 @@
+"""Shifted bases: one bump, moved to the nodes t_k of a regular row."""
+
+import math
+from abc import abstractmethod
+from typing import Any, Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.coordinates import Axis
+from coordnet.encoders.base import Encoder, Parameter
+
+
+class ShiftedBasis(Encoder):
+    """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
+
+    Parameters
+    ----------
+    features : int
+        K, the number of nodes within [start, stop).
+    start, stop : float
+        The interval that the nodes divide; [0, 1) by default.
+    padding : int
+        Nodes beyond either end, so that the border is reached from both sides.
+    gain : float
+        See ``Encoder``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+
+    def __init__(
+        self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, gain: float = 1.0
+    ) -> None:
+        super().__init__(features, gain)
+        self.start = _checks.finite("start", start)
+        self.stop = _checks.finite("stop", stop)
+        if not stop > start:
+            raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
+        self.padding = _checks.integer("padding", padding, 0)
+
+    @property
+    def columns(self) -> int:
+        """K and the padding nodes of both ends."""
+        return self.features + 2 * self.padding
+
+    @property
+    def nodes(self) -> Axis:
+        """The nodes t_k."""
+        spacing = (self.stop - self.start) / self.features
+        return Axis(self.columns, self.start - self.padding * spacing, spacing)
+
+    @abstractmethod
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance t - x."""
+
+    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
+        """ψ at positions x, before the gain."""
+        return self.bump(self.nodes.points(x.dtype, x.device) - x.unsqueeze(-1))
+
+    @classmethod
+    def for_axis(cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any) -> Self:
+        """Put the nodes on the samples of an axis, or as many as asked for over the same interval."""
+        return cls(features or axis.count, start=axis.start, stop=axis.stop, **scales, **options)
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """Padding nodes."""
+        return ("padding",)
+
+    def configuration(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON holds them."""
+        scales = {p.name: getattr(self, p.name) for p in self.parameters}
+        place = {"start": self.start, "stop": self.stop, "padding": self.padding}
+        return {"features": self.features, **scales, **place, "gain": self.gain}
+
+
+class Gaussian(ShiftedBasis):
+    """φ(u) = exp(-u² / (2σ²)).
+
+    Parameters
+    ----------
+    features : int
+        K.
+    sigma : float
+        σ, in units of the unit interval.
+    **place
+        See ``ShiftedBasis``.
+
+    Notes
+    -----
+    Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), section 4.
+    """
+
+    name = "gaussian"
+    parameters = (Parameter("sigma", "length", "0.64px", "standard deviation of the bump"),)
+
+    def __init__(self, features: int, sigma: float, **place: Any) -> None:
+        super().__init__(features, **place)
+        self.sigma = _checks.positive("sigma", sigma)
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance."""
+        return torch.exp(-0.5 * (distance / self.sigma).square())
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D(δ) = exp(-δ² / (4σ²))."""
+        return torch.exp(-0.25 * (delta / self.sigma).square())
+
+    def stable_rank(self, samples: int) -> float:
+        """min(N, 1 / (2 √π σ))."""
+        return min(samples, 1 / (2 * math.sqrt(math.pi) * self.sigma))
+
+
+class Triangle(ShiftedBasis):
+    """φ(u) = max(1 - |u| / h, 0); with K = N and h of one spacing, linear interpolation.
+
+    Parameters
+    ----------
+    features : int
+        K.
+    half_width : float
+        h, half the width d of the papers, in units of the unit interval.
+    **place
+        See ``ShiftedBasis``.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 4; their printed similarity, ¼ max(d - |δ|, 0)², is not the
+    autocorrelation of the triangle, which is the cubic B-spline below.
+    """
+
+    name = "triangle"
+    parameters = (Parameter("half_width", "length", "1px", "distance from the peak to zero"),)
+
+    def __init__(self, features: int, half_width: float, **place: Any) -> None:
+        super().__init__(features, **place)
+        self.half_width = _checks.positive("half_width", half_width)
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance."""
+        return (1 - distance.abs() / self.half_width).clamp(min=0)
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The cubic B-spline: with u = |δ| / h, 1 - 3u²/2 + 3u³/4 below 1 and (2 - u)³/4 up to 2."""
+        u = delta.abs() / self.half_width
+        inner = 1 - 1.5 * u.square() + 0.75 * u**3
+        return torch.where(u < 1, inner, 0.25 * (2 - u).clamp(min=0) ** 3)
+
+    def stable_rank(self, samples: int) -> float:
+        """min(N, (4/3) / d) with d = 2h."""
+        return min(samples, (4 / 3) / (2 * self.half_width))

@@ -1,0 +1,254 @@
+"""Encodings of d-dimensional points: simple (concatenated) and complex (Kronecker)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from coordnet import _checks
+from coordnet.coordinates import Axes, Axis
+from coordnet.encoders import ENCODERS, Encoder, RandomFourier, ShiftedBasis
+from coordnet.sampling import Geometry, Samples
+
+
+class Encoding(nn.Module, ABC):
+    """A map of points in [0, 1)^d to features.
+
+    Attributes
+    ----------
+    dimensions : int
+        d.
+    shape : tuple of int
+        The number of features: (K,) where they are one row, (K₁, …, K_d) where they are a Kronecker product.
+    """
+
+    dimensions: int
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again, as JSON holds it."""
+
+
+class DenseEncoding(Encoding):
+    """An encoding whose features at a point are one row: ``encoding(points)`` is (…, K)."""
+
+    @abstractmethod
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """Features of points in units of the unit interval."""
+
+
+class SimpleEncoding(DenseEncoding):
+    """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        One an axis.
+
+    Notes
+    -----
+    A linear head on it gives images of rank at most 2 (Zheng et al., ECCV 2022, section 5).
+    """
+
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(_encoders(encoders))
+        self.dimensions = len(encoders)
+        self.shape = (sum(e.columns for e in encoders),)
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """Features of points in units of the unit interval."""
+        parts = zip(self.encoders, points.unbind(-1), strict=True)
+        return torch.cat([encoder(x) for encoder, x in parts], dim=-1)
+
+    @classmethod
+    def like(cls, encoder: type[Encoder], samples: Samples | Geometry, **options: Any) -> DenseEncoding:
+        """Return the simple encoding that suits some samples; see ``Encoder.like`` for the options.
+
+        Random Fourier features are drawn in d dimensions, as a joint map; other encoders are concatenated, with
+        ``features`` for each axis.
+        """
+        axes = _axes(samples)
+        if encoder is RandomFourier:
+            return JointRandomFourier.for_axes(axes, **options)
+        return cls([encoder.like(axis, **options) for axis in axes])
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again."""
+        return {"kind": "simple", "encoders": [_describe(e) for e in self.encoders]}
+
+
+class DirectionalEncoding(DenseEncoding):
+    """ψ of x, y, (x + y) / 2 and (x - y + 1) / 2: four directions of the plane, for shifted bases.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        Four, one a direction; Zheng et al. (ECCV 2022) give a quarter of the features to each.
+
+    Raises
+    ------
+    ValueError
+        If there are not four of them.
+    """
+
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        super().__init__()
+        if len(encoders) != 4:
+            raise _checks.wrong("encoders", "four, one a direction", len(encoders))
+        self.encoders = nn.ModuleList(_encoders(encoders))
+        self.dimensions = 2
+        self.shape = (sum(e.columns for e in encoders),)
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """Features of points in units of the unit interval."""
+        x, y = points.unbind(-1)
+        directions = (x, y, (x + y) / 2, (x - y + 1) / 2)
+        return torch.cat([e(t) for e, t in zip(self.encoders, directions, strict=True)], dim=-1)
+
+    @classmethod
+    def like(
+        cls, encoder: type[Encoder], samples: Samples | Geometry, *, features: int, **options: Any
+    ) -> "DirectionalEncoding":
+        """Return the encoding with ``features`` in all, a quarter a direction.
+
+        Raises
+        ------
+        ValueError
+            If ``features`` is no multiple of four, the samples are not of two dimensions, or the encoder is no
+            shifted basis.
+        """
+        if _checks.integer("features", features, 4) % 4:
+            raise _checks.wrong("features", "a multiple of four", features)
+        axes = _axes(samples)
+        if len(axes) != 2 or not issubclass(encoder, ShiftedBasis):
+            raise _checks.wrong("encoder", "a shifted basis in two dimensions", f"{encoder.name} in {len(axes)}")
+        unit = Axis(max(axis.count for axis in axes))
+        one = encoder.like(unit, features=features // 4, **options)
+        return cls([one, *(encoder.like(unit, features=features // 4, **options) for _ in range(3))])
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again."""
+        return {"kind": "directional", "encoders": [_describe(e) for e in self.encoders]}
+
+
+class JointRandomFourier(DenseEncoding):
+    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)).
+
+    Parameters
+    ----------
+    frequencies : (K/2, d)
+        B, in cycles over the unit interval.
+
+    Notes
+    -----
+    Tancik et al. (NeurIPS 2020), equation 5.
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, frequencies: Float[Tensor, "m d"]) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", frequencies.double())
+        self.dimensions = frequencies.shape[1]
+        self.shape = (2 * frequencies.shape[0],)
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """Features of points in units of the unit interval."""
+        phase = 2 * torch.pi * points @ self.frequencies.to(points).T
+        return torch.cat([phase.cos(), phase.sin()], dim=-1)
+
+    @classmethod
+    def for_axes(
+        cls, axes: Axes, *, features: int | None = None, generator: torch.Generator | None = None, **options: Any
+    ) -> "JointRandomFourier":
+        """Draw it for the samples of d axes, each axis with its own σ; 512 features if not said otherwise."""
+        generator = generator or torch.Generator().manual_seed(0)
+        drawn = [RandomFourier.like(a, features=features or 512, generator=generator, **options) for a in axes]
+        return cls(torch.stack([encoder.frequencies for encoder in drawn], dim=-1))
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again; the frequencies travel as a tensor."""
+        return {"kind": "joint-rff", "features": self.shape[0], "dimensions": self.dimensions}
+
+
+class ComplexEncoding(Encoding):
+    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), kept as its factors.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        One an axis; they may differ.
+    """
+
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(_encoders(encoders))
+        self.dimensions = len(encoders)
+        self.shape = tuple(e.columns for e in encoders)
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> list[Float[Tensor, "*points _"]]:
+        """Return the factors ψ_j(x_j) of every point, (…, K_j) an axis; their product is never formed."""
+        return [encoder(x) for encoder, x in zip(self.encoders, points.unbind(-1), strict=True)]
+
+    def designs(
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> list[Float[Tensor, "_ _"]]:
+        """Return the matrices A_j = ψ_j(positions of axis j), (N_j, K_j), of a lattice."""
+        if len(axes) != self.dimensions:
+            raise _checks.wrong("axes", f"{self.dimensions}, one an encoder", len(axes))
+        return [e(a.points(dtype, device)) for e, a in zip(self.encoders, axes, strict=True)]
+
+    @classmethod
+    def like(cls, encoder: type[Encoder], samples: Samples | Geometry, **options: Any) -> "ComplexEncoding":
+        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options."""
+        return cls([encoder.like(axis, **options) for axis in _axes(samples)])
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again."""
+        return {"kind": "complex", "encoders": [_describe(e) for e in self.encoders]}
+
+
+def encoding_from(configuration: dict[str, Any]) -> Encoding:
+    """Construct an encoding from its configuration; buffers and parameters are loaded apart.
+
+    Raises
+    ------
+    ValueError
+        If the configuration names an encoding or an encoder that does not exist.
+    """
+    match configuration:
+        case {"kind": "simple", "encoders": [*encoders]}:
+            return SimpleEncoding([_construct(e) for e in encoders])
+        case {"kind": "directional", "encoders": [*encoders]}:
+            return DirectionalEncoding([_construct(e) for e in encoders])
+        case {"kind": "complex", "encoders": [*encoders]}:
+            return ComplexEncoding([_construct(e) for e in encoders])
+        case {"kind": "joint-rff", "features": features, "dimensions": dimensions}:
+            return JointRandomFourier(torch.zeros(features // 2, dimensions, dtype=torch.float64))
+    raise _checks.wrong("configuration", "of a simple, directional, joint-rff or complex encoding", configuration)
+
+
+def _axes(samples: Samples | Geometry) -> Axes:
+    return samples.geometry.axes if isinstance(samples, Samples) else samples.axes
+
+
+def _encoders(encoders: Sequence[Encoder]) -> list[Encoder]:
+    if not encoders:
+        raise _checks.wrong("encoders", "at least one", "none")
+    return list(encoders)
+
+
+def _describe(encoder: nn.Module) -> dict[str, Any]:
+    assert isinstance(encoder, Encoder)
+    return {"name": encoder.name, **encoder.configuration()}
+
+
+def _construct(description: dict[str, Any]) -> Encoder:
+    arguments = dict(description)
+    name = _checks.choice("encoder", str(arguments.pop("name", None)), ENCODERS)
+    return ENCODERS[name](**arguments)

@@ -1,0 +1,57 @@
+"""Pictures that come with scikit-image, read from its folder without any download."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Sample(NamedTuple):
+    """A built-in picture: its file inside scikit-image's wheel, and one line about it."""
+
+    file: str
+    description: str
+
+
+SAMPLES: dict[str, Sample] = {
+    "astronaut": Sample("astronaut.png", "portrait of Eileen Collins, 512×512 RGB"),
+    "brick": Sample("brick.png", "brick wall, a regular texture, 512×512 grey"),
+    "camera": Sample("camera.png", "man with a camera, 512×512 grey"),
+    "cell": Sample("cell.png", "a cell under the microscope, 660×550 grey"),
+    "chelsea": Sample("chelsea.png", "a cat's face with fine fur, 300×451 RGB"),
+    "checkerboard": Sample("chessboard_GRAY.png", "checkerboard with sharp edges, 200×200 grey"),
+    "clock": Sample("clock_motion.png", "clock blurred by motion, 300×400 grey"),
+    "coffee": Sample("coffee.png", "cup of coffee on a table, 400×600 RGB"),
+    "coins": Sample("coins.png", "Greek coins from Pompeii, 303×384 grey"),
+    "colorwheel": Sample("color.png", "colour wheel, 370×371 RGB"),
+    "grass": Sample("grass.png", "grass, an irregular texture, 512×512 grey"),
+    "gravel": Sample("gravel.png", "gravel, an irregular texture, 512×512 grey"),
+    "horse": Sample("horse.png", "black silhouette of a horse, 328×400 RGBA"),
+    "hubble_deep_field": Sample("hubble_deep_field.jpg", "galaxies on black, 872×1000 RGB"),
+    "ihc": Sample("ihc.png", "immunohistochemical staining of colonic glands, 512×512 RGB"),
+    "logo": Sample("logo.png", "scikit-image's logo, 500×500 RGBA"),
+    "microaneurysms": Sample("microaneurysms.png", "detail of a retina, 102×102 grey"),
+    "moon": Sample("moon.png", "surface of the moon, low contrast, 512×512 grey"),
+    "motorcycle": Sample("motorcycle_left.png", "motorcycle in a workshop, 500×741 RGB"),
+    "page": Sample("page.png", "scanned page of text, 191×384 grey"),
+    "phantom": Sample("phantom.png", "Shepp-Logan phantom, piecewise constant, 400×400 RGB"),
+    "retina": Sample("retina.jpg", "fundus of an eye, 1411×1411 RGB"),
+    "rocket": Sample("rocket.jpg", "Falcon 9 on its launch pad, 427×640 RGB"),
+    "text": Sample("text.png", "handwriting in uneven light, 172×448 grey"),
+}
+
+# The names of scikit-image's own functions, where they differ from its files.
+_ALIASES = {"cat": "chelsea", "immunohistochemistry": "ihc", "shepp_logan_phantom": "phantom"}
+
+
+def sample_names() -> list[str]:
+    """Return the names of the built-in pictures that this scikit-image has, in alphabetical order."""
+    return [name for name in sorted(SAMPLES) if sample_path(name) is not None]
+
+
+def sample_path(name: str) -> Path | None:
+    """Return the file of the built-in picture of this name, or None where there is none."""
+    sample = SAMPLES.get(_ALIASES.get(name, name))
+    if sample is None:
+        return None
+    path = Path(str(files("skimage"))) / "data" / sample.file
+    return path if path.is_file() else None

@@ -1,0 +1,100 @@
+"""How near a reconstruction is to its signal: PSNR, SSIM and the signal-to-noise ratio, in decibels."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+
+
+def mean_squared_error(
+    estimate: Float[Tensor, "*shape"],
+    truth: Float[Tensor, "*shape"],
+    mask: Bool[Tensor, "..."] | None = None,
+) -> float:
+    """Mean of (estimate - truth)² over all entries, or over those where ``mask`` is true.
+
+    Parameters
+    ----------
+    estimate, truth : (*grid, channels)
+        The two signals.
+    mask : (*grid,) or (*grid, channels), optional
+        The points, or the entries, that count.
+
+    Returns
+    -------
+    float
+        The mean, computed in float64; NaN if no entry counts.
+    """
+    error = (estimate.double() - truth.double()).square()
+    if mask is not None:
+        error = error[mask]
+    return float(error.mean()) if error.numel() else math.nan
+
+
+def psnr(
+    estimate: Float[Tensor, "*shape"],
+    truth: Float[Tensor, "*shape"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    data_range: float = 1.0,
+    clip: bool = True,
+) -> float:
+    """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB.
+
+    Parameters
+    ----------
+    estimate, truth : (*grid, channels)
+        The two signals; by convention in [0, 1].
+    mask : (*grid,) or (*grid, channels), optional
+        The points, or the entries, that count (the held-out ones, say).
+    data_range : float
+        The span of possible values.
+    clip : bool
+        Clip the estimate to [0, data_range] first, as a display would.
+
+    Returns
+    -------
+    float
+        Infinite if the two agree, NaN if no entry counts.
+
+    Raises
+    ------
+    ValueError
+        If ``data_range`` is not positive.
+    """
+    _checks.positive("data_range", data_range)
+    estimate = estimate.clamp(0, data_range) if clip else estimate
+    error = mean_squared_error(estimate, truth, mask)
+    return math.inf if error == 0 else 10 * math.log10(data_range**2 / error)
+
+
+def snr(
+    estimate: Float[Tensor, "*shape"],
+    truth: Float[Tensor, "*shape"],
+    mask: Bool[Tensor, "..."] | None = None,
+) -> float:
+    """Signal-to-noise ratio, 10 log10(mean truth² / mean squared error), in dB, for signals without a peak."""
+    power = mean_squared_error(truth, torch.zeros_like(truth), mask)
+    error = mean_squared_error(estimate, truth, mask)
+    if error == 0:
+        return math.inf
+    return -math.inf if power == 0 else 10 * math.log10(power / error)
+
+
+def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid channels"]) -> float | None:
+    """Structural similarity of two signals in [0, 1], through scikit-image.
+
+    Returns
+    -------
+    float or None
+        The mean over windows of seven samples an axis; None where an axis is shorter than a window.
+    """
+    from skimage.metrics import structural_similarity  # half a second to import
+
+    if min(truth.shape[:-1]) < 7:
+        return None
+    a, b = (x.detach().clamp(0, 1).double().cpu().numpy() for x in (estimate, truth))
+    return float(structural_similarity(a, b, channel_axis=-1, data_range=1.0))

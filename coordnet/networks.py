@@ -1,0 +1,205 @@
+"""Coordinate networks: an encoding, and a head that is linear or an MLP."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from coordnet import _checks
+from coordnet.coordinates import Axes, lattice_points
+from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding
+from coordnet.kronecker import mode_product
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The choice of a linear head: one weight a feature and channel, no bias on a complex encoding."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of the hidden layers: none."""
+        return ()
+
+
+@dataclass(frozen=True)
+class MLP:
+    """The choice of a multilayer perceptron with ReLU.
+
+    Attributes
+    ----------
+    depth : int
+        Number of hidden layers; 0 is linear.
+    width : int
+        Units of each.
+
+    Raises
+    ------
+    ValueError
+        If the depth is negative or the width below 1.
+    """
+
+    depth: int = 4
+    width: int = 256
+
+    def __post_init__(self) -> None:
+        _checks.integer("depth", self.depth, 0)
+        _checks.integer("width", self.width, 1)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of the hidden layers."""
+        return (self.width,) * self.depth
+
+
+Head = Linear | MLP
+
+
+def head_from(configuration: dict[str, Any]) -> Head:
+    """Construct the choice of a head from its configuration.
+
+    Raises
+    ------
+    ValueError
+        If the configuration is neither head's.
+    """
+    match configuration:
+        case {"kind": "linear"}:
+            return Linear()
+        case {"kind": "mlp", "depth": depth, "width": width}:
+            return MLP(depth, width)
+    raise _checks.wrong("configuration", "of a linear or an MLP head", configuration)
+
+
+def head_configuration(head: Head) -> dict[str, Any]:
+    """What ``head_from`` needs, as JSON holds it."""
+    return {"kind": "linear" if isinstance(head, Linear) else "mlp", **asdict(head)}
+
+
+class KroneckerLinear(nn.Module):
+    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
+
+    Parameters
+    ----------
+    weight : (channels, K₁, …, K_d)
+        An ``nn.Parameter`` if it is to be trained; else kept as a buffer, through which gradients still flow.
+    bias : (channels,), optional
+        b.
+    """
+
+    weight: Tensor
+
+    def __init__(self, weight: Float[Tensor, "channels *modes"], bias: nn.Parameter | None = None) -> None:
+        super().__init__()
+        if isinstance(weight, nn.Parameter):
+            self.weight = weight
+        else:
+            self.register_buffer("weight", weight)
+        self.bias = bias
+
+    def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
+        """Evaluate at points given by the factors of their features, (…, K_j) an axis."""
+        points = factors[0].shape[:-1]
+        flat = [f.reshape(-1, f.shape[-1]) for f in factors]
+        modes = self.weight.shape[1:]
+        out = flat[0] @ self.weight.movedim(0, -1).reshape(modes[0], -1)
+        for f, k in zip(flat[1:], modes[1:], strict=True):
+            out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
+        return self._shifted(out.reshape(*points, -1))
+
+    def on_lattice(self, designs: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j): mode products."""
+        return self._shifted(mode_product(self.weight, designs).movedim(0, -1))
+
+    def _shifted(self, out: Tensor) -> Tensor:
+        return out if self.bias is None else out + self.bias
+
+
+class CoordinateNetwork(nn.Module):
+    """A head applied to an encoding: a function of points in [0, 1)^d.
+
+    On a complex encoding the first layer is a ``KroneckerLinear``; further layers act on each point.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        The encoding.
+    head : Linear or MLP
+        The choice of a head.
+    channels : int
+        Of the signal.
+    generator : torch.Generator, optional
+        Draws the initial weights, uniform within ±1/√fan-in as ``nn.Linear`` has it; one seeded with 0 if not given.
+    weight : (channels, K₁, …, K_d), optional
+        The solution of a closed-form fit, for a linear head on a complex encoding.
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        head: Head,
+        channels: int = 3,
+        *,
+        generator: torch.Generator | None = None,
+        weight: Float[Tensor, "..."] | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.head = head
+        self.channels = _checks.integer("channels", channels, 1)
+        widths = (*head.widths, channels)
+        generator = generator or torch.Generator().manual_seed(0)
+        if weight is not None:
+            self.first: nn.Module = KroneckerLinear(weight)
+        elif isinstance(encoding, ComplexEncoding):
+            self.first = _kronecker_linear(encoding.shape, widths[0], bool(head.widths), generator)
+        else:
+            self.first = _linear(encoding.shape[0], widths[0], generator)
+        rest: list[nn.Module] = []
+        for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+            rest += [nn.ReLU(), _linear(fan_in, fan_out, generator)]
+        self.rest = nn.Sequential(*rest)
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points channels"]:
+        """Evaluate at points in units of the unit interval."""
+        return self.rest(self.first(self.encoding(points)))
+
+    def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Evaluate on the lattice that axes span, (*lattice, channels), by mode products where the encoding allows."""
+        if isinstance(self.encoding, ComplexEncoding):
+            assert isinstance(self.first, KroneckerLinear)
+            return self.rest(self.first.on_lattice(self.encoding.designs(axes, dtype, device)))
+        return self(lattice_points(axes, dtype, device))
+
+    @property
+    def parameter_count(self) -> int:
+        """Weights and biases of the head, as the papers count them."""
+        layers = (self.first, self.rest)
+        return sum(t.numel() for layer in layers for t in layer.state_dict().values())
+
+    def scratch(self) -> int:
+        """The widest intermediate of one point, in numbers, to plan chunks by."""
+        widest = max((self.channels, *self.head.widths))
+        if isinstance(self.encoding, DenseEncoding):
+            return self.encoding.shape[0] + 2 * widest
+        return math.prod(self.encoding.shape[1:]) * max((self.channels, *self.head.widths[:1])) + 2 * widest
+
+
+def _linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.Linear:
+    layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
+    bound = 1 / math.sqrt(fan_in)
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer
+
+
+def _kronecker_linear(
+    modes: tuple[int, ...], channels: int, bias: bool, generator: torch.Generator
+) -> KroneckerLinear:
+    bound = 1 / math.sqrt(math.prod(modes))
+    draw = [torch.empty(channels, *modes), torch.empty(channels)]
+    weight, shift = (nn.Parameter(t.uniform_(-bound, bound, generator=generator)) for t in draw)
+    return KroneckerLinear(weight, shift if bias else None)
