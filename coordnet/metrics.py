@@ -1,6 +1,7 @@
 """How near a reconstruction is to its signal: PSNR, SSIM and the signal-to-noise ratio, in decibels."""
 
 import math
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -97,4 +98,4 @@ def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid 
     if min(truth.shape[:-1]) < 7:
         return None
     a, b = (x.detach().clamp(0, 1).double().cpu().numpy() for x in (estimate, truth))
-    return float(structural_similarity(a, b, channel_axis=-1, data_range=1.0))
+    return float(cast(float, structural_similarity(a, b, channel_axis=-1, data_range=1.0)))

@@ -201,7 +201,9 @@ class Samples:
     @property
     def weights(self) -> Tensor | None:
         """The geometry's weights; None where every value counts alike."""
-        return None if type(self.geometry) is Lattice else self.geometry.weights
+        return (
+            None if not isinstance(self.geometry, MaskedLattice | ScatteredPoints) else self.geometry.weights
+        )
 
     def mean(self) -> Float[Tensor, " channels"]:
         """Return the (weighted) mean of every channel."""
@@ -209,7 +211,9 @@ class Samples:
         if self.weights is None:
             return self.values.mean(axes)
         weights = self.weights.to(self.values).expand_as(self.values)
-        return (weights * self.values).sum(axes) / weights.sum(axes).clamp(min=torch.finfo(weights.dtype).tiny)
+        return (weights * self.values).sum(axes) / weights.sum(axes).clamp(
+            min=torch.finfo(weights.dtype).tiny
+        )
 
 
 @dataclass(frozen=True)
@@ -224,6 +228,12 @@ class Every:
 
     steps: int | tuple[int, ...] = 1
     offsets: int | tuple[int, ...] = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("offsets", 0)):
+            numbers = getattr(self, name)
+            for number in (numbers,) if isinstance(numbers, int) else numbers:
+                _checks.integer(name, number, least)
 
     def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Lattice:
         """Return the strided lattice of a signal of ``shape`` (*grid, channels)."""
@@ -371,9 +381,7 @@ def sample(
         geometry = _without(geometry, missing)
         values = torch.where(missing, 0.0, values)
     if isinstance(geometry, MaskedLattice):
-        geometry = MaskedLattice(
-            geometry.grid, geometry.steps, geometry.offsets, geometry.weights.to(values)
-        )
+        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, geometry.weights.to(values))
         values = values * (geometry.weights > 0)
     return Samples(geometry, values)
 
