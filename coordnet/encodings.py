@@ -126,7 +126,9 @@ class DirectionalEncoding(DenseEncoding):
             raise _checks.wrong("features", "a multiple of four", features)
         axes = _axes(samples)
         if len(axes) != 2 or not issubclass(encoder, ShiftedBasis):
-            raise _checks.wrong("encoder", "a shifted basis in two dimensions", f"{encoder.name} in {len(axes)}")
+            raise _checks.wrong(
+                "encoder", "a shifted basis in two dimensions", f"{encoder.name} in {len(axes)}"
+            )
         unit = Axis(max(axis.count for axis in axes))
         one = encoder.like(unit, features=features // 4, **options)
         return cls([one, *(encoder.like(unit, features=features // 4, **options) for _ in range(3))])
@@ -164,11 +166,18 @@ class JointRandomFourier(DenseEncoding):
 
     @classmethod
     def for_axes(
-        cls, axes: Axes, *, features: int | None = None, generator: torch.Generator | None = None, **options: Any
+        cls,
+        axes: Axes,
+        *,
+        features: int | None = None,
+        generator: torch.Generator | None = None,
+        **options: Any,
     ) -> "JointRandomFourier":
         """Draw it for the samples of d axes, each axis with its own σ; 512 features if not said otherwise."""
         generator = generator or torch.Generator().manual_seed(0)
-        drawn = [RandomFourier.like(a, features=features or 512, generator=generator, **options) for a in axes]
+        drawn = [
+            RandomFourier.like(a, features=features or 512, generator=generator, **options) for a in axes
+        ]
         return cls(torch.stack([encoder.frequencies for encoder in drawn], dim=-1))
 
     def configuration(self) -> dict[str, Any]:
@@ -230,7 +239,9 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
             return ComplexEncoding([_construct(e) for e in encoders])
         case {"kind": "joint-rff", "features": features, "dimensions": dimensions}:
             return JointRandomFourier(torch.zeros(features // 2, dimensions, dtype=torch.float64))
-    raise _checks.wrong("configuration", "of a simple, directional, joint-rff or complex encoding", configuration)
+    raise _checks.wrong(
+        "configuration", "of a simple, directional, joint-rff or complex encoding", configuration
+    )
 
 
 def _axes(samples: Samples | Geometry) -> Axes:

@@ -150,9 +150,7 @@ class Encoder(nn.Module, ABC):
             If a parameter is unknown or out of its range.
         """
         known = {p.name: p for p in cls.parameters}
-        scales = {
-            n: in_unit_interval(p, options.pop(n, p.default), axis.spacing) for n, p in known.items()
-        }
+        scales = {n: in_unit_interval(p, options.pop(n, p.default), axis.spacing) for n, p in known.items()}
         allowed = cls.options()
         for option in options:
             if option not in allowed:

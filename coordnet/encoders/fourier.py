@@ -1,7 +1,7 @@
 """Fourier families: pairs of a cosine and a sine at chosen frequencies."""
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import torch
 from jaxtyping import Float
@@ -43,11 +43,9 @@ class FourierFeatures(Encoder):
         return math.nan
 
     @classmethod
-    def for_axis(
-        cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> "FourierFeatures":
+    def for_axis(cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any) -> Self:
         """As many features as samples, rounded up to pairs."""
-        return cls(features or axis.count + axis.count % 2, **scales, **options)
+        return super().for_axis(axis, features or axis.count + axis.count % 2, scales, **options)
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
