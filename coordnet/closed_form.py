@@ -120,7 +120,9 @@ def plan(
         If the encoding is not complex, or the geometry is not a whole lattice.
     """
     if not isinstance(encoding, ComplexEncoding):
-        raise _checks.wrong("encoding", "a ComplexEncoding: others have no closed form", type(encoding).__name__)
+        raise _checks.wrong(
+            "encoding", "a ComplexEncoding: others have no closed form", type(encoding).__name__
+        )
     if type(geometry) is not Lattice:
         raise _checks.wrong("geometry", "a whole Lattice", type(geometry).__name__)
     return LeastSquaresPlan(

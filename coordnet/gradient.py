@@ -1,0 +1,253 @@
+"""Fits by gradient descent: what the papers do, and what a head that is not linear needs."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.coordinates import lattice_points
+from coordnet.encodings import ComplexEncoding
+from coordnet.networks import CoordinateNetwork
+from coordnet.reconstruction import MEMORY, Reconstruction
+from coordnet.sampling import Samples, ScatteredPoints
+
+Callback = Callable[[int, float, float], None]
+
+
+def fit_gradient(
+    network: CoordinateNetwork,
+    samples: Samples,
+    *,
+    epochs: int = 2000,
+    lr: float = 5e-3,
+    weight_decay: float = 1e-8,
+    batch: int | None = None,
+    memory: int = MEMORY,
+    center: bool = True,
+    held_out: Samples | None = None,
+    patience: int = 50,
+    generator: torch.Generator | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> Reconstruction:
+    """Fit a coordinate network to samples with Adam on the mean squared error.
+
+    Parameters
+    ----------
+    network : CoordinateNetwork
+        Where to start from; a copy of it is trained.
+    samples : Samples
+        What to fit.
+    epochs : int
+        Passes over the samples.
+    lr, weight_decay : float
+        Of Adam, with betas (0.9, 0.999).
+    batch : int, optional
+        Samples a step (on a lattice with a complex encoding: rows of its first axis a step). As many as fit into
+        ``memory`` if not given, all of them where that is possible.
+    memory : int
+        Bytes for the activations and the encoded samples.
+    center : bool
+        Fit each channel's mean apart.
+    held_out : Samples, optional
+        Samples to score on after each epoch; the best epoch is returned, and training stops after ``patience``
+        epochs without a better one.
+    patience : int
+        See ``held_out``.
+    generator : torch.Generator, optional
+        Shuffles minibatches; one seeded with 0 if not given.
+    callback : function, optional
+        Called with the epoch, its loss and its PSNR on the fitted samples.
+    progress : bool
+        Show a bar with the loss and the PSNR.
+
+    Returns
+    -------
+    Reconstruction
+        With ``loss`` and ``epochs`` in its report.
+
+    Raises
+    ------
+    ValueError
+        If the network's channels or dimensions are not the samples'.
+    FloatingPointError
+        If the loss stops being finite.
+
+    Notes
+    -----
+    The settings of Zheng et al. (ECCV 2022) are the defaults.
+    """
+    _check(network, samples, epochs, lr, batch)
+    network = copy.deepcopy(network).to(samples.values)
+    offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
+    problem = _problem(network, samples, offset, memory)
+    size = problem.fitting(memory) if batch is None else batch
+    optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
+    generator = generator or torch.Generator().manual_seed(0)
+    best = _Best(network, held_out, offset, patience)
+    loss, epoch = math.nan, 0
+    with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
+        for epoch in bar:
+            loss = _epoch(problem, optimiser, size, generator)
+            if not math.isfinite(loss):
+                raise FloatingPointError(
+                    f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
+                )
+            quality = -10 * math.log10(max(loss, 1e-12))
+            bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
+            if callback is not None:
+                callback(epoch, loss, quality)
+            if best.stop():
+                break
+    best.restore()
+    network.requires_grad_(False)
+    report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
+    return Reconstruction(network, offset, samples.grid, report=report)
+
+
+@dataclass
+class _Points:
+    """Predictions at points one by one; a dense encoding that does not learn is evaluated once."""
+
+    network: CoordinateNetwork
+    inputs: Tensor
+    encoded: bool
+    target: Tensor
+    weights: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
+        rest, inputs = self.network.rest, self.inputs[index]
+        estimate = rest(self.network.first(inputs)) if self.encoded else self.network(inputs)
+        return estimate, self.target[index], None if self.weights is None else self.weights[index]
+
+    def fitting(self, memory: int) -> int:
+        activations = self.network.scratch() + 2 * sum(self.network.head.widths)
+        return max(1, memory // (activations * self.target.element_size()))
+
+
+@dataclass
+class _Rows:
+    """Predictions on a lattice by mode products; a batch is some rows of the first axis."""
+
+    network: CoordinateNetwork
+    designs: list[Tensor]
+    target: Tensor
+    weights: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
+        designs = [self.designs[0][index], *self.designs[1:]]
+        estimate = self.network.rest(self.network.first.on_lattice(designs))  # type: ignore[operator]
+        return estimate, self.target[index], None if self.weights is None else self.weights[index]
+
+    def fitting(self, memory: int) -> int:
+        row = self.target[0].numel() + self.target[0, ..., 0].numel() * 2 * sum(self.network.head.widths)
+        return max(1, memory // (row * self.target.element_size()))
+
+
+def _problem(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> _Points | _Rows:
+    values, weights = samples.values - offset, samples.weights
+    dtype, device = values.dtype, values.device
+    learns = any(p.requires_grad for p in network.encoding.parameters())
+    scattered = isinstance(samples.geometry, ScatteredPoints)
+    if isinstance(network.encoding, ComplexEncoding) and not scattered and not learns:
+        return _Rows(network, network.encoding.designs(samples.geometry.axes, dtype, device), values, weights)
+    if isinstance(samples.geometry, ScatteredPoints):
+        points = samples.geometry.points.to(values)
+    else:
+        points = lattice_points(samples.geometry.axes, dtype, device).flatten(0, -2)
+        values = values.flatten(0, -2)
+        if weights is not None:
+            weights = weights.flatten(0, -2).to(values)
+            known = (weights > 0).any(-1)
+            points, values, weights = points[known], values[known], weights[known]
+    small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
+    if learns or isinstance(network.encoding, ComplexEncoding) or not small:
+        return _Points(network, points, False, values, weights)
+    with torch.no_grad():
+        return _Points(network, network.encoding(points), True, values, weights)
+
+
+def _epoch(
+    problem: _Points | _Rows, optimiser: torch.optim.Optimizer, size: int, generator: torch.Generator
+) -> float:
+    total, count = 0.0, 0.0
+    for index in _batches(len(problem), size, generator):
+        estimate, target, weights = problem(index)
+        error = (estimate - target).square()
+        weight = torch.ones_like(error) if weights is None else weights.expand_as(error)
+        amount = float(weight.sum())
+        if amount == 0:
+            continue
+        loss = (error * weight).sum() / amount
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+        total, count = total + float(loss) * amount, count + amount
+    return total / count
+
+
+def _batches(length: int, size: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
+    if size >= length:
+        yield slice(None)
+    else:
+        yield from torch.randperm(length, generator=generator).split(size)
+
+
+class _Best:
+    """Keeps the state of the epoch that was best on held-out samples."""
+
+    def __init__(self, network: nn.Module, held_out: Samples | None, offset: Tensor, patience: int) -> None:
+        self.network, self.held_out, self.offset, self.patience = network, held_out, offset, patience
+        self.error, self.since, self.state = math.inf, 0, None
+
+    def stop(self) -> bool:
+        if self.held_out is None:
+            return False
+        error = self._score(self.held_out)
+        if error < self.error:
+            self.error, self.since = error, 0
+            self.state = copy.deepcopy(self.network.state_dict())
+        else:
+            self.since += 1
+        return self.since >= self.patience
+
+    @torch.no_grad()
+    def _score(self, samples: Samples) -> float:
+        assert isinstance(self.network, CoordinateNetwork)
+        made = Reconstruction(self.network, self.offset, samples.grid)
+        if isinstance(samples.geometry, ScatteredPoints):
+            estimate = made(samples.geometry.points)
+        else:
+            estimate = made.on_axes(samples.geometry.axes)
+        error = (estimate - samples.values).square()
+        if samples.weights is None:
+            return float(error.mean())
+        weights = samples.weights.to(error).expand_as(error)
+        return float((error * weights).sum() / weights.sum())
+
+    def restore(self) -> None:
+        if self.state is not None:
+            self.network.load_state_dict(self.state)
+
+
+def _check(network: CoordinateNetwork, samples: Samples, epochs: int, lr: float, batch: int | None) -> None:
+    _checks.integer("epochs", epochs, 1)
+    _checks.positive("lr", lr)
+    if batch is not None:
+        _checks.integer("batch", batch, 1)
+    if network.channels != samples.channels:
+        raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
+    if network.encoding.dimensions != len(samples.grid):
+        raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
