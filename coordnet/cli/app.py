@@ -1,0 +1,80 @@
+"""The commands and their options; what they do is imported when they run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Reconstruct signals from samples with coordinate networks.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=False,
+)
+
+Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace results that are already there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the record alone, as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing, show no bars.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+@app.callback()
+def _root() -> None:
+    """Reconstruct signals from samples with coordinate networks. Add --debug to any command for tracebacks."""
+
+
+@app.command()
+def reconstruct(
+    signal: Signal,
+    sample: Annotated[str, typer.Option(help="full, every:K or every:KxK+OFFSET.")] = "every:2",
+    encoder: Annotated[
+        str, typer.Option(help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px; see coordnet encoders.")
+    ] = "gaussian",
+    encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
+    head: Annotated[str, typer.Option(help="linear, or mlp[:depth=4,width=256].")] = "linear",
+    solver: Annotated[
+        str | None,
+        typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Of the gradient solver.")] = 2000,
+    lr: Annotated[
+        float | None,
+        typer.Option(help="Its learning rate; 0.1 for complex and linear, else 0.005.", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Reconstruct a signal from some of its samples, and say how near it came."""
+    from coordnet.cli.reconstruct import Options, run
+
+    run(
+        Options(
+            signal, sample, encoder, encoding, head, solver, epochs, lr, seed, device, out, force, json, quiet
+        )
+    )
+
+
+@app.command()
+def samples() -> None:
+    """List the built-in sample images."""
+    from coordnet.cli.listings import print_samples
+
+    print_samples()
+
+
+@app.command()
+def encoders() -> None:
+    """List the encoders with their parameters, units and defaults."""
+    from coordnet.cli.listings import print_encoders
+
+    print_encoders()

@@ -1,0 +1,147 @@
+"""The command ``coordnet reconstruct``."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from coordnet import _checks
+from coordnet.cli.outputs import staged_folder
+from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
+from coordnet.cli.specs import describe_encoder, make_encoding, parse_encoder, parse_head
+from coordnet.closed_form import fit_closed_form
+from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.gradient import fit_gradient
+from coordnet.media import read_media
+from coordnet.networks import CoordinateNetwork, Head
+from coordnet.reconstruction import Reconstruction
+from coordnet.sampling import Samples, parse_pattern, sample
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command's options, in its own order."""
+
+    signal: str
+    sample: str
+    encoder: str
+    encoding: str
+    head: str
+    solver: str | None
+    epochs: int
+    lr: float | None
+    seed: int
+    device: str
+    out: Path | None
+    force: bool
+    json: bool
+    quiet: bool
+
+
+def run(options: Options) -> None:
+    """Read, sample, fit, render, score, write."""
+    pattern, head = parse_pattern(options.sample), parse_head(options.head)
+    parse_encoder(options.encoder)
+    solver = choose_solver(options, head)
+    device = choose_device(options.device)
+    media = read_media(options.signal, progress=not options.quiet)
+    with staged_folder(options.out, command="reconstruct", name=media.name, force=options.force) as (
+        staging,
+        final,
+    ):
+        generator = torch.Generator().manual_seed(options.seed)
+        samples = sample(media.signal.to(device), pattern, generator=generator)
+        encoding = make_encoding(options.encoder, options.encoding, samples, generator)
+        fit, fit_seconds = timed(device, lambda: _fit(options, solver, encoding, head, samples, generator))
+        estimate, render_seconds = timed(device, fit.render)
+        outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
+        settings = {
+            "sample": options.sample,
+            "encoder": describe_encoder(options.encoder, encoding),
+            "encoding": options.encoding,
+            "head": options.head,
+            "solver": solver,
+            "prior": "none",
+            "device": str(device),
+            "seed": options.seed,
+        }
+        made = record(outcome, settings)
+        write_outcome(staging, outcome, made)
+    print_outcome(made, final, json_only=options.json, quiet=options.quiet)
+
+
+def choose_solver(options: Options, head: Head) -> str:
+    """Closed form where the head is linear and the encoding complex, unless one is named.
+
+    Raises
+    ------
+    ValueError
+        If the closed form is asked for where there is none.
+    """
+    possible = options.encoding == "complex" and not head.widths
+    if options.solver is None:
+        return "closed-form" if possible else "gradient"
+    if (
+        _checks.choice("solver", options.solver, ("closed-form", "gradient")) == "closed-form"
+        and not possible
+    ):
+        combination = f"{options.encoding} with {options.head}"
+        raise _checks.wrong(
+            "solver", "gradient, unless the encoding is complex and the head linear", combination
+        )
+    return options.solver
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that a name stands for; auto is CUDA where there is one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device.
+    """
+    _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise _checks.wrong("device", "one that is present", f"{name!r}, and no CUDA device is")
+    return torch.device(
+        "cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu")
+    )
+
+
+def timed(device: torch.device, work: Callable[[], T]) -> tuple[T, float]:
+    """Do some work and say how many seconds it took, the device's queue emptied before and after."""
+    _synchronise(device)
+    start = time.perf_counter()
+    result = work()
+    _synchronise(device)
+    return result, time.perf_counter() - start
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _fit(
+    options: Options,
+    solver: str,
+    encoding: Encoding,
+    head: Head,
+    samples: Samples,
+    generator: torch.Generator,
+) -> Reconstruction:
+    if solver == "closed-form":
+        assert isinstance(encoding, ComplexEncoding)
+        return fit_closed_form(encoding, samples)
+    network = CoordinateNetwork(encoding, head, samples.channels, generator=generator)
+    flat = options.encoding == "complex" and not head.widths
+    lr = options.lr if options.lr is not None else 1e-1 if flat else 5e-3
+    return fit_gradient(
+        network, samples, epochs=options.epochs, lr=lr, generator=generator, progress=not options.quiet
+    )

@@ -1,0 +1,146 @@
+"""What a command leaves: the record, the files, and the table on the screen."""
+
+import json
+import math
+import platform
+import warnings
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from coordnet.baselines import cubic, linear
+from coordnet.media import Media, write_media
+from coordnet.metrics import psnr, snr, ssim
+from coordnet.plotting import reconstruction_figure
+from coordnet.reconstruction import Reconstruction
+from coordnet.sampling import Samples, ScatteredPoints
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fit with what went into it and what came out."""
+
+    media: Media
+    samples: Samples
+    fit: Reconstruction
+    estimate: Tensor
+    fit_seconds: float
+    render_seconds: float
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the signal is in [0, 1], as images and videos are."""
+        finite = self.media.signal[~torch.isnan(self.media.signal)]
+        return bool(((finite >= 0) & (finite <= 1)).all())
+
+
+def record(outcome: Outcome, settings: Record) -> Record:
+    """Everything worth keeping about an outcome, as the design page names it."""
+    media, estimate = outcome.media, outcome.estimate
+    scores = _scores(outcome, estimate)
+    baselines = {}
+    for name, method in {"linear": linear, "cubic": cubic}.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            rendered = method(outcome.samples)
+        baselines[name] = None if rendered is None else _scores(outcome, rendered.cpu())["held_out"]
+    truth = media.signal.nan_to_num()
+    return {
+        "signal": media.name,
+        "shape": list(media.signal.shape),
+        **settings,
+        "parameters": outcome.fit.network.parameter_count,
+        "psnr": scores,
+        "snr": _finite(snr(estimate, truth, _held_out(outcome))),
+        "ssim": ssim(estimate, truth) if outcome.bounded and len(media.grid) == 2 else None,
+        "baselines": baselines,
+        "seconds": {"fit": outcome.fit_seconds, "render": outcome.render_seconds},
+        "report": outcome.fit.report,
+        "versions": {name: version(name) for name in ("coordnet", "torch", "numpy", "scipy")}
+        | {"python": platform.python_version()},
+    }
+
+
+def _known(outcome: Outcome) -> Tensor:
+    geometry = outcome.samples.geometry
+    if isinstance(geometry, ScatteredPoints):
+        return torch.zeros(outcome.media.signal.shape, dtype=torch.bool)
+    return geometry.known(outcome.media.signal.shape[-1])
+
+
+def _held_out(outcome: Outcome) -> Tensor:
+    return ~_known(outcome) & ~torch.isnan(outcome.media.signal)
+
+
+def _scores(outcome: Outcome, estimate: Tensor) -> dict[str, float | None]:
+    """PSNR over held-out, fitted and all entries; of the signal's own span where that is not [0, 1]."""
+    signal = outcome.media.signal
+    present = ~torch.isnan(signal)
+    span = 1.0 if outcome.bounded else float(signal[present].max() - signal[present].min())
+    truth = signal.nan_to_num()
+    masks = {"held_out": _held_out(outcome), "fitted": _known(outcome) & present, "all": present}
+    return {
+        name: _finite(psnr(estimate, truth, mask, data_range=span, clip=outcome.bounded))
+        for name, mask in masks.items()
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def write_outcome(folder: Path, outcome: Outcome, made: Record) -> None:
+    """Write the reconstruction, the figure, the model and the record into a folder."""
+    media, held_out = outcome.media, made["psnr"]["held_out"]
+    score = f"held-out PSNR {held_out:.2f} dB" if held_out is not None else _fit_line(made)
+    figure = reconstruction_figure(
+        media.signal, outcome.samples, outcome.estimate, title=media.name, score=score
+    )
+    figure.savefig(folder / "figure.png", dpi=110)
+    outcome.fit.save(folder / "model.safetensors")
+    path = folder / f"reconstruction{media.lossless_suffix}"
+    write_media(outcome.estimate, path, kind=media.kind, depth=media.depth, rate=media.rate)
+    (folder / "record.json").write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+
+
+def _fit_line(made: Record) -> str:
+    fitted = made["psnr"]["fitted"]
+    return "fit exact" if fitted is None else f"fit PSNR {fitted:.2f} dB"
+
+
+def print_outcome(made: Record, folder: Path, *, json_only: bool, quiet: bool) -> None:
+    """Print the record as JSON, or a short table of it, or nothing."""
+    if json_only:
+        print(json.dumps(made, ensure_ascii=False))
+    elif not quiet:
+        print("\n".join(_table(made, folder)))
+
+
+def _table(made: Record, folder: Path) -> list[str]:
+    shape = "×".join(str(n) for n in made["shape"])
+    seconds, held_out = made["seconds"], made["psnr"]["held_out"]
+    lines = [
+        f"{made['signal']} {shape}, {made['sample']}",
+        f"{made['encoding']} {made['encoder']}, {made['head']} head, {made['parameters']:,} parameters, "
+        f"{made['solver']}, prior {made['prior']}",
+        "",
+        f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
+    ]
+    quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
+    ours = f"{'coordnet':24}{_decibels(held_out):>14}{quality:>8}"
+    lines.append(ours + f"{seconds['fit']:>8.3f} s{seconds['render']:>8.3f} s")
+    if held_out is None:
+        return [*lines, "", f"nothing was held out; {_fit_line(made)}", f"written to {folder}"]
+    names = {"linear": "linear interpolation", "cubic": "cubic spline"}
+    lines += [f"{names[name]:24}{_decibels(value):>14}" for name, value in made["baselines"].items()]
+    return [*lines, "", f"written to {folder}"]
+
+
+def _decibels(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f} dB"

@@ -1,0 +1,111 @@
+"""Texts of the command line, made into objects once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from coordnet import _checks
+from coordnet.encoders import ENCODERS, Encoder
+from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
+from coordnet.networks import MLP, Head, Linear
+from coordnet.sampling import Samples
+
+_INTEGERS = ("features", "padding", "depth", "width")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name with options, as in ``gaussian:sigma=0.64px,features=256``."""
+
+    name: str
+    options: dict[str, Any]
+
+
+def parse_spec(text: str, argument: str) -> Spec:
+    """Split a text into a name and its options; numbers become numbers, a bare word becomes true.
+
+    Raises
+    ------
+    ValueError
+        If an option is empty or a whole number was expected.
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not key or (equals and not value):
+            raise _checks.wrong(argument, "NAME:OPTION=VALUE,…", repr(text))
+        options[key] = _value(key, value) if equals else True
+    return Spec(name, options)
+
+
+def _value(key: str, value: str) -> Any:
+    if key in _INTEGERS:
+        try:
+            return int(value)
+        except ValueError:
+            raise _checks.wrong(key, "a whole number", repr(value)) from None
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def parse_encoder(text: str) -> tuple[type[Encoder], dict[str, Any]]:
+    """The encoder class and the options that a text such as ``gaussian:sigma=0.64px`` names.
+
+    Raises
+    ------
+    ValueError
+        If there is no such encoder.
+    """
+    spec = parse_spec(text, "encoder")
+    return ENCODERS[_checks.choice("encoder", spec.name, ENCODERS)], spec.options
+
+
+def parse_head(text: str) -> Head:
+    """The head that ``linear``, ``mlp`` or ``mlp:depth=4,width=256`` names.
+
+    Raises
+    ------
+    ValueError
+        If there is no such head or it has no such option.
+    """
+    spec = parse_spec(text, "head")
+    kind = {"linear": Linear, "mlp": MLP}[_checks.choice("head", spec.name, ("linear", "mlp"))]
+    try:
+        return kind(**spec.options)
+    except TypeError:
+        raise _checks.wrong("head", "linear, or mlp with depth and width", repr(text)) from None
+
+
+def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Generator) -> Encoding:
+    """The simple or complex encoding that a text names, suited to the samples.
+
+    Raises
+    ------
+    ValueError
+        If there is no such encoder or it has no such option.
+    """
+    encoder, options = parse_encoder(text)
+    family = (
+        ComplexEncoding
+        if _checks.choice("encoding", kind, ("complex", "simple")) == "complex"
+        else SimpleEncoding
+    )
+    return family.like(encoder, samples, generator=generator, **options)
+
+
+def describe_encoder(text: str, encoding: Encoding) -> str:
+    """The text of an encoder with its scales and features written out, as records have it."""
+    name = text.partition(":")[0]
+    encoders = getattr(encoding, "encoders", None)
+    if encoders is None:
+        return f"{name}:features={encoding.shape[0]}"
+    columns = dict.fromkeys(str(e.columns) for e in encoders)
+    parts = []
+    for parameter in encoders[0].parameters:
+        values = dict.fromkeys(f"{getattr(e, parameter.name):.6g}" for e in encoders)
+        parts.append(f"{parameter.name}={'x'.join(values)}")
+    return f"{name}:" + ",".join([*parts, f"features={'x'.join(columns)}"])
