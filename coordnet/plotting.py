@@ -45,10 +45,10 @@ def show_row(
 ) -> Axes:
     """Draw a row of samples: the truth, the reconstruction, and the known samples marked."""
     at = np.arange(len(truth))
-    held = known.cpu().numpy() > 0
+    held = np.flatnonzero(known.cpu().numpy() > 0)
     ax.plot(at, truth.cpu(), color="0.7", lw=2.5, label="signal")
     ax.plot(at, estimate.detach().cpu(), color="C0", lw=1, label="reconstruction")
-    ax.plot(at[held], truth.cpu()[held], "o", color="C3", ms=3, label="known")
+    ax.plot(at[held], truth.cpu().numpy()[held], "o", color="C3", ms=3, label="known")
     ax.set_title(title)
     ax.legend(loc="upper right", fontsize=8)
     return ax

@@ -20,7 +20,6 @@ from coordnet.networks import CoordinateNetwork, Head
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
 
-
 T = TypeVar("T")
 
 

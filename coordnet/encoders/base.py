@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.coordinates import Axis
 
+E = TypeVar("E", bound="Encoder")
 _IN_SPACINGS = re.compile(r"\s*([-+0-9.eE]+?)\s*(/?)px\s*")
 
 
@@ -29,12 +30,19 @@ class Parameter:
         In sample spacings: ``"0.64px"`` is a length, ``"0.25/px"`` a frequency.
     meaning : str
         A line for ``coordnet encoders``.
+    least : float
+        What the default is raised to on an axis with few samples.
     """
 
     name: str
     unit: Literal["length", "frequency"]
     default: str
     meaning: str
+    least: float = 0.0
+
+    def suited(self, spacing: float) -> float:
+        """The default for samples of this spacing, in units of the unit interval."""
+        return max(self.least, in_unit_interval(self, self.default, spacing))
 
 
 def in_unit_interval(parameter: Parameter, value: float | str, spacing: float) -> float:
@@ -114,20 +122,22 @@ class Encoder(nn.Module, ABC):
         return features if self.gain == 1 else features * self.gain
 
     @classmethod
-    def for_axis(cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any) -> Self:
+    def for_axis(
+        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
+    ) -> E:
         """Construct for the samples of an axis, its scale parameters being numbers already."""
         return cls(features or axis.count, **scales, **options)
 
     @classmethod
     def like(
-        cls,
+        cls: type[E],
         axis: Axis,
         *,
         features: int | None = None,
         normalize: bool = False,
         generator: torch.Generator | None = None,
         **options: Any,
-    ) -> Self:
+    ) -> E:
         """Return the encoder that suits the samples of an axis.
 
         Parameters
@@ -150,7 +160,10 @@ class Encoder(nn.Module, ABC):
             If a parameter is unknown or out of its range.
         """
         known = {p.name: p for p in cls.parameters}
-        scales = {n: in_unit_interval(p, options.pop(n, p.default), axis.spacing) for n, p in known.items()}
+        scales = {
+            n: in_unit_interval(p, options.pop(n), axis.spacing) if n in options else p.suited(axis.spacing)
+            for n, p in known.items()
+        }
         allowed = cls.options()
         for option in options:
             if option not in allowed:

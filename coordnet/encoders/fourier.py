@@ -1,7 +1,7 @@
 """Fourier families: pairs of a cosine and a sine at chosen frequencies."""
 
 import math
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.coordinates import Axis
 from coordnet.encoders.base import Encoder, Parameter
+
+E = TypeVar("E", bound="FourierFeatures")
 
 
 class FourierFeatures(Encoder):
@@ -43,9 +45,11 @@ class FourierFeatures(Encoder):
         return math.nan
 
     @classmethod
-    def for_axis(cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any) -> Self:
+    def for_axis(
+        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
+    ) -> E:
         """As many features as samples, rounded up to pairs."""
-        return super().for_axis(axis, features or axis.count + axis.count % 2, scales, **options)
+        return cls(features or axis.count + axis.count % 2, **scales, **options)  # type: ignore[call-arg]
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
@@ -98,7 +102,7 @@ class LinearFourier(FourierFeatures):
     """
 
     name = "linf"
-    parameters = (Parameter("f_max", "frequency", "0.25/px", "highest frequency"),)
+    parameters = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
 
     def __init__(self, features: int, f_max: float, gain: float = 1.0) -> None:
         self_f_max = at_least_one(f_max)
@@ -124,7 +128,7 @@ class LogFourier(FourierFeatures):
     """
 
     name = "logf"
-    parameters = (Parameter("f_max", "frequency", "0.35/px", "highest frequency"),)
+    parameters = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
 
     def __init__(self, features: int, f_max: float, gain: float = 1.0) -> None:
         self_f_max = at_least_one(f_max)

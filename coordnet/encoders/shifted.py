@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.coordinates import Axis
 from coordnet.encoders.base import Encoder, Parameter
+
+E = TypeVar("E", bound="ShiftedBasis")
 
 
 class ShiftedBasis(Encoder):
@@ -63,7 +65,9 @@ class ShiftedBasis(Encoder):
         return self.bump(self.nodes.points(x.dtype, x.device) - x.unsqueeze(-1))
 
     @classmethod
-    def for_axis(cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any) -> Self:
+    def for_axis(
+        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
+    ) -> E:
         """Put the nodes on the samples of an axis, or as many as asked for over the same interval."""
         return cls(features or axis.count, start=axis.start, stop=axis.stop, **scales, **options)
 

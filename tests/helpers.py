@@ -1,0 +1,33 @@
+"""The naive twins of the fast paths, and small signals to try them on."""
+
+from functools import reduce
+
+import torch
+
+
+def kron(matrices):
+    """The Kronecker product, formed."""
+    return reduce(torch.kron, matrices)
+
+
+def dense_least_squares(matrices, values, ridge=0.0, rcond=1e-13):
+    """Minimum-norm least squares, or ridge, on the Kronecker matrix; values (*batch, *axes)."""
+    a = kron(matrices)
+    d = len(matrices)
+    y = values.flatten(-d).reshape(-1, a.shape[0]).T
+    if ridge:
+        w = torch.linalg.solve(a.T @ a + ridge * torch.eye(a.shape[1], dtype=a.dtype), a.T @ y)
+    else:
+        w = torch.linalg.lstsq(a, y, rcond=rcond, driver="gelsd").solution
+    return w.T.reshape(*values.shape[:-d], *(m.shape[1] for m in matrices))
+
+
+def synthetic_photograph(height, width, channels=3, seed=0):
+    """Edges, gradients and texture in [0, 1]: (height, width, channels), float32."""
+    y, x = torch.meshgrid(torch.linspace(0, 1, height), torch.linspace(0, 1, width), indexing="ij")
+    texture = torch.sin(40 * x * y) * 0.2
+    disc = ((x - 0.4) ** 2 + (y - 0.6) ** 2 < 0.06).float() * 0.4
+    g = torch.Generator().manual_seed(seed)
+    tint = torch.rand(3, channels, generator=g)
+    layers = torch.stack([x * 0.4 + 0.1, disc, texture], dim=-1)
+    return (layers @ tint).clamp(0, 1) * 0.9 + 0.05
