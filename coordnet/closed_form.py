@@ -1,41 +1,82 @@
 """Closed-form fits: a plan factorises once for a geometry, then fits any number of signals on it."""
 
 import math
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding
+from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.kronecker import KroneckerLeastSquares
 from coordnet.networks import CoordinateNetwork, Linear
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Geometry, Lattice, Samples
 
 
-class Plan(Protocol):
-    """What is factorised once for an encoding and a geometry."""
-
-    def fit(self, values: Float[Tensor, "*batch_grid channels"]) -> Reconstruction:
-        """Fit a signal, or a batch of signals that share the geometry."""
-        ...
-
-
-class LeastSquaresPlan:
-    """Least squares (or ridge) of a complex encoding on a whole lattice; see ``KroneckerLeastSquares``.
+class Plan(ABC):
+    """What is factorised once for an encoding and a geometry.
 
     Parameters
     ----------
     encoding : ComplexEncoding
         The encoding.
-    geometry : Lattice
+    geometry : Geometry
         Where the values will be.
-    ridge, rcond
-        See ``KroneckerLeastSquares``.
     center : bool
         Fit each channel's mean apart.
+    """
+
+    def __init__(self, encoding: ComplexEncoding, geometry: Geometry, *, center: bool) -> None:
+        self.encoding, self.geometry, self.center = encoding, geometry, center
+
+    @abstractmethod
+    def solve(
+        self, values: Float[Tensor, "signals channels *samples"]
+    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
+        """Return the weights of centred values, and how the solve went."""
+
+    def means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
+        """What is fitted apart: the mean of every channel."""
+        return values.flatten(2).mean(-1)
+
+    def fit(self, values: Float[Tensor, "*batch_samples channels"]) -> Reconstruction:
+        """Fit a signal, or a batch of signals that share the geometry.
+
+        Parameters
+        ----------
+        values : (*batch, *samples, channels)
+            The samples are a lattice, or n points.
+
+        Raises
+        ------
+        ValueError
+            If the values' shape does not end in the geometry's and the channels.
+        """
+        shape = self.geometry.shape
+        batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
+        if tuple(values.shape[len(batch) : -1]) != shape:
+            raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
+        stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
+        means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
+        weights, report = self.solve(stack - means.reshape(*means.shape, *(1,) * len(shape)))
+        network = CoordinateNetwork(
+            self.encoding, Linear(), means.numel(), weight=weights.flatten(0, 1).contiguous()
+        )
+        return Reconstruction(network, means.reshape(*batch, channels), self.geometry.grid, batch, report)
+
+
+class LeastSquaresPlan(Plan):
+    """Least squares (or ridge) of a complex encoding on a whole lattice; see ``KroneckerLeastSquares``.
+
+    Parameters
+    ----------
+    encoding, geometry, center
+        See ``Plan``.
+    ridge, rcond
+        See ``KroneckerLeastSquares``.
     dtype, device
         Of the values to come.
     """
@@ -51,39 +92,24 @@ class LeastSquaresPlan:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.encoding, self.geometry, self.center = encoding, geometry, center
+        super().__init__(encoding, geometry, center=center)
         designs = encoding.designs(geometry.axes, device=device)
         self.system = KroneckerLeastSquares(designs, ridge=ridge, rcond=rcond, dtype=dtype)
-        self.report = {
+
+    def solve(
+        self, values: Float[Tensor, "signals channels *samples"]
+    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
+        """Return the weights of centred values, with ranks and degrees of freedom."""
+        report = {
             "method": "least squares",
             "ranks": list(self.system.ranks),
             "degrees_of_freedom": self.system.degrees_of_freedom,
         }
-
-    def fit(self, values: Float[Tensor, "*batch_grid channels"]) -> Reconstruction:
-        """Fit values (*batch, *lattice, channels).
-
-        Raises
-        ------
-        ValueError
-            If the values' shape does not end in the lattice and the channels.
-        """
-        shape, dims = self.geometry.shape, len(self.geometry.shape)
-        batch = tuple(values.shape[: values.ndim - dims - 1])
-        if tuple(values.shape[len(batch) : -1]) != shape:
-            raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
-        channels = values.shape[-1]
-        stack = values.movedim(-1, len(batch))  # (*batch, channels, *lattice)
-        offset = stack.flatten(-dims).mean(-1) if self.center else stack.new_zeros(*batch, channels)
-        centered = stack - offset.reshape(*offset.shape, *(1,) * dims)
-        weight = self.system.weights(centered.flatten(0, len(batch)))
-        network = CoordinateNetwork(self.encoding, Linear(), math.prod(batch) * channels, weight=weight)
-        offset = offset.reshape(*batch, *(1,) * dims, channels) if batch else offset
-        return Reconstruction(network, offset, self.geometry.grid, batch, dict(self.report))
+        return self.system.weights(values), report
 
 
 def plan(
-    encoding: ComplexEncoding,
+    encoding: Encoding,
     geometry: Geometry,
     *,
     ridge: float = 0.0,
@@ -131,7 +157,7 @@ def plan(
 
 
 def fit_closed_form(
-    encoding: ComplexEncoding,
+    encoding: Encoding,
     samples: Samples,
     *,
     ridge: float = 0.0,

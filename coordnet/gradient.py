@@ -194,7 +194,7 @@ def _epoch(
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
-        total, count = total + float(loss) * amount, count + amount
+        total, count = total + float(loss.detach()) * amount, count + amount
     return total / count
 
 

@@ -27,7 +27,7 @@ class Reconstruction:
     ----------
     network : CoordinateNetwork
         With ``channels`` outputs for each signal of a batch.
-    offset : (channels,)
+    offset : (*batch, channels)
         The signal's mean, fitted apart; zero where it was not.
     grid : tuple of int
         The signal's own lengths: what ``render()`` gives, and what "pixel" alignment is relative to.
@@ -38,7 +38,7 @@ class Reconstruction:
     """
 
     network: CoordinateNetwork
-    offset: Float[Tensor, " channels"]
+    offset: Float[Tensor, "*batch channels"]
     grid: tuple[int, ...]
     batch: tuple[int, ...] = ()
     report: dict[str, Any] = field(default_factory=dict)
@@ -119,10 +119,9 @@ class Reconstruction:
         return self._finish(torch.cat(blocks), len(axes))
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
-        if self.batch:
-            values = values.unflatten(-1, (*self.batch, self.channels))
-            values = values.movedim(tuple(range(dims, dims + len(self.batch))), tuple(range(len(self.batch))))
-        return values + self.offset
+        values = values.unflatten(-1, (*self.batch, self.channels))
+        values = values.movedim(tuple(range(dims, dims + len(self.batch))), tuple(range(len(self.batch))))
+        return values + self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the reconstruction to a safetensors file, its configuration in the metadata.

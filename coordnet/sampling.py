@@ -145,8 +145,8 @@ class ScatteredPoints:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the lattice."""
-        return self.grid
+        """The lengths of the values: the number of points."""
+        return (len(self.points),)
 
 
 Geometry = Lattice | MaskedLattice | ScatteredPoints
@@ -181,8 +181,7 @@ class Samples:
     values: Float[Tensor, "*lattice channels"]
 
     def __post_init__(self) -> None:
-        geometry, shape = self.geometry, tuple(self.values.shape[:-1])
-        expected = (len(geometry.points),) if isinstance(geometry, ScatteredPoints) else geometry.shape
+        expected, shape = self.geometry.shape, tuple(self.values.shape[:-1])
         if shape != expected:
             raise _checks.wrong("values", f"shape {(*expected, 'channels')}", tuple(self.values.shape))
         if not bool(torch.isfinite(self.values).all()):

@@ -42,7 +42,6 @@ def test_lattice_points_are_row_major():
         (lambda: Axis(0), "`count`: expected an integer of at least 1, received 0"),
         (lambda: Axis(3, float("nan")), "`start`"),
         (lambda: Axis(3, 0.0, -1.0), "`spacing`: expected a positive finite number, received -1.0"),
-
         (lambda: render_axes((3,), (3, 3)), "`shape`: expected 2 lengths"),
     ],
 )

@@ -116,7 +116,9 @@ def test_gaussian_and_triangle_are_their_formulas():
 
 
 def test_frequencies_are_their_rows():
-    assert torch.allclose(LinearFourier(8, 7.0).frequencies, torch.tensor([1.0, 3, 5, 7], dtype=torch.float64))
+    assert torch.allclose(
+        LinearFourier(8, 7.0).frequencies, torch.tensor([1.0, 3, 5, 7], dtype=torch.float64)
+    )
     assert torch.allclose(LogFourier(8, 8.0).frequencies, torch.tensor([1.0, 2, 4, 8], dtype=torch.float64))
     b = RandomFourier(20000, 5.0, generator=torch.Generator().manual_seed(3)).frequencies
     assert float(b.std()) == pytest.approx(5, rel=0.02)

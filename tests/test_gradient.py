@@ -1,0 +1,122 @@
+import pytest
+import torch
+
+from coordnet import baselines
+from coordnet.closed_form import fit_closed_form
+from coordnet.encoders import Gaussian, LogFourier, RandomFourier
+from coordnet.encodings import ComplexEncoding, SimpleEncoding
+from coordnet.gradient import fit_gradient
+from coordnet.media import load_image
+from coordnet.metrics import psnr
+from coordnet.networks import MLP, CoordinateNetwork, Linear
+from coordnet.sampling import Samples, ScatteredPoints, sample
+
+COMBINATIONS = [
+    (SimpleEncoding, Linear()),
+    (SimpleEncoding, MLP(2, 32)),
+    (ComplexEncoding, Linear()),
+    (ComplexEncoding, MLP(1, 16)),
+]
+
+
+def network(kind, head, samples, encoder=Gaussian, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return CoordinateNetwork(kind.like(encoder, samples, generator=g), head, samples.channels, generator=g)
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "random:0.5", "entries:0.5", "scattered"])
+@pytest.mark.parametrize(("kind", "head"), COMBINATIONS)
+def test_training_lowers_the_error(kind, head, pattern, photograph, generator):
+    signal = photograph[:24, :20]
+    if pattern == "scattered":
+        points = torch.rand(120, 2, generator=generator)
+        samples = Samples(ScatteredPoints((24, 20), points), points.cos().sum(-1, keepdim=True).expand(-1, 3))
+    else:
+        samples = sample(signal, pattern)
+    net, losses = network(kind, head, samples), []
+    made = fit_gradient(net, samples, epochs=40, lr=2e-2, callback=lambda e, loss, q: losses.append(loss))
+    assert len(losses) == made.report["epochs"] == 40
+    assert losses[-1] < 0.7 * losses[0]
+    assert made.render().shape == (24, 20, 3)
+
+
+def test_a_convex_fit_reaches_the_closed_form(generator):
+    """Complex and linear by gradient descends to the least-squares residual."""
+    signal = torch.rand(10, 10, 1, generator=generator, dtype=torch.float64)
+    samples = sample(signal, "full")
+    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.2)
+    best = (fit_closed_form(encoding, samples).render() - signal).square().mean()
+    made = fit_gradient(
+        CoordinateNetwork(encoding, Linear(), 1), samples, epochs=3000, lr=5e-2, weight_decay=0.0
+    )
+    assert made.report["loss"] == pytest.approx(float(best), rel=1e-3)
+
+
+def test_the_network_given_is_left_alone(photograph):
+    samples = sample(photograph[:10, :10], "full")
+    net = network(SimpleEncoding, MLP(1, 8), samples)
+    before = net.state_dict()["first.weight"].clone()
+    made = fit_gradient(net, samples, epochs=3)
+    assert torch.equal(net.state_dict()["first.weight"], before)
+    assert not any(p.requires_grad for p in made.network.parameters())
+
+
+@pytest.mark.parametrize("kind", [SimpleEncoding, ComplexEncoding])
+@pytest.mark.parametrize("limits", [{"batch": 7}, {"memory": 2**14}])
+def test_minibatches_are_seeded(kind, limits, photograph):
+    samples = sample(photograph[:20, :20], "full")
+    net = network(kind, MLP(1, 8), samples)
+    runs = [
+        fit_gradient(net, samples, epochs=3, generator=torch.Generator().manual_seed(s), **limits).render()
+        for s in (1, 1, 2)
+    ]
+    assert torch.equal(runs[0], runs[1])
+    assert not torch.equal(runs[0], runs[2])
+
+
+def test_held_out_samples_stop_it(generator):
+    """A basis that can fit noise exactly is stopped before it does."""
+    signal = torch.rand(200, 1, generator=generator) * 0.2 + torch.linspace(0, 3, 200).sin().unsqueeze(-1)
+    known = sample(signal, "every:2")
+    held_out = sample(signal, "every:2+1")
+    net = network(SimpleEncoding, MLP(2, 64), known, LogFourier)
+    stopped = fit_gradient(net, known, epochs=400, lr=1e-2, held_out=held_out, patience=20)
+    full = fit_gradient(net, known, epochs=400, lr=1e-2)
+    assert stopped.report["epochs"] < 400
+
+    def score(made):
+        return psnr(made.render()[1::2], signal[1::2], clip=False)
+
+    assert score(stopped) > score(full)
+
+
+def test_divergence_is_said():
+    samples = sample(torch.rand(8, 8, 1), "full")
+    with pytest.raises(FloatingPointError, match="the loss became"):
+        fit_gradient(network(SimpleEncoding, MLP(3, 16), samples), samples, lr=1e30, epochs=50)
+
+
+def test_misfits_are_refused():
+    samples = sample(torch.rand(8, 8, 1), "full")
+    with pytest.raises(ValueError, match="`network`: expected 1 channels, the samples', received 3"):
+        fit_gradient(network(SimpleEncoding, Linear(), sample(torch.rand(8, 8, 3), "full")), samples)
+    with pytest.raises(ValueError, match="`network`: expected 2 dimensions"):
+        fit_gradient(network(SimpleEncoding, Linear(), sample(torch.rand(8, 1), "full")), samples)
+    with pytest.raises(ValueError, match="`epochs`"):
+        fit_gradient(network(SimpleEncoding, Linear(), samples), samples, epochs=0)
+
+
+@pytest.mark.slow
+def test_an_rff_mlp_beats_nearest_neighbour_on_a_photograph(capsys):
+    image = load_image("astronaut")[40:296:2, 150:406:2]
+    assert image.shape == (128, 128, 3)
+    samples = sample(image, "every:2")
+    encoding = SimpleEncoding.like(RandomFourier, samples, sigma=14.0, features=512)
+    net = CoordinateNetwork(encoding, MLP(4, 256), 3)
+    made = fit_gradient(net, samples, epochs=200, lr=5e-3, progress=True)
+    held_out = ~samples.geometry.known(3)
+    assert psnr(made.render(), image, held_out) >= psnr(baselines.nearest(samples), image, held_out)
+    bar = capsys.readouterr().err
+    assert "200/200" in bar
+    assert "fit PSNR" in bar
+    assert bar.count("\r") > 3
