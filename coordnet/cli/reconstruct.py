@@ -1,5 +1,6 @@
 """The command ``coordnet reconstruct``."""
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class Options:
     json: bool
     quiet: bool
 
+    @property
+    def progress(self) -> bool:
+        """Whether to show bars: not where a script reads the record."""
+        return not self.quiet and (sys.stderr.isatty() or not self.json)
+
 
 def run(options: Options) -> None:
     """Read, sample, fit, render, score, write."""
@@ -49,7 +55,7 @@ def run(options: Options) -> None:
     parse_encoder(options.encoder)
     solver = choose_solver(options, head)
     device = choose_device(options.device)
-    media = read_media(options.signal, progress=not options.quiet)
+    media = read_media(options.signal, progress=options.progress)
     with staged_folder(options.out, command="reconstruct", name=media.name, force=options.force) as (
         staging,
         final,
@@ -142,5 +148,5 @@ def _fit(
     flat = options.encoding == "complex" and not head.widths
     lr = options.lr if options.lr is not None else 1e-1 if flat else 5e-3
     return fit_gradient(
-        network, samples, epochs=options.epochs, lr=lr, generator=generator, progress=not options.quiet
+        network, samples, epochs=options.epochs, lr=lr, generator=generator, progress=options.progress
     )

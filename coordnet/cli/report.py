@@ -4,7 +4,7 @@ import json
 import math
 import platform
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def write_outcome(folder: Path, outcome: Outcome, made: Record) -> None:
     figure.savefig(folder / "figure.png", dpi=110)
     outcome.fit.save(folder / "model.safetensors")
     path = folder / f"reconstruction{media.lossless_suffix}"
-    write_media(outcome.estimate, path, kind=media.kind, depth=media.depth, rate=media.rate)
+    write_media(replace(media, signal=outcome.estimate), path)
     (folder / "record.json").write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 

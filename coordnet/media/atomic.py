@@ -3,10 +3,10 @@
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from coordnet.media.errors import MediaError, StrPath, reason
+from coordnet.media.errors import MediaError, StrPath, one_line
 
 
 @contextmanager
@@ -46,7 +46,8 @@ def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
     except OSError as error:
         raise MediaError(f"{path}: expected a place to write to, found {_obstacle(target, error)}") from error
     finally:
-        temporary.unlink(missing_ok=True) if target.parent.is_dir() else None
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _refuse_existing(path: StrPath, target: Path, force: bool) -> None:
@@ -59,4 +60,4 @@ def _refuse_existing(path: StrPath, target: Path, force: bool) -> None:
 def _obstacle(target: Path, error: OSError) -> str:
     if not target.parent.is_dir():
         return f"no folder {target.parent}"
-    return f"a refusal ({reason(error)})"
+    return f"a refusal ({one_line(error)})"

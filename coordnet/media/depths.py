@@ -34,7 +34,9 @@ def from_depth(values: np.ndarray, path: StrPath) -> np.ndarray:
     if values.dtype.kind != "f":
         raise MediaError(f"{path}: expected real numbers, found values of type {values.dtype.name}")
     if np.isinf(values).any():
-        raise MediaError(f"{path}: expected finite numbers (NaN marks what is missing), found an infinite one")
+        raise MediaError(
+            f"{path}: expected finite numbers (NaN marks what is missing), found an infinite one"
+        )
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32, copy=False)
     if np.isinf(narrow).any():

@@ -1,5 +1,6 @@
 """What goes wrong with files, said in one line."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +15,10 @@ class MediaError(ValueError):
 
 
 def one_line(error: BaseException, limit: int = 200) -> str:
-    """Return an exception's text on one line of at most `limit` characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    """Return what an exception says on one line of at most `limit` characters, without the path or number."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = " ".join(re.sub(r"^\[Errno \d+\] ", "", said).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def reason(error: OSError) -> str:
-    """Return why the system refused, without the path that Python appends."""
-    return error.strerror or one_line(error)
 
 
 def readable_file(path: StrPath, expected: str) -> Path:
@@ -41,8 +38,8 @@ def readable_file(path: StrPath, expected: str) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         raise MediaError(f"{path}: expected {expected}, found no file of this name") from None
     except (OSError, ValueError) as error:
-        why = reason(error) if isinstance(error, OSError) else one_line(error)
-        raise MediaError(f"{path}: expected {expected}, found a file that cannot be opened ({why})") from None
+        found = f"found a file that cannot be opened ({one_line(error)})"
+        raise MediaError(f"{path}: expected {expected}, {found}") from None
     if empty:
         raise MediaError(f"{path}: expected {expected}, found an empty file")
     return path

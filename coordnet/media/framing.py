@@ -23,7 +23,9 @@ def parse_frames(text: str) -> slice:
         If the text is no slice, or its step is not positive.
     """
     match = _SLICE.fullmatch(text.strip())
-    start, stop, step = (None if part is None else int(part) for part in match.groups()) if match else (0, 0, 0)
+    start, stop, step = (
+        (None if part is None else int(part) for part in match.groups()) if match else (0, 0, 0)
+    )
     if step == 0:
         raise MediaError(f"frames: expected START:STOP such as 0:120, -30: or ::2, found {text!r}")
     return slice(start, stop, step)
@@ -70,7 +72,7 @@ def frame_image(image: np.ndarray, size: str | None, crop: str | None) -> np.nda
         As `parse_size` and `parse_crop` read them; None leaves the image as it is.
     """
     if size is not None and (shape := parse_size(size)) != image.shape[:2]:
-        image = skimage_resize(image, shape, order=1, anti_aliasing=True, preserve_range=True)
+        image = np.asarray(skimage_resize(image, shape, order=1, anti_aliasing=True, preserve_range=True))
     if crop is not None:
         image = image[parse_crop(crop, *image.shape[:2])]
     return np.ascontiguousarray(image, dtype=np.float32)

@@ -41,7 +41,7 @@ class Media:
     kind: Kind
     name: str
     depth: str
-    rate: float | None = None
+    rate: float | int | None = None
     suffix: str = ""
     columns: tuple[str, ...] = ()
     channel_axis: bool = True

@@ -1,0 +1,39 @@
+"""Files in and out: pictures, videos, sound, tables, arrays and masks."""
+
+from coordnet.media.arrays import read_array, write_array
+from coordnet.media.atomic import atomic_path
+from coordnet.media.audio import read_audio, write_audio
+from coordnet.media.clips import write_video
+from coordnet.media.errors import MediaError
+from coordnet.media.files import load_image, read_media, write_media
+from coordnet.media.images import read_image, write_image
+from coordnet.media.masks import read_mask
+from coordnet.media.samples import SAMPLES, Sample, sample_names
+from coordnet.media.signal import Kind, Media
+from coordnet.media.tables import Table, read_table, write_table
+from coordnet.media.video import read_video
+
+__all__ = [
+    "SAMPLES",
+    "Kind",
+    "Media",
+    "MediaError",
+    "Sample",
+    "Table",
+    "atomic_path",
+    "load_image",
+    "read_array",
+    "read_audio",
+    "read_image",
+    "read_mask",
+    "read_media",
+    "read_table",
+    "read_video",
+    "sample_names",
+    "write_array",
+    "write_audio",
+    "write_image",
+    "write_media",
+    "write_table",
+    "write_video",
+]

@@ -1,0 +1,160 @@
+"""Arrays and masks."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from coordnet.media import (
+    MediaError,
+    read_array,
+    read_mask,
+    read_media,
+    write_array,
+    write_media,
+    write_video,
+)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int16", "uint16", "float16", "float32", "float64", "bool", ">f4"]
+)
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 9), (2, 3, 4, 5, 6), (3, 5, 2)])
+def test_arrays_round_trip(tmp_path, dtype, shape):
+    original = (np.random.default_rng(0).standard_normal(shape) * 50).astype(np.int8).astype(dtype)
+    np.save(tmp_path / "a.npy", original)
+    media = read_media(tmp_path / "a.npy")
+    expected = shape if len(shape) > 1 and shape[-1] <= 4 else (*shape, 1)
+    assert (media.kind, media.rate) == ("array", None)
+    assert tuple(media.signal.shape) == expected
+    write_media(media, tmp_path / "b.npy")
+    found = np.load(tmp_path / "b.npy")
+    assert found.dtype == original.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(found, original)
+
+
+def test_integers_are_scaled_by_their_largest_value(tmp_path):
+    for dtype, values, expected in [
+        ("uint8", [0, 51, 255], [0, 0.2, 1]),
+        ("int16", [-32767, 0, 32767], [-1, 0, 1]),
+        ("int64", [0, 2**62, 2**63 - 1], [0, 0.5, 1]),
+        ("bool", [0, 1, 1], [0, 1, 1]),
+    ]:
+        np.save(tmp_path / "a.npy", np.array(values, dtype))
+        assert read_array(tmp_path / "a.npy").signal[:, 0].tolist() == pytest.approx(expected)
+
+
+def test_largest_integers_do_not_wrap(tmp_path):
+    for dtype in ("int64", "uint64", "int32", "uint32"):
+        write_array(torch.tensor([[1.0], [2.0]]), tmp_path / "a.npy", depth=dtype, force=True)
+        assert (np.load(tmp_path / "a.npy") > np.iinfo(dtype).max * 0.999).all()
+
+
+def test_where_the_channels_are_can_be_said(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((5, 9)))
+    np.save(tmp_path / "b.npy", np.zeros((5, 3)))
+    np.save(tmp_path / "c.npy", np.zeros(5))
+    assert read_array(tmp_path / "a.npy", channels="last").signal.shape == (5, 9)
+    assert read_array(tmp_path / "b.npy", channels="none").signal.shape == (5, 3, 1)
+    with pytest.raises(MediaError, match="axis of channels"):
+        read_array(tmp_path / "c.npy", channels="last")
+
+
+def test_nan_is_kept(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([1.0, np.nan]))
+    assert read_array(tmp_path / "a.npy").signal.isnan().tolist() == [[False], [True]]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([1.0, np.inf]), "infinite"),
+        (np.array([1e300]), "within float32"),
+        (np.array([1j]), "complex128"),
+        (np.array(["a"]), "type str"),
+        (np.zeros(3, [("x", "f4")]), "real numbers"),
+        (np.zeros((0, 3)), r"shape \(0, 3\)"),
+        (np.array(1.0), r"shape \(\)"),
+    ],
+)
+def test_what_is_no_signal(tmp_path, values, message):
+    np.save(tmp_path / "a.npy", values)
+    with pytest.raises(MediaError, match=message):
+        read_array(tmp_path / "a.npy")
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(MediaError, match="allow_pickle=False"):
+        read_array(tmp_path / "a.npy")
+
+
+def checks(*shape):
+    return np.random.default_rng(1).random(shape) < 0.5
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "RGB", "RGBA", "P", "I;16"])
+def test_picture_masks(tmp_path, mode):
+    known = checks(6, 9)
+    image = (
+        Image.fromarray((known * 3).astype(np.uint16))
+        if mode == "I;16"
+        else Image.fromarray(known).convert(mode)
+    )
+    image.save(tmp_path / "m.png")
+    assert read_mask(tmp_path / "m.png", (6, 9)).numpy().tolist() == known.tolist()
+
+
+def test_any_colour_makes_a_pixel_known_and_alpha_none(tmp_path):
+    colours = np.zeros((1, 5, 4), np.uint8)
+    colours[0, :, 3] = [0, 255, 255, 255, 0]
+    colours[0, [1, 2, 4], [0, 2, 1]] = 1
+    Image.fromarray(colours).save(tmp_path / "m.png")
+    assert read_mask(tmp_path / "m.png", (1, 5)).tolist() == [[False, True, True, False, True]]
+
+
+def test_jpeg_mask_is_cut_at_half(tmp_path):
+    known = np.zeros((32, 32), bool)
+    known[8:24, 8:16] = True
+    Image.fromarray((known * 255).astype(np.uint8)).save(tmp_path / "m.jpg", quality=50)
+    assert read_mask(tmp_path / "m.jpg", (32, 32)).numpy().tolist() == known.tolist()
+
+
+def test_array_masks(tmp_path):
+    known = checks(4, 6, 9)
+    np.save(tmp_path / "clip.npy", known * 2.5)
+    np.save(tmp_path / "line.npy", known[0, 0])
+    np.save(tmp_path / "nan.npy", np.where(known, 1.0, np.nan))
+    for path, shape, expected in [
+        ("clip.npy", (4, 6, 9), known),
+        ("clip.npy", (4, 6), known),  # one mask a channel
+        ("line.npy", (9,), known[0, 0]),
+        ("nan.npy", (4, 6, 9), known),
+    ]:
+        np.testing.assert_array_equal(read_mask(tmp_path / path, shape).numpy(), expected)
+
+
+def test_masks_of_clips(tmp_path):
+    known = checks(4, 6, 9)
+    Image.fromarray(known[0]).save(tmp_path / "frame.png")
+    np.save(tmp_path / "frame.npy", known[0])
+    write_video(torch.from_numpy(known).float()[..., None], tmp_path / "clip.gif", rate=10)
+    np.testing.assert_array_equal(read_mask(tmp_path / "clip.gif", (4, 6, 9)).numpy(), known)
+    for name in ("frame.png", "frame.npy"):
+        found = read_mask(tmp_path / name, (4, 6, 9)).numpy()
+        np.testing.assert_array_equal(found, np.broadcast_to(known[0], (4, 6, 9)))
+
+
+def test_masks_that_do_not_fit(tmp_path):
+    Image.fromarray(checks(6, 9)).save(tmp_path / "m.png")
+    with pytest.raises(MediaError, match="size 9x6, found 6x9"):
+        read_mask(tmp_path / "m.png", (9, 6))
+    Image.fromarray(np.zeros((6, 9), np.uint8)).save(tmp_path / "none.png")
+    with pytest.raises(MediaError, match="nothing known"):
+        read_mask(tmp_path / "none.png", (6, 9))
+    np.save(tmp_path / "words.npy", np.array(["a"]))
+    with pytest.raises(MediaError, match="mask of numbers"):
+        read_mask(tmp_path / "words.npy", (1,))
+    (tmp_path / "m.csv").write_text("1,0\n")
+    with pytest.raises(MediaError, match="found the suffix"):
+        read_mask(tmp_path / "m.csv", (1, 2))

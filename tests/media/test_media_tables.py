@@ -1,0 +1,109 @@
+"""Tables: what is a header, what is a number, and where the trouble is."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from coordnet.media import MediaError, read_media, read_table, write_media, write_table
+
+
+def table(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "rows"),
+    [
+        ("1,2\n3,4\n", (), [[1, 2], [3, 4]]),
+        ("a,b\n1,2\n3,4", ("a", "b"), [[1, 2], [3, 4]]),
+        ("a;b\r\n1,5;2\r\n-3e2;4\r\n", ("a", "b"), [[1.5, 2], [-300, 4]]),
+        ("a\tb\n1\t2\n\n3\t4\n\n", ("a", "b"), [[1, 2], [3, 4]]),
+        ("# a,b\n1,2", ("a", "b"), [[1, 2]]),
+        ('"x, in m","y"\n1,2', ("x, in m", "y"), [[1, 2]]),
+        ("\ufeffa\n1\n2\n", ("a",), [[1], [2]]),
+        ("7\n", (), [[7]]),
+        (" 1 , 2 \n", (), [[1, 2]]),
+    ],
+)
+def test_tables(tmp_path, text, columns, rows):
+    found = table(tmp_path, text)
+    assert found.columns == columns
+    assert found.values.dtype == torch.float64
+    assert found.values.tolist() == rows
+
+
+def test_empty_cells_are_nan(tmp_path):
+    values = table(tmp_path, "a,b\n1,\n,nan\n").values
+    assert values[0, 0] == 1
+    assert values.isnan().tolist() == [[False, True], [True, True]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3,cat\n", "line 3: expected a finite number, found 'cat'"),
+        ("1,b\n1,2\n", "line 1: .* found 'b'"),
+        ("a,b\n1,2\nc,d\n", "line 3: .* found 'c'"),
+        ("1,2\n3\n", "line 2: expected 2 cells .* found 1"),
+        ("1,2\n\n3,4,5\n", "line 3: expected 2 cells .* found 3"),
+        ("1,inf\n", "line 1: .*'inf'"),
+        ("1_0,2\n", "line 1: .*'1_0'"),
+        ("a,b\n", "rows of numbers, found none"),
+        ("\n \n", "rows of numbers, found none"),
+        (b"a,b\n\xff\xfe,1\n", "no UTF-8 text"),
+        ("", "empty file"),
+    ],
+)
+def test_what_is_no_table(tmp_path, text, message):
+    with pytest.raises(MediaError, match=message) as caught:
+        table(tmp_path, text)
+    assert "t.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.data(), dtype=st.sampled_from(["float32", "float64"]), suffix=st.sampled_from([".csv", ".tsv"])
+)
+def test_any_numbers_round_trip(tmp_path, data, dtype, suffix):
+    numbers = st.floats(allow_infinity=False, width=32 if dtype == "float32" else 64)
+    values = data.draw(arrays(dtype, array_shapes(min_dims=2, max_dims=2, max_side=5), elements=numbers))
+    words = st.text(st.sampled_from("abxyzé ,;\"'."), min_size=1).map(lambda text: f"n{text.strip()}")
+    size = values.shape[1]
+    columns = data.draw(st.one_of(st.just([]), st.lists(words, min_size=size, max_size=size)))
+    columns = [name.replace("nan", "x") for name in columns]
+    path = tmp_path / f"t{suffix}"
+    write_table(path, columns, torch.from_numpy(values), force=True)
+    found = read_table(path)
+    assert found.columns == tuple(columns)
+    np.testing.assert_array_equal(found.values.numpy().astype(dtype), values)
+
+
+def test_media_keeps_names_and_float32(tmp_path):
+    (tmp_path / "a.csv").write_text("left,right\n0.1,2\n,4\n0.3,6\n")
+    media = read_media(tmp_path / "a.csv")
+    assert (media.kind, media.columns, media.grid) == ("table", ("left", "right"), (3,))
+    assert media.signal.dtype == torch.float32
+    assert math.isnan(media.signal[1, 0])
+    write_media(media, tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text() == "left,right\n0.1,2.0\nnan,4.0\n0.3,6.0\n"
+
+
+@pytest.mark.parametrize("columns", [["a"], ["1", "2"], ["a", " b"], ["a", "b\nc"], ["a", "3"]])
+def test_names_that_would_not_read_back(tmp_path, columns):
+    with pytest.raises(MediaError, match="names of columns"):
+        write_table(tmp_path / "a.csv", columns, torch.zeros(2, 2))
+    assert not list(tmp_path.iterdir())
+
+
+def test_infinite_or_empty_tables_are_not_written(tmp_path):
+    for values in (torch.tensor([[torch.inf]]), torch.zeros(0, 2)):
+        with pytest.raises(MediaError):
+            write_table(tmp_path / "a.csv", [], values)
