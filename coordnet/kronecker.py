@@ -107,11 +107,25 @@ def factorise(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
     matrix = matrix.detach().double()
     if not bool(torch.isfinite(matrix).all()):
         raise _checks.wrong("matrix", "finite values", "NaN or infinity")
-    u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
+    u, s, v = _thin_svd(matrix)
     if float(s[0]) == 0:
         raise _checks.wrong("matrix", "a column that is not zero", "zeros alone: no feature reaches a sample")
     rank = int((s > rcond * s[0]).sum())
-    return AxisFactor(u[:, :rank], s[:rank], vh[:rank].mH)
+    return AxisFactor(u[:, :rank], s[:rank], v[:, :rank])
+
+
+def _thin_svd(matrix: Float[Tensor, "n k"]) -> tuple[Tensor, Tensor, Tensor]:
+    """U, s, V; of a symmetric matrix by its eigendecomposition QΛQᵀ = (Q sign Λ) |Λ| Qᵀ, which takes half the time.
+
+    Even bumps on their own nodes, the usual case, have a symmetric design.
+    """
+    if not torch.equal(matrix, matrix.mT):
+        u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
+        return u, s, vh.mH
+    eigenvalues, q = torch.linalg.eigh(matrix)
+    s, order = eigenvalues.abs().sort(descending=True)
+    q = q[:, order]
+    return q * eigenvalues[order].sign(), s, q
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,17 @@ def test_outer_product_and_sum():
     assert torch.equal(outer_sum([a, b]), torch.tensor([[4.0, 6, 8], [5, 7, 9]]))
 
 
-@pytest.mark.parametrize("make", [draw, deficient])
+def symmetric(shapes):
+    """Symmetric matrices, with eigenvalues of both signs and one of zero."""
+    matrices = [a.T @ torch.diag(torch.arange(-1.0, len(a) - 1).double()) @ a for a in draw(shapes)]
+    return [(a + a.T) / 2 for a in matrices]
+
+
+@pytest.mark.parametrize("make", [draw, deficient, symmetric])
 @pytest.mark.parametrize("shapes", SHAPES)
 def test_least_squares_equals_dense(shapes, make, generator):
     matrices = make(shapes)
-    y = torch.randn(2, 3, *(n for n, _ in shapes), dtype=torch.float64, generator=generator)
+    y = torch.randn(2, 3, *(len(a) for a in matrices), dtype=torch.float64, generator=generator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankWarning)
         solution = KroneckerLeastSquares(matrices).solve(y)

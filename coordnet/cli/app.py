@@ -78,3 +78,22 @@ def encoders() -> None:
     from coordnet.cli.listings import print_encoders
 
     print_encoders()
+
+
+bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
+app.add_typer(bench, name="bench")
+
+
+@bench.command()
+def speed(
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="Folder for DEVICE.json.")] = Path("results/speed"),
+) -> None:
+    """Time closed-form fits beside SciPy and bare matrix products."""
+    from coordnet.cli.devices import choose_device
+    from coordnet.experiments import speed as experiment
+
+    chosen = choose_device(device)
+    rows = experiment.run(chosen)
+    print(experiment.report(rows))
+    print(f"written to {experiment.write(rows, chosen, out)}")

@@ -1,15 +1,13 @@
 """The command ``coordnet reconstruct``."""
 
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
 from coordnet import _checks
+from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
 from coordnet.cli.specs import describe_encoder, make_encoding, parse_encoder, parse_head
@@ -20,8 +18,6 @@ from coordnet.media import read_media
 from coordnet.networks import CoordinateNetwork, Head
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,36 +97,6 @@ def choose_solver(options: Options, head: Head) -> str:
             "solver", "gradient, unless the encoding is complex and the head linear", combination
         )
     return options.solver
-
-
-def choose_device(name: str) -> torch.device:
-    """The device that a name stands for; auto is CUDA where there is one.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device.
-    """
-    _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise _checks.wrong("device", "one that is present", f"{name!r}, and no CUDA device is")
-    return torch.device(
-        "cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu")
-    )
-
-
-def timed(device: torch.device, work: Callable[[], T]) -> tuple[T, float]:
-    """Do some work and say how many seconds it took, the device's queue emptied before and after."""
-    _synchronise(device)
-    start = time.perf_counter()
-    result = work()
-    _synchronise(device)
-    return result, time.perf_counter() - start
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _fit(

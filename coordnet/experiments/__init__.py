@@ -1,0 +1,1 @@
+"""Experiments: what the README and results/ say, measured."""

@@ -1,0 +1,68 @@
+"""Seconds that mean something: warmed up, synchronised, median and spread."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one piece of work.
+
+    Attributes
+    ----------
+    median, low, high : float
+        Over the repeats.
+    repeats : int
+        How often it was timed.
+    """
+
+    median: float
+    low: float
+    high: float
+    repeats: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The four numbers."""
+        return asdict(self)
+
+
+def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
+    """Time some work, after one run to warm up; fewer repeats, at least one, where they exceed ``budget`` seconds."""
+    _synchronise()
+    start = time.perf_counter()
+    work()
+    _synchronise()
+    warm_up = time.perf_counter() - start
+    repeats = max(1, min(repeats, int(budget / max(warm_up, 1e-9))))
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        _synchronise()
+        seconds.append(time.perf_counter() - start)
+    return Timing(statistics.median(seconds), min(seconds), max(seconds), repeats)
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What a timing depends on: processor, threads, versions."""
+    cuda = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "device": str(device),
+        "gpu": cuda,
+        "processor": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("coordnet", "torch", "numpy", "scipy")},
+    }
+
+
+def _synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
