@@ -10,8 +10,17 @@ PACKAGE = Path(__file__).parents[1] / "coordnet"
 STOREYS = [
     {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
     {"encoders", "blending"},
-    {"encodings", "priors", "networks"},
-    {"closed_form", "gradient", "tuning", "reconstruction"},
+    {"encodings", "networks", "modes", "priors", "observations"},
+    {
+        "reconstruction",
+        "plans",
+        "least_squares",
+        "regularized",
+        "rowwise",
+        "closed_form",
+        "gradient",
+        "tuning",
+    },
     {"analysis", "baselines"},
     {"media", "plotting", "experiments", "cli"},
 ]

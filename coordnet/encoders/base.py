@@ -108,6 +108,10 @@ class Encoder(nn.Module, ABC):
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1."""
 
+    def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D as the papers print it, where that is not ``similarity``; for reproduction."""
+        return self.similarity(delta)
+
     @abstractmethod
     def stable_rank(self, samples: int) -> float:
         """The paper's ‖A‖_F² / ‖A‖₂² of ``samples`` points in [0, 1) under ever more features."""

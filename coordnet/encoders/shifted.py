@@ -155,6 +155,10 @@ class Triangle(ShiftedBasis):
         inner = 1 - 1.5 * u.square() + 0.75 * u**3
         return torch.where(u < 1, inner, 0.25 * (2 - u).clamp(min=0) ** 3)
 
+    def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """¼ max(d - |δ|, 0)², scaled to 1 at δ = 0, as Zheng et al. (ECCV 2022) print it."""
+        return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square()
+
     def stable_rank(self, samples: int) -> float:
         """min(N, (4/3) / d) with d = 2h."""
         return min(samples, (4 / 3) / (2 * self.half_width))
