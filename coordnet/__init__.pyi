@@ -13,6 +13,7 @@ from .encoders import RandomFourier as RandomFourier
 from .encoders import Triangle as Triangle
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import DirectionalEncoding as DirectionalEncoding
+from .encodings import FourierEncoding as FourierEncoding
 from .encodings import JointRandomFourier as JointRandomFourier
 from .encodings import SimpleEncoding as SimpleEncoding
 from .gradient import fit_gradient as fit_gradient
@@ -27,6 +28,7 @@ from .networks import MLP as MLP
 from .networks import CoordinateNetwork as CoordinateNetwork
 from .networks import Linear as Linear
 from .plans import Plan as Plan
+from .priors import Adaptive as Adaptive
 from .priors import Smoothness as Smoothness
 from .reconstruction import Reconstruction as Reconstruction
 from .sampling import Bayer as Bayer

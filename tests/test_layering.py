@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "coordnet"
 STOREYS = [
     {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
     {"encoders", "blending"},
-    {"encodings", "networks", "modes", "priors", "observations"},
+    {"encodings", "fourier_layer", "networks", "modes", "fourier_modes", "priors", "observations"},
     {
         "reconstruction",
         "plans",
