@@ -108,7 +108,7 @@ class Adaptive:
 
 
 STARTS = {
-    1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.001), Smoothness(2.0, 0.01)),
+    1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
     2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
     3: (
         Smoothness(2.0, 0.01),
