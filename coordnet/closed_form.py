@@ -1,5 +1,6 @@
 """Closed-form fits: a plan factorises once for a geometry, then fits any number of signals on it."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -22,7 +23,7 @@ class Plan(ABC):
     Parameters
     ----------
     encoding : ComplexEncoding
-        The encoding.
+        The encoding; a copy of it is kept, with what it trains held fixed.
     geometry : Geometry
         Where the values will be.
     center : bool
@@ -30,7 +31,8 @@ class Plan(ABC):
     """
 
     def __init__(self, encoding: ComplexEncoding, geometry: Geometry, *, center: bool) -> None:
-        self.encoding, self.geometry, self.center = encoding, geometry, center
+        self.encoding = copy.deepcopy(encoding).requires_grad_(False)
+        self.geometry, self.center = geometry, center
 
     @abstractmethod
     def solve(

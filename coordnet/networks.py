@@ -176,9 +176,10 @@ class CoordinateNetwork(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Weights and biases of the head, as the papers count them."""
+        """Weights and biases of the head, as the papers count them, and the numbers that the encoding trains."""
         layers = (self.first, self.rest)
-        return sum(t.numel() for layer in layers for t in layer.state_dict().values())
+        head = sum(t.numel() for layer in layers for t in layer.state_dict().values())
+        return head + sum(t.numel() for t in self.encoding.parameters())
 
     def scratch(self) -> int:
         """The widest intermediate of one point, in numbers, to plan chunks by."""

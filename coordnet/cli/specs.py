@@ -6,12 +6,25 @@ from typing import Any
 import torch
 
 from coordnet import _checks
-from coordnet.encoders import ENCODERS, Encoder
-from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
+from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
+from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
 from coordnet.networks import MLP, Head, Linear
 from coordnet.sampling import Samples
 
-_INTEGERS = ("features", "padding", "depth", "width")
+_INTEGERS = (
+    "features",
+    "padding",
+    "depth",
+    "width",
+    "degree",
+    "rows",
+    "fourier",
+    "hidden",
+    "groups",
+    "levels",
+    "table",
+    "coarsest",
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,7 @@ def _value(key: str, value: str) -> Any:
         return value
 
 
-def parse_encoder(text: str) -> tuple[type[Encoder], dict[str, Any]]:
+def parse_encoder(text: str) -> tuple[type[Encoder] | type[JointEncoder], dict[str, Any]]:
     """The encoder class and the options that a text such as ``gaussian:sigma=0.64px`` names.
 
     Raises
@@ -100,12 +113,14 @@ def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Gener
 def describe_encoder(text: str, encoding: Encoding) -> str:
     """The text of an encoder with its scales and features written out, as records have it."""
     name = text.partition(":")[0]
-    encoders = getattr(encoding, "encoders", None)
-    if encoders is None:
-        return f"{name}:features={encoding.shape[0]}"
-    columns = dict.fromkeys(str(e.columns) for e in encoders)
+    encoders = (
+        [encoding.encoder] if isinstance(encoding, JointEncoding) else getattr(encoding, "encoders", [])
+    )
+    encoders = [e for e in encoders if isinstance(e, FeatureMap)]
     parts = []
     for parameter in encoders[0].parameters:
-        values = dict.fromkeys(f"{getattr(e, parameter.name):.6g}" for e in encoders)
-        parts.append(f"{parameter.name}={'x'.join(values)}")
+        values = [e.scale(parameter.name) for e in encoders]
+        each = values[0] if isinstance(values[0], tuple) else values
+        parts.append(f"{parameter.name}={'x'.join(dict.fromkeys(f'{value:.6g}' for value in each))}")
+    columns = dict.fromkeys(str(e.columns) for e in encoders)
     return f"{name}:" + ",".join([*parts, f"features={'x'.join(columns)}"])
