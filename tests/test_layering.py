@@ -10,10 +10,10 @@ PACKAGE = Path(__file__).parents[1] / "coordnet"
 STOREYS = [
     {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
     {"encoders", "blending"},
-    {"encodings", "priors", "networks"},
+    {"encodings", "priors", "networks", "attention"},
     {"closed_form", "gradient", "tuning", "reconstruction"},
     {"analysis", "baselines"},
-    {"media", "plotting", "experiments", "cli"},
+    {"media", "plotting", "plots_analysis", "experiments", "cli"},
 ]
 STOREY = {name: i for i, names in enumerate(STOREYS) for name in names}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")

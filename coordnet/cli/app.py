@@ -97,3 +97,31 @@ def speed(
     rows = experiment.run(chosen)
     print(experiment.report(rows))
     print(f"written to {experiment.write(rows, chosen, out)}")
+
+
+@app.command()
+def analyze(
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.", show_default=False
+        ),
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.", show_default=False
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--samples", help="Samples of the axis that encoders are measured on.")
+    ] = 256,
+    seed: Seed = 0,
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Measure encoders: stable rank, similarity, singular values; or draw a figure of the papers."""
+    from coordnet.cli.analyze import run
+
+    run(encoder or [], figure, count, seed, out, force, json)
