@@ -31,6 +31,14 @@ from .encodings import DirectionalEncoding as DirectionalEncoding
 from .encodings import JointEncoding as JointEncoding
 from .encodings import SimpleEncoding as SimpleEncoding
 from .gradient import fit_gradient as fit_gradient
+from .heads import HEADS as HEADS
+from .heads import MLP as MLP
+from .heads import Finer as Finer
+from .heads import GaussianMLP as GaussianMLP
+from .heads import Head as Head
+from .heads import Linear as Linear
+from .heads import Siren as Siren
+from .heads import Wire as Wire
 from .kronecker import KroneckerLeastSquares as KroneckerLeastSquares
 from .kronecker import RankWarning as RankWarning
 from .kronecker import mode_product as mode_product
@@ -38,9 +46,7 @@ from .media import load_image as load_image
 from .metrics import psnr as psnr
 from .metrics import snr as snr
 from .metrics import ssim as ssim
-from .networks import MLP as MLP
 from .networks import CoordinateNetwork as CoordinateNetwork
-from .networks import Linear as Linear
 from .reconstruction import Reconstruction as Reconstruction
 from .sampling import Bayer as Bayer
 from .sampling import Every as Every

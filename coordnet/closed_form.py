@@ -11,8 +11,9 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.heads import Linear
 from coordnet.kronecker import KroneckerLeastSquares
-from coordnet.networks import CoordinateNetwork, Linear
+from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Geometry, Lattice, Samples
 

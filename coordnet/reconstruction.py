@@ -13,7 +13,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.coordinates import Alignment, Axes, render_axes
 from coordnet.encodings import ComplexEncoding, encoding_from
-from coordnet.networks import CoordinateNetwork, head_configuration, head_from
+from coordnet.heads import head_configuration, head_from
+from coordnet.networks import CoordinateNetwork
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take beside its result

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "coordnet"
 STOREYS = [
     {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
     {"encoders", "blending"},
-    {"encodings", "priors", "networks", "attention"},
+    {"encodings", "priors", "heads", "networks", "attention"},
     {"closed_form", "gradient", "tuning", "reconstruction"},
     {"analysis", "baselines"},
     {"media", "plotting", "plots_analysis", "experiments", "cli"},

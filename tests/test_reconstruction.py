@@ -8,7 +8,8 @@ from coordnet.coordinates import lattice_points, render_axes
 from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
-from coordnet.networks import MLP, CoordinateNetwork
+from coordnet.heads import MLP
+from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import sample
 

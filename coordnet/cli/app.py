@@ -37,7 +37,9 @@ def reconstruct(
         str, typer.Option(help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px; see coordnet encoders.")
     ] = "gaussian",
     encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
-    head: Annotated[str, typer.Option(help="linear, or mlp[:depth=4,width=256].")] = "linear",
+    head: Annotated[
+        str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
+    ] = "linear",
     solver: Annotated[
         str | None,
         typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),

@@ -14,8 +14,9 @@ from coordnet.cli.specs import describe_encoder, make_encoding, parse_encoder, p
 from coordnet.closed_form import fit_closed_form
 from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.gradient import fit_gradient
+from coordnet.heads import Head
 from coordnet.media import read_media
-from coordnet.networks import CoordinateNetwork, Head
+from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
 

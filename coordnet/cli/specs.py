@@ -1,6 +1,6 @@
 """Texts of the command line, made into objects once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ import torch
 from coordnet import _checks
 from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
-from coordnet.networks import MLP, Head, Linear
+from coordnet.heads import HEADS, Head
 from coordnet.sampling import Samples
 
 _INTEGERS = (
@@ -78,7 +78,7 @@ def parse_encoder(text: str) -> tuple[type[Encoder] | type[JointEncoder], dict[s
 
 
 def parse_head(text: str) -> Head:
-    """The head that ``linear``, ``mlp`` or ``mlp:depth=4,width=256`` names.
+    """The head that ``linear``, ``mlp:depth=4,width=256`` or ``siren:omega=30`` names.
 
     Raises
     ------
@@ -86,11 +86,12 @@ def parse_head(text: str) -> Head:
         If there is no such head or it has no such option.
     """
     spec = parse_spec(text, "head")
-    kind = {"linear": Linear, "mlp": MLP}[_checks.choice("head", spec.name, ("linear", "mlp"))]
-    try:
-        return kind(**spec.options)
-    except TypeError:
-        raise _checks.wrong("head", "linear, or mlp with depth and width", repr(text)) from None
+    kind = HEADS[_checks.choice("head", spec.name, HEADS)]
+    known = [field.name for field in fields(kind)]
+    if not set(spec.options) <= set(known):
+        expected = f"{spec.name} with {', '.join(known)}" if known else f"{spec.name} without options"
+        raise _checks.wrong("head", expected, repr(text))
+    return kind(**spec.options)
 
 
 def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Generator) -> Encoding:

@@ -30,7 +30,8 @@ from coordnet.encoders import (
 )
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
-from coordnet.networks import MLP, CoordinateNetwork
+from coordnet.heads import MLP
+from coordnet.networks import CoordinateNetwork
 from coordnet.plots_analysis import (
     show_distance,
     show_reconstruction,

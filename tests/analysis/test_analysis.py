@@ -20,7 +20,8 @@ from coordnet.coordinates import Axis, lattice_points
 from coordnet.encoders import DFT, Gaussian, Identity, LearnableFourier, RandomFourier, Sinusoidal
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
-from coordnet.networks import CoordinateNetwork, Linear
+from coordnet.heads import Linear
+from coordnet.networks import CoordinateNetwork
 from coordnet.sampling import Lattice, sample
 from tests.helpers import kron
 

@@ -21,10 +21,11 @@ from coordnet.encoders import (
 )
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
+from coordnet.heads import MLP, Linear
 from coordnet.kronecker import RankWarning
 from coordnet.media import load_image
 from coordnet.metrics import psnr
-from coordnet.networks import MLP, CoordinateNetwork, Linear
+from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Lattice, sample
 
