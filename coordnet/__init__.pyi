@@ -1,3 +1,5 @@
+from .attention import AttentionClassifier as AttentionClassifier
+from .attention import PositionedTokens as PositionedTokens
 from .closed_form import Plan as Plan
 from .closed_form import fit_closed_form as fit_closed_form
 from .closed_form import plan as plan

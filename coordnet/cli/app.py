@@ -101,6 +101,28 @@ def speed(
     print(f"written to {experiment.write(rows, chosen, out)}")
 
 
+@bench.command()
+def attention(
+    seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Of each training.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path(
+        "results/attention"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Compare encodings of position in a small Transformer on scikit-learn's digits."""
+    from coordnet.experiments import attention as experiment
+
+    def tell(run: experiment.Run) -> None:
+        print(
+            f"seed {run.seed}  {run.encoding:26}{100 * run.accuracy:6.2f} %  {run.seconds:5.1f} s", flush=True
+        )
+
+    runs = experiment.run(seeds, epochs, None if quiet else tell)
+    folder = experiment.write(runs, epochs, out)
+    print(f"{experiment.report(runs)}\nwritten to {folder}")
+
+
 @app.command()
 def analyze(
     encoder: Annotated[
