@@ -1,6 +1,6 @@
 from .attention import AttentionClassifier as AttentionClassifier
 from .attention import PositionedTokens as PositionedTokens
-from .closed_form import Plan as Plan
+from .blending import Blending as Blending
 from .closed_form import fit_closed_form as fit_closed_form
 from .closed_form import plan as plan
 from .coordinates import Axis as Axis
@@ -49,6 +49,8 @@ from .metrics import psnr as psnr
 from .metrics import snr as snr
 from .metrics import ssim as ssim
 from .networks import CoordinateNetwork as CoordinateNetwork
+from .plans import Plan as Plan
+from .priors import Smoothness as Smoothness
 from .reconstruction import Reconstruction as Reconstruction
 from .sampling import Bayer as Bayer
 from .sampling import Every as Every
@@ -58,3 +60,4 @@ from .sampling import Random as Random
 from .sampling import Samples as Samples
 from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import sample as sample
+from .solvers import ConvergenceWarning as ConvergenceWarning

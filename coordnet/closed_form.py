@@ -1,123 +1,38 @@
-"""Closed-form fits: a plan factorises once for a geometry, then fits any number of signals on it."""
+"""Closed-form fits: the plan that suits an encoding, what is known of the signal, and what is assumed of it."""
 
-import copy
-import math
-from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from coordnet import _checks
+from coordnet.blending import Blending, Kind
 from coordnet.encodings import ComplexEncoding, Encoding
-from coordnet.heads import Linear
-from coordnet.kronecker import KroneckerLeastSquares
-from coordnet.networks import CoordinateNetwork
+from coordnet.least_squares import LeastSquaresPlan
+from coordnet.observations import Masked, Observation, Scattered
+from coordnet.plans import Plan
+from coordnet.priors import Smoothness
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Geometry, Lattice, Samples
+from coordnet.regularized import SmoothPlan
+from coordnet.rowwise import RowwisePlan
+from coordnet.sampling import Geometry, Lattice, MaskedLattice, Samples, ScatteredPoints
 
-
-class Plan(ABC):
-    """What is factorised once for an encoding and a geometry.
-
-    Parameters
-    ----------
-    encoding : ComplexEncoding
-        The encoding; a copy of it is kept, with what it trains held fixed.
-    geometry : Geometry
-        Where the values will be.
-    center : bool
-        Fit each channel's mean apart.
-    """
-
-    def __init__(self, encoding: ComplexEncoding, geometry: Geometry, *, center: bool) -> None:
-        self.encoding = copy.deepcopy(encoding).requires_grad_(False)
-        self.geometry, self.center = geometry, center
-
-    @abstractmethod
-    def solve(
-        self, values: Float[Tensor, "signals channels *samples"]
-    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
-        """Return the weights of centred values, and how the solve went."""
-
-    def means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
-        """What is fitted apart: the mean of every channel."""
-        return values.flatten(2).mean(-1)
-
-    def fit(self, values: Float[Tensor, "*batch_samples channels"]) -> Reconstruction:
-        """Fit a signal, or a batch of signals that share the geometry.
-
-        Parameters
-        ----------
-        values : (*batch, *samples, channels)
-            The samples are a lattice, or n points.
-
-        Raises
-        ------
-        ValueError
-            If the values' shape does not end in the geometry's and the channels.
-        """
-        shape = self.geometry.shape
-        batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
-        if tuple(values.shape[len(batch) : -1]) != shape:
-            raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
-        stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
-        means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        weights, report = self.solve(stack - means.reshape(*means.shape, *(1,) * len(shape)))
-        network = CoordinateNetwork(
-            self.encoding, Linear(), means.numel(), weight=weights.flatten(0, 1).contiguous()
-        )
-        return Reconstruction(network, means.reshape(*batch, channels), self.geometry.grid, batch, report)
-
-
-class LeastSquaresPlan(Plan):
-    """Least squares (or ridge) of a complex encoding on a whole lattice; see ``KroneckerLeastSquares``.
-
-    Parameters
-    ----------
-    encoding, geometry, center
-        See ``Plan``.
-    ridge, rcond
-        See ``KroneckerLeastSquares``.
-    dtype, device
-        Of the values to come.
-    """
-
-    def __init__(
-        self,
-        encoding: ComplexEncoding,
-        geometry: Lattice,
-        *,
-        ridge: float = 0.0,
-        rcond: float | None = None,
-        center: bool = True,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        super().__init__(encoding, geometry, center=center)
-        designs = encoding.designs(geometry.axes, device=device)
-        self.system = KroneckerLeastSquares(designs, ridge=ridge, rcond=rcond, dtype=dtype)
-
-    def solve(
-        self, values: Float[Tensor, "signals channels *samples"]
-    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
-        """Return the weights of centred values, with ranks and degrees of freedom."""
-        report = {
-            "method": "least squares",
-            "ranks": list(self.system.ranks),
-            "degrees_of_freedom": self.system.degrees_of_freedom,
-        }
-        return self.system.weights(values), report
+NOTHING_ASSUMED = Smoothness(power=0.0, strength=0.0)
 
 
 def plan(
     encoding: Encoding,
     geometry: Geometry,
     *,
+    prior: Smoothness | None = None,
     ridge: float = 0.0,
     rcond: float | None = None,
     center: bool = True,
+    robust: bool = False,
+    blending: Kind | None = None,
+    exact: bool = False,
+    outside: Literal["error", "clamp"] = "error",
+    tolerance: float = 1e-4,
+    steps: int = 500,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Plan:
@@ -127,14 +42,29 @@ def plan(
     ----------
     encoding : ComplexEncoding
         The encoding.
-    geometry : Lattice
+    geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
+    prior : Smoothness, optional
+        What is assumed between the samples. Without one a whole lattice is fitted by least squares, and of the fits
+        to other samples the one of least norm is taken.
     ridge : float
-        λ of ‖A w - y‖² + λ ‖w‖².
+        λ of ‖A w - y‖² + λ ‖w‖², for a whole lattice without a prior.
     rcond : float, optional
         Relative cut of singular values.
     center : bool
         Fit each channel's mean apart.
+    robust : bool
+        Huber's loss, for samples with outliers; needs a prior.
+    blending : str
+        How scattered points are tied to the lattice: see ``Blending``. By default "cubic" in one and two
+        dimensions and "linear" beyond, which reproduce constants; least squares with the similarity of a narrow
+        encoder does not.
+    exact : bool
+        Evaluate the encoding at scattered points themselves instead, for small problems: see ``RowwisePlan``.
+    outside : "error" or "clamp"
+        What to do with scattered points outside the lattice.
+    tolerance, steps
+        Of conjugate gradients.
     dtype, device
         Of the values to come.
 
@@ -146,36 +76,59 @@ def plan(
     Raises
     ------
     ValueError
-        If the encoding is not complex, or the geometry is not a whole lattice.
+        If the encoding is not complex, or an argument does not go with the geometry.
     """
     if not isinstance(encoding, ComplexEncoding):
         raise _checks.wrong(
             "encoding", "a ComplexEncoding: others have no closed form", type(encoding).__name__
         )
-    if type(geometry) is not Lattice:
-        raise _checks.wrong("geometry", "a whole Lattice", type(geometry).__name__)
-    return LeastSquaresPlan(
-        encoding, geometry, ridge=ridge, rcond=rcond, center=center, dtype=dtype, device=device
+    common: dict[str, Any] = {"rcond": rcond, "center": center, "dtype": dtype, "device": device}
+    if prior is None and robust:
+        raise _checks.wrong("robust", "a prior beside it: without one every sample is fitted", "none")
+    if type(geometry) is Lattice and prior is None:
+        return LeastSquaresPlan(encoding, geometry, ridge=ridge, **common)
+    if ridge:
+        raise _checks.wrong("ridge", "0 unless a whole lattice is fitted without a prior", ridge)
+    prior = prior or NOTHING_ASSUMED
+    if exact:
+        if not isinstance(geometry, ScatteredPoints):
+            raise _checks.wrong("exact", "scattered points", type(geometry).__name__)
+        return RowwisePlan(encoding, geometry, prior, **common)
+    observation = observe(encoding, geometry, blending=blending, outside=outside, dtype=dtype, device=device)
+    return SmoothPlan(
+        encoding, geometry, observation, prior, robust=robust, tolerance=tolerance, steps=steps, **common
     )
 
 
-def fit_closed_form(
-    encoding: Encoding,
-    samples: Samples,
+def observe(
+    encoding: ComplexEncoding,
+    geometry: Geometry,
     *,
-    ridge: float = 0.0,
-    rcond: float | None = None,
-    center: bool = True,
-) -> Reconstruction:
-    """Fit a complex encoding with a linear head to samples, exactly; see ``plan`` for the arguments."""
+    blending: Kind | None = None,
+    outside: Literal["error", "clamp"] = "error",
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> Observation | None:
+    """How samples of a geometry depend on the lattice signal; None where they are all of it."""
+    if isinstance(geometry, MaskedLattice):
+        return Masked(geometry.weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous())
+    if isinstance(geometry, ScatteredPoints):
+        points = geometry.points.to(device)
+        kind = blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
+        made = Blending(
+            geometry.axes,
+            points,
+            encoders=encoding.axis_encoders,
+            kind=kind,
+            outside=outside,
+            dtype=dtype,
+        )
+        weights = torch.ones(len(points), 1) if geometry.weights is None else geometry.weights
+        return Scattered(made, weights.T.unsqueeze(0).to(device, dtype))
+    return None
+
+
+def fit_closed_form(encoding: Encoding, samples: Samples, **options: Any) -> Reconstruction:
+    """Fit a complex encoding with a linear head to samples in closed form; see ``plan`` for the options."""
     values = samples.values
-    made = plan(
-        encoding,
-        samples.geometry,
-        ridge=ridge,
-        rcond=rcond,
-        center=center,
-        dtype=values.dtype,
-        device=values.device,
-    )
-    return made.fit(values)
+    return plan(encoding, samples.geometry, dtype=values.dtype, device=values.device, **options).fit(values)

@@ -195,6 +195,11 @@ class ComplexEncoding(Encoding):
         """Return the factors ψ_j(x_j) of every point, (…, K_j) an axis; their product is never formed."""
         return [encoder(x) for encoder, x in zip(self.encoders, points.unbind(-1), strict=True)]
 
+    @property
+    def axis_encoders(self) -> list[Encoder]:
+        """The encoders, one an axis."""
+        return [encoder for encoder in self.encoders if isinstance(encoder, Encoder)]
+
     def designs(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
     ) -> list[Float[Tensor, "_ _"]]:

@@ -10,11 +10,12 @@ from torch import Tensor
 from coordnet.sampling import MaskedLattice, Samples, ScatteredPoints
 
 STRIP = 6  # frames that stand for a video
+MOST_PIXELS = 1600  # along a side of a panel
 
 
 def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: str) -> Axes:
     """Draw a picture of 1 to 4 channels in [0, 1]; alpha is laid on white."""
-    pixels = image.detach().clamp(0, 1).cpu().float()
+    pixels = shrunk(image.detach()).clamp(0, 1).cpu().float()
     if pixels.shape[-1] in (2, 4):
         pixels = pixels[..., :-1] * pixels[..., -1:] + 1 - pixels[..., -1:]
     grey = pixels.shape[-1] != 3
@@ -25,9 +26,18 @@ def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: s
     return ax
 
 
+def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w channels"]:
+    """The picture averaged over blocks of pixels where it is larger than a panel can show."""
+    block = -(-max(image.shape[:2]) // MOST_PIXELS)
+    if block == 1:
+        return image
+    stack = image.movedim(-1, 0).unsqueeze(0).float()
+    return torch.nn.functional.avg_pool2d(stack, block, ceil_mode=True)[0].movedim(0, -1)
+
+
 def show_error(ax: Axes, error: Float[Tensor, "height width"], title: str) -> Axes:
     """Draw a map of absolute errors, with its scale up to the 99th percentile."""
-    values = error.detach().cpu().float().numpy()
+    values = shrunk(error.detach().unsqueeze(-1))[..., 0].cpu().float().numpy()
     top = max(float(np.nanquantile(values, 0.99)), 1e-6)
     drawn = ax.imshow(values, cmap="magma", vmin=0, vmax=top, interpolation="nearest")
     ax.set_title(title)

@@ -10,8 +10,17 @@ PACKAGE = Path(__file__).parents[1] / "coordnet"
 STOREYS = [
     {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
     {"encoders", "blending"},
-    {"encodings", "priors", "heads", "networks", "attention"},
-    {"closed_form", "gradient", "tuning", "reconstruction"},
+    {"encodings", "heads", "networks", "attention", "modes", "priors", "observations"},
+    {
+        "reconstruction",
+        "plans",
+        "least_squares",
+        "regularized",
+        "rowwise",
+        "closed_form",
+        "gradient",
+        "tuning",
+    },
     {"analysis", "baselines"},
     {"media", "plotting", "plots_analysis", "experiments", "cli"},
 ]

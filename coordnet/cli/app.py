@@ -13,6 +13,18 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 
+Sample = Annotated[
+    str,
+    typer.Option(
+        help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH."
+    ),
+]
+Encoder = Annotated[
+    str, typer.Option(help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px; see coordnet encoders.")
+]
+Prior = Annotated[
+    str, typer.Option(help="auto, none, or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+]
 Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
 Out = Annotated[
     Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")
@@ -32,10 +44,8 @@ def _root() -> None:
 @app.command()
 def reconstruct(
     signal: Signal,
-    sample: Annotated[str, typer.Option(help="full, every:K or every:KxK+OFFSET.")] = "every:2",
-    encoder: Annotated[
-        str, typer.Option(help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px; see coordnet encoders.")
-    ] = "gaussian",
+    sample: Sample = "every:2",
+    encoder: Encoder = "gaussian",
     encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
     head: Annotated[
         str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
@@ -49,6 +59,13 @@ def reconstruct(
         float | None,
         typer.Option(help="Its learning rate; 0.1 for complex and linear, else 0.005.", show_default=False),
     ] = None,
+    prior: Prior = "auto",
+    robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
+    row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
+    column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
+    frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
+    size: Annotated[str | None, typer.Option(help="Resize to HxW first.")] = None,
+    crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None,
     seed: Seed = 0,
     device: Device = "auto",
     out: Out = None,
@@ -59,11 +76,38 @@ def reconstruct(
     """Reconstruct a signal from some of its samples, and say how near it came."""
     from coordnet.cli.reconstruct import Options, run
 
-    run(
-        Options(
-            signal, sample, encoder, encoding, head, solver, epochs, lr, seed, device, out, force, json, quiet
-        )
-    )
+    part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
+    given = {name: value for name, value in part.items() if value is not None}
+    method = (encoder, encoding, head, solver, epochs, lr, prior, robust)
+    run(Options(signal, sample, *method, given, seed, device, out, force, json, quiet))
+
+
+@app.command()
+def fit(
+    points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
+    shape: Annotated[str, typer.Option(help="Lengths of the lattice, such as 256,256 (height, width).")],
+    bounds: Annotated[
+        str | None, typer.Option(help="x0,x1,y0,y1,… of the lattice; the points' own range if not given.")
+    ] = None,
+    at: Annotated[
+        Path | None, typer.Option(help="CSV of query points; their values are written too.")
+    ] = None,
+    encoder: Encoder = "gaussian",
+    prior: Prior = "auto",
+    robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
+    clamp: Annotated[
+        bool, typer.Option("--clamp", help="Move points outside the bounds to the border.")
+    ] = False,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Reconstruct a signal from scattered points."""
+    from coordnet.cli.fit import Options, run
+
+    run(Options(points, shape, bounds, at, encoder, prior, robust, clamp, device, out, force, json, quiet))
 
 
 @app.command()

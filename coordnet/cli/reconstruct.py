@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,13 +11,22 @@ from coordnet import _checks
 from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
-from coordnet.cli.specs import describe_encoder, make_encoding, parse_encoder, parse_head
+from coordnet.cli.specs import (
+    choose_prior,
+    describe_encoder,
+    describe_prior,
+    make_encoding,
+    parse_encoder,
+    parse_head,
+    parse_prior,
+)
 from coordnet.closed_form import fit_closed_form
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.gradient import fit_gradient
 from coordnet.heads import Head
-from coordnet.media import read_media
+from coordnet.media import read_mask, read_media
 from coordnet.networks import CoordinateNetwork
+from coordnet.priors import Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
 
@@ -33,6 +43,9 @@ class Options:
     solver: str | None
     epochs: int
     lr: float | None
+    prior: str
+    robust: bool
+    part: dict[str, Any]
     seed: int
     device: str
     out: Path | None
@@ -48,19 +61,24 @@ class Options:
 
 def run(options: Options) -> None:
     """Read, sample, fit, render, score, write."""
-    pattern, head = parse_pattern(options.sample), parse_head(options.head)
+    head, prior = parse_head(options.head), parse_prior(options.prior)
+    pattern = None if options.sample.startswith("mask:") else parse_pattern(options.sample)
     parse_encoder(options.encoder)
     solver = choose_solver(options, head)
     device = choose_device(options.device)
-    media = read_media(options.signal, progress=options.progress)
+    media = read_media(options.signal, **options.part, progress=options.progress)
     with staged_folder(options.out, command="reconstruct", name=media.name, force=options.force) as (
         staging,
         final,
     ):
         generator = torch.Generator().manual_seed(options.seed)
-        samples = sample(media.signal.to(device), pattern, generator=generator)
+        mask = pattern or read_mask(options.sample.removeprefix("mask:"), media.grid)
+        samples = sample(media.signal.to(device), mask, generator=generator)
+        prior = choose_prior(prior, samples) if solver == "closed-form" else None
         encoding = make_encoding(options.encoder, options.encoding, samples, generator)
-        fit, fit_seconds = timed(device, lambda: _fit(options, solver, encoding, head, samples, generator))
+        fit, fit_seconds = timed(
+            device, lambda: _fit(options, solver, encoding, head, prior, samples, generator)
+        )
         estimate, render_seconds = timed(device, fit.render)
         outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
@@ -69,7 +87,7 @@ def run(options: Options) -> None:
             "encoding": options.encoding,
             "head": options.head,
             "solver": solver,
-            "prior": "none",
+            "prior": describe_prior(prior),
             "device": str(device),
             "seed": options.seed,
         }
@@ -105,12 +123,12 @@ def _fit(
     solver: str,
     encoding: Encoding,
     head: Head,
+    prior: Smoothness | None,
     samples: Samples,
     generator: torch.Generator,
 ) -> Reconstruction:
     if solver == "closed-form":
-        assert isinstance(encoding, ComplexEncoding)
-        return fit_closed_form(encoding, samples)
+        return fit_closed_form(encoding, samples, prior=prior, robust=options.robust)
     network = CoordinateNetwork(encoding, head, samples.channels, generator=generator)
     flat = options.encoding == "complex" and not head.widths
     lr = options.lr if options.lr is not None else 1e-1 if flat else 5e-3

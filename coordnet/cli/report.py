@@ -106,6 +106,11 @@ def write_outcome(folder: Path, outcome: Outcome, made: Record) -> None:
     outcome.fit.save(folder / "model.safetensors")
     path = folder / f"reconstruction{media.lossless_suffix}"
     write_media(replace(media, signal=outcome.estimate), path)
+    finish(folder, made)
+
+
+def finish(folder: Path, made: Record) -> None:
+    """Write the record into a folder."""
     (folder / "record.json").write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -9,8 +9,10 @@ from coordnet import _checks
 from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
 from coordnet.heads import HEADS, Head
-from coordnet.sampling import Samples
+from coordnet.priors import Smoothness
+from coordnet.sampling import Lattice, Samples
 
+SUITED_POWER = {1: 1.0, 2: 1.5, 3: 2.0, 4: 2.0}  # the smoothness of natural signals by the number of axes
 _INTEGERS = (
     "features",
     "padding",
@@ -92,6 +94,57 @@ def parse_head(text: str) -> Head:
         expected = f"{spec.name} with {', '.join(known)}" if known else f"{spec.name} without options"
         raise _checks.wrong("head", expected, repr(text))
     return kind(**spec.options)
+
+
+def parse_prior(text: str) -> Smoothness | str | None:
+    """The prior that a text names: "auto", None for ``none``, or a smoothness.
+
+    Parameters
+    ----------
+    text : str
+        ``auto``, ``none``, or ``smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1,form=modes]``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such prior or it has no such option.
+    """
+    spec = parse_spec(text, "prior")
+    _checks.choice("prior", spec.name, ("auto", "none", "smooth"))
+    if spec.name != "smooth":
+        if spec.options:
+            raise _checks.wrong("prior", f"{spec.name} without options", repr(text))
+        return None if spec.name == "none" else spec.name
+    options = dict(spec.options)
+    if isinstance(options.get("anisotropy"), str):
+        options["anisotropy"] = _per_axis(options["anisotropy"])
+    try:
+        return Smoothness(**options)
+    except TypeError:
+        raise _checks.wrong("prior", "smooth with power, strength, anisotropy and form", repr(text)) from None
+
+
+def choose_prior(prior: Smoothness | str | None, samples: Samples) -> Smoothness | None:
+    """The prior itself, or the one that suits the samples: none on a whole lattice, smoothness elsewhere."""
+    if prior is None or isinstance(prior, Smoothness):
+        return prior
+    return None if type(samples.geometry) is Lattice else Smoothness(power=SUITED_POWER[len(samples.grid)])
+
+
+def describe_prior(prior: Smoothness | None) -> str:
+    """The text of a prior, as records have it."""
+    if prior is None:
+        return "none"
+    values = prior.anisotropy if isinstance(prior.anisotropy, tuple) else (prior.anisotropy,)
+    anisotropy = "x".join(f"{value:g}" for value in values)
+    return f"smooth:power={prior.power:g},strength={prior.strength:g},anisotropy={anisotropy}"
+
+
+def _per_axis(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split("x"))
+    except ValueError:
+        raise _checks.wrong("anisotropy", "a number, or one an axis as in 0.3x1x1", repr(text)) from None
 
 
 def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Generator) -> Encoding:

@@ -126,6 +126,10 @@ class Encoder(FeatureMap):
         rule = (torch.arange(QUADRATURE, dtype=torch.float64, device=delta.device) + 0.5) / QUADRATURE
         return averaged_similarity(self.encode, rule.unsqueeze(-1), delta.unsqueeze(-1), squeeze=True)
 
+    def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D as the papers print it, where that is not ``similarity``; for reproduction."""
+        return self.similarity(delta)
+
     def forward(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x in units of the unit interval; device and dtype follow x."""
         return self._amplified(self.encode(x))
@@ -190,6 +194,7 @@ def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis:
     }
 
 
+@torch.no_grad()
 def averaged_similarity(
     encode: Callable[[Tensor], Tensor],
     rule: Float[Tensor, "nodes d"],

@@ -160,7 +160,7 @@ class Triangle(ShiftedBasis):
         return torch.where(u < 1, inner, 0.25 * (2 - u).clamp(min=0) ** 3)
 
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The paper's ¼ max(d - |δ|, 0)² with d = 2h, scaled to 1 at δ = 0; for reproduction alone."""
+        """¼ max(d - |δ|, 0)², scaled to 1 at δ = 0, as Zheng et al. (ECCV 2022) print it."""
         return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square()
 
     def stable_rank(self, samples: int) -> float:

@@ -1,0 +1,150 @@
+"""Modes: an orthonormal basis of the lattice signals that an encoding reaches, in which roughness is diagonal.
+
+Signals here are ``(signals, channels, *lattice)`` and their modes ``(signals, channels, *modes)``.
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+import scipy.fft
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.coordinates import Axes
+from coordnet.encodings import ComplexEncoding
+from coordnet.kronecker import default_rcond, factorise, mode_product, outer_sum
+
+
+class Modes(ABC):
+    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice, with the roughness μ_j of each on its axis.
+
+    Attributes
+    ----------
+    lattice : tuple of int
+        Lengths of the lattice.
+    complete : bool
+        Whether every lattice signal is a combination of them.
+    """
+
+    lattice: tuple[int, ...]
+    complete: bool
+
+    @abstractmethod
+    def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
+        """B z: the lattice signal of some modes."""
+
+    @abstractmethod
+    def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
+        """Bᵀ f: the modes of a lattice signal; the inverse of ``synthesis`` on its range."""
+
+    @abstractmethod
+    def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
+        """a₁μ₁ ⊕ … ⊕ a_dμ_d, the energy of first differences of each mode."""
+
+    @abstractmethod
+    def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
+        """The encoding's coefficients of some modes."""
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        """⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
+        axes = tuple(range(2, a.ndim))
+        return (a * b).sum(axes, keepdim=True)
+
+    def filter(
+        self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """B diag(symbol) Bᵀ f."""
+        return self.synthesis(self.analysis(f) * symbol)
+
+
+class EncodingModes(Modes):
+    """The modes of a complex encoding's span on a lattice.
+
+    With the thin SVD A_j = U_j S_j V_jᵀ of an axis's design and its first differences D, the eigenvectors of
+    (D U_j)ᵀ(D U_j) = Q_j diag(μ_j) Q_jᵀ give B_j = U_j Q_j: the generalised eigenproblem of ∫ψ'ψ'ᵀ against the Gram
+    matrix, by lattice quadrature, without forming a Gram matrix. Where an axis reaches every lattice signal (as a
+    basis with a node a sample does) its modes are the cosines of the DCT, whatever the encoder.
+
+    Parameters
+    ----------
+    encoding : ComplexEncoding
+        The encoding.
+    axes : tuple of Axis
+        The lattice.
+    rcond : float, optional
+        Relative cut of singular values; see ``KroneckerLeastSquares``.
+    dtype, device
+        Of the values to come.
+    """
+
+    def __init__(
+        self,
+        encoding: ComplexEncoding,
+        axes: Axes,
+        *,
+        rcond: float | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.lattice = tuple(axis.count for axis in axes)
+        designs = encoding.designs(axes, device=device)
+        made: list[tuple[Tensor, Tensor, Tensor]] = []
+        for j, a in enumerate(designs):
+            same = next((i for i in range(j) if torch.equal(designs[i], a)), None)
+            cut = default_rcond(a.shape, dtype) if rcond is None else rcond
+            made.append(_axis_modes(a, cut) if same is None else made[same])
+        self.ranks = tuple(b.shape[1] for b, _, _ in made)
+        self.complete = self.ranks == self.lattice
+        self._basis = [b.to(dtype) for b, _, _ in made]
+        self._adjoint = [b.T.contiguous() for b in self._basis]
+        self.axis_coefficients = [c.to(dtype) for _, c, _ in made]
+        self._roughness = [mu.to(dtype) for _, _, mu in made]
+
+    def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
+        """B z: by a fast cosine transform where that is what it is."""
+        return _cosine(z, "idct") if self._fast(z) else mode_product(z, self._basis)
+
+    def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
+        """Bᵀ f."""
+        return _cosine(f, "dct") if self._fast(f) else mode_product(f, self._adjoint)
+
+    def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
+        """a₁μ₁ ⊕ … ⊕ a_dμ_d."""
+        return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
+
+    def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
+        """The encoding's coefficients of some modes."""
+        return mode_product(z, self.axis_coefficients)
+
+    def _fast(self, x: Tensor) -> bool:
+        differentiated = x.requires_grad and torch.is_grad_enabled()
+        return self.complete and x.device.type == "cpu" and not differentiated
+
+
+def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
+    """The orthonormal DCT-II basis, a column a frequency."""
+    i = torch.arange(n, dtype=torch.float64)
+    basis = torch.cos(math.pi / n * (i.unsqueeze(1) + 0.5) * i) * math.sqrt(2 / n)
+    basis[:, 0] /= math.sqrt(2)
+    return basis
+
+
+def _axis_modes(design: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]:
+    """B (N, r), the coefficients C (K, r) with A C = B, and μ (r,) of one axis."""
+    factor = factorise(design, rcond)
+    n = len(design)
+    if factor.rank == n:
+        basis = cosine_matrix(n).to(design.device)
+        mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=design.device))
+        return basis, (factor.v / factor.s) @ (factor.u.mH @ basis), mu
+    stiffness = factor.u.diff(dim=0)
+    mu, q = torch.linalg.eigh(stiffness.mH @ stiffness)
+    return factor.u @ q, (factor.v / factor.s) @ q, mu.clamp(min=0)
+
+
+def _cosine(x: Tensor, direction: str) -> Tensor:
+    transform = {"dct": scipy.fft.dctn, "idct": scipy.fft.idctn}[direction]
+    axes = tuple(range(2, x.ndim))
+    made = transform(x.detach().numpy(), type=2, norm="ortho", axes=axes, workers=torch.get_num_threads())
+    return torch.from_numpy(made)

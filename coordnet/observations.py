@@ -1,0 +1,107 @@
+"""Observations: how samples depend on the lattice signal, y = S f with weights W."""
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.blending import Blending
+
+
+class Observation(ABC):
+    """The parts of the normal equations SᵀWS f = SᵀW y that depend on the samples.
+
+    Attributes
+    ----------
+    density : float
+        Trace of SᵀWS over the lattice's size: the fraction of known points, for a mask.
+    weights : (signals or 1, channels or 1, *samples)
+        W.
+    """
+
+    density: float
+    weights: Tensor
+
+    @abstractmethod
+    def forward(
+        self, f: Float[Tensor, "signals channels *lattice"]
+    ) -> Float[Tensor, "signals channels *samples"]:
+        """S f."""
+
+    @abstractmethod
+    def adjoint(
+        self, y: Float[Tensor, "signals channels *samples"]
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """SᵀW y."""
+
+    @abstractmethod
+    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Observation":
+        """The same samples, each weight multiplied by a factor."""
+
+    def normal(
+        self, f: Float[Tensor, "signals channels *lattice"]
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """SᵀWS f."""
+        return self.adjoint(self.forward(f))
+
+
+class Masked(Observation):
+    """Some entries of the lattice itself.
+
+    Parameters
+    ----------
+    weights : (signals or 1, channels or 1, *lattice)
+        0 where nothing is known.
+    """
+
+    def __init__(self, weights: Float[Tensor, "signals channels *lattice"]) -> None:
+        self.weights = weights
+        self.density = float(weights.mean())
+
+    def forward(
+        self, f: Float[Tensor, "signals channels *lattice"]
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """S f, with S the identity; the weights leave out what is not known."""
+        return f
+
+    def adjoint(
+        self, y: Float[Tensor, "signals channels *lattice"]
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """W y."""
+        return self.weights * y
+
+    def reweighted(self, factor: Float[Tensor, "signals channels *lattice"]) -> "Masked":
+        """The same entries, each weight multiplied by a factor."""
+        return Masked(self.weights * factor)
+
+
+class Scattered(Observation):
+    """Points between the nodes, through a blending matrix.
+
+    Parameters
+    ----------
+    blending : Blending
+        S.
+    weights : (signals or 1, channels or 1, n)
+        W.
+    """
+
+    def __init__(self, blending: Blending, weights: Float[Tensor, "signals channels n"]) -> None:
+        self.blending, self.weights = blending, weights
+        squares = torch.stack([w.square() for w in blending.weights]).sum(0)
+        size = math.prod(blending.lattice)
+        self.density = float((squares * weights).sum(-1).mean()) / size
+
+    def forward(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels n"]:
+        """S f."""
+        return self.blending.forward(f)
+
+    def adjoint(self, y: Float[Tensor, "signals channels n"]) -> Float[Tensor, "signals channels *lattice"]:
+        """SᵀW y."""
+        return self.blending.adjoint(self.weights * y)
+
+    def reweighted(self, factor: Float[Tensor, "signals channels n"]) -> "Scattered":
+        """The same points, each weight multiplied by a factor."""
+        return Scattered(self.blending, self.weights * factor)

@@ -1,0 +1,76 @@
+"""Plans: what is factorised once for a geometry, to fit any number of signals on it."""
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding
+from coordnet.heads import Linear
+from coordnet.networks import CoordinateNetwork
+from coordnet.reconstruction import Reconstruction
+from coordnet.sampling import Geometry
+
+
+class Plan(ABC):
+    """What is factorised once for an encoding and a geometry.
+
+    Parameters
+    ----------
+    encoding : ComplexEncoding
+        The encoding; a copy of it is kept, with what it trains held fixed.
+    geometry : Geometry
+        Where the values will be.
+    center : bool
+        Fit each channel's mean apart.
+    """
+
+    def __init__(self, encoding: ComplexEncoding, geometry: Geometry, *, center: bool) -> None:
+        self.encoding = copy.deepcopy(encoding).requires_grad_(False)
+        self.geometry, self.center = geometry, center
+
+    @abstractmethod
+    def solve(
+        self, values: Float[Tensor, "signals channels *samples"]
+    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
+        """Return the weights of centred values, and how the solve went."""
+
+    def means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
+        """What is fitted apart: the mean of every channel, weighted as the geometry is."""
+        weights = getattr(self.geometry, "weights", None)
+        if weights is None:
+            return values.flatten(2).mean(-1)
+        weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
+        return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(
+            min=torch.finfo(values.dtype).tiny
+        )
+
+    def fit(self, values: Float[Tensor, "*batch_samples channels"]) -> Reconstruction:
+        """Fit a signal, or a batch of signals that share the geometry.
+
+        Parameters
+        ----------
+        values : (*batch, *samples, channels)
+            The samples are a lattice, or n points.
+
+        Raises
+        ------
+        ValueError
+            If the values' shape does not end in the geometry's and the channels.
+        """
+        shape = self.geometry.shape
+        batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
+        if tuple(values.shape[len(batch) : -1]) != shape:
+            raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
+        stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
+        means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
+        weights, report = self.solve(stack - means.reshape(*means.shape, *(1,) * len(shape)))
+        network = CoordinateNetwork(
+            self.encoding, Linear(), means.numel(), weight=weights.flatten(0, 1).contiguous()
+        )
+        return Reconstruction(network, means.reshape(*batch, channels), self.geometry.grid, batch, report)

@@ -1,0 +1,235 @@
+"""Closed-form fits with a smoothness prior, wherever the samples are."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding
+from coordnet.modes import EncodingModes, Modes
+from coordnet.observations import Masked, Observation
+from coordnet.plans import Plan
+from coordnet.priors import Smoothness
+from coordnet.sampling import Geometry
+from coordnet.solvers import Solution, conjugate_gradients
+
+CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
+COVARIANCE_FLOOR = 1e-3  # of the roughness, in the precision form's preconditioner
+HUBER = 1.345  # standard deviations: 95 % efficient where the errors are normal (Huber 1981, section 7.9)
+
+
+class SmoothPlan(Plan):
+    """Minimise Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
+
+    A whole lattice takes no iteration: z = Bᵀ y / (1 + λρ). Elsewhere the normal equations
+    (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, preconditioned by 1 / (q* + λρ) with q* the
+    effective density of the samples. Where unknown points cluster (holes, scratches, text), a complete basis is
+    solved in precision form instead: with K = B diag(ρ) Bᵀ restricted to the unknown points u and the known ones k, K_uu x = -K_uk y,
+    preconditioned by the covariance B diag(1/(ρ + ε)) Bᵀ restricted to them; known samples are then held exactly.
+
+    Parameters
+    ----------
+    encoding, geometry, center
+        See ``Plan``.
+    observation : Observation, optional
+        How the samples depend on the lattice; none for a whole lattice.
+    prior : Smoothness
+        p, λ, a_j and the form.
+    rcond : float, optional
+        Relative cut of singular values.
+    robust : bool
+        Huber's loss by reweighted solves, for samples with outliers.
+    tolerance, steps
+        Of conjugate gradients.
+    dtype, device
+        Of the values to come.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where the steps did not suffice.
+    """
+
+    def __init__(
+        self,
+        encoding: ComplexEncoding,
+        geometry: Geometry,
+        observation: Observation | None,
+        prior: Smoothness,
+        *,
+        rcond: float | None = None,
+        center: bool = True,
+        robust: bool = False,
+        tolerance: float = 1e-4,
+        steps: int = 500,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(encoding, geometry, center=center)
+        self.modes = EncodingModes(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
+        self.observation, self.prior, self.robust = observation, prior, robust
+        self.tolerance = _checks.positive("tolerance", tolerance)
+        self.steps = _checks.integer("steps", steps, 1)
+        self.roughness = prior.roughness(self.modes)
+        self.form = "modes"
+        if observation is not None and not robust:
+            self.form = choose_form(prior, self.modes, observation)
+
+    def solve(
+        self, values: Float[Tensor, "signals channels *samples"]
+    ) -> tuple[Float[Tensor, "signals channels *features"], dict[str, Any]]:
+        """Return the weights of centred values, with the form, the iterations and the residual."""
+        z, report = self._solve(values, self.observation, None)
+        if self.robust:
+            z, report = self._reweigh(values, z)
+        report["ranks"] = list(self.modes.ranks)
+        return self.modes.weights(z), report
+
+    def _solve(
+        self, values: Tensor, observation: Observation | None, start: Tensor | None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        penalty = self.prior.strength * self.roughness
+        if observation is None:
+            return self.modes.analysis(values) / (1 + penalty), {"method": "modes, direct"}
+        if self.form == "precision":
+            assert isinstance(observation, Masked)
+            f, solution = solve_precision(
+                self.modes, observation, self.roughness, values, tolerance=self.tolerance, steps=self.steps
+            )
+            z = self.modes.analysis(f)
+        else:
+            solution = solve_modes(
+                self.modes,
+                observation,
+                penalty,
+                values,
+                start=start,
+                tolerance=self.tolerance,
+                steps=self.steps,
+            )
+            z = solution.x
+        solution.warn_unless_converged(self.tolerance)
+        return z, {
+            "method": f"conjugate gradients, {self.form} form",
+            "iterations": solution.iterations,
+            "relative_residual": float(solution.relative_residual.max()),
+        }
+
+    def _reweigh(self, values: Tensor, z: Tensor, rounds: int = 5) -> tuple[Tensor, dict[str, Any]]:
+        """Huber's loss: weights min(1, δ/|r|), δ of 1.345 robust standard deviations of the residuals r."""
+        base = self.observation or Masked(torch.ones_like(values[:1, :1]))
+        known = base.weights.expand_as(values) > 0
+        report: dict[str, Any] = {}
+        for _ in range(rounds):
+            residual = (base.forward(self.modes.synthesis(z)) - values).abs()
+            limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
+            observation = base.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
+            z, report = self._solve(values, observation, z)
+        return z, {**report, "loss": "huber", "limit": float(limit)}
+
+
+def choose_form(prior: Smoothness, modes: Modes, observation: Observation) -> str:
+    """The precision form where unknown points cluster, every lattice signal is reached and weights are 0 or 1.
+
+    Raises
+    ------
+    ValueError
+        If the precision form is asked for where there is none.
+    """
+    possible = modes.complete and isinstance(observation, Masked) and _is_plain(observation.weights)
+    if prior.form == "precision" and not possible:
+        raise _checks.wrong(
+            "form", "modes, unless a lattice is masked by 0 and 1 and the basis complete", "precision"
+        )
+    if prior.form != "auto" or not possible:
+        return "modes" if prior.form == "auto" else prior.form
+    assert isinstance(observation, Masked)
+    return "precision" if is_structured(observation.weights) else "modes"
+
+
+def _is_plain(weights: Tensor) -> bool:
+    return bool(((weights == 0) | (weights == 1)).all())
+
+
+def is_structured(weights: Float[Tensor, "signals channels *lattice"]) -> bool:
+    """Whether an unknown point's neighbour is unknown by ``CLUSTERING`` more often than at random."""
+    unknown = weights == 0
+    pairs, both = 0, 0
+    for axis in range(2, unknown.ndim):
+        length = unknown.shape[axis]
+        left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
+        pairs += int(left.sum())
+        both += int((left & right).sum())
+    return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+
+
+def solve_modes(
+    modes: Modes,
+    observation: Observation,
+    penalty: Tensor,
+    values: Float[Tensor, "signals channels *samples"],
+    *,
+    start: Tensor | None = None,
+    tolerance: float = 1e-4,
+    steps: int = 500,
+) -> Solution:
+    """Conjugate gradients for (BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty).
+
+    q* is the ``effective_density``.
+    """
+    preconditioner = 1 / (effective_density(observation.density, penalty) + penalty)
+    return conjugate_gradients(
+        lambda z: modes.analysis(observation.normal(modes.synthesis(z))) + penalty * z,
+        modes.analysis(observation.adjoint(values)),
+        preconditioner=lambda r: preconditioner * r,
+        inner=modes.inner,
+        start=start,
+        tolerance=tolerance,
+        steps=steps,
+        check_every=1 if values.device.type == "cpu" else 5,
+    )
+
+
+def effective_density(density: float, penalty: Tensor) -> float:
+    """The q* for which 1 / (q* + penalty) is the mean inverse of a random mask's system.
+
+    A mode is disturbed by what the mask leaves of all the others, so that it is measured as if by a density of
+    q* = q / (1 + (1 - q) mean(1 / (q* + penalty))), iterated here to its fixed point; against q itself as
+    preconditioner it takes 40 % fewer steps at 5 % density, and as many from 25 % on.
+    """
+    effective = density
+    for _ in range(60):
+        effective = density / (1 + (1 - density) * float((1 / (effective + penalty)).mean()))
+    return max(effective, torch.finfo(penalty.dtype).tiny)
+
+
+def solve_precision(
+    modes: Modes,
+    observation: Masked,
+    precision: Tensor,
+    values: Float[Tensor, "signals channels *lattice"],
+    *,
+    tolerance: float = 1e-4,
+    steps: int = 500,
+) -> tuple[Float[Tensor, "signals channels *lattice"], Solution]:
+    """Fill the unknown points so that fᵀKf is least, K = B diag(precision) Bᵀ, known points held; return f."""
+    unknown = (observation.weights == 0).to(values)
+    known = values * (1 - unknown)
+    covariance = 1 / (precision + COVARIANCE_FLOOR)
+    solution = conjugate_gradients(
+        lambda x: unknown * modes.filter(x, precision),
+        -unknown * modes.filter(known, precision),
+        preconditioner=lambda r: unknown * modes.filter(r, covariance),
+        inner=lattice_inner,
+        tolerance=tolerance,
+        steps=steps,
+        check_every=1 if values.device.type == "cpu" else 5,
+    )
+    return known + solution.x, solution
+
+
+def lattice_inner(a: Tensor, b: Tensor) -> Tensor:
+    """⟨a, b⟩ of every signal and channel of a lattice."""
+    return (a * b).sum(tuple(range(2, a.ndim)), keepdim=True)

@@ -1,0 +1,118 @@
+"""Preconditioned conjugate gradients for many systems at once."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+
+Operator = Callable[[Tensor], Tensor]
+Inner = Callable[[Tensor, Tensor], Tensor]
+
+
+class ConvergenceWarning(_checks.CoordnetWarning):
+    """An iteration ended before it reached its tolerance."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What conjugate gradients give.
+
+    Attributes
+    ----------
+    x : as the right-hand side
+        The solution.
+    iterations : int
+        Steps taken, of all systems together.
+    relative_residual : one number a system
+        √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the preconditioner M.
+    converged : bool
+        Whether every system reached the tolerance.
+    """
+
+    x: Tensor
+    iterations: int
+    relative_residual: Float[Tensor, "*systems"]
+    converged: bool
+
+    def warn_unless_converged(self, tolerance: float) -> None:
+        """Give a ``ConvergenceWarning`` where a system stopped early."""
+        if not self.converged:
+            worst = float(self.relative_residual.max())
+            warnings.warn(
+                f"stopped after {self.iterations} steps at a relative residual of {worst:.1e}, "
+                f"above the tolerance of {tolerance:.0e}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def conjugate_gradients(
+    operator: Operator,
+    b: Tensor,
+    *,
+    preconditioner: Operator,
+    inner: Inner,
+    start: Tensor | None = None,
+    tolerance: float = 1e-4,
+    steps: int = 500,
+    check_every: int = 1,
+    callback: Callable[[int, float], None] | None = None,
+) -> Solution:
+    """Solve A x = b for positive (semi-)definite A, for all systems at once, each with its own step.
+
+    Parameters
+    ----------
+    operator, preconditioner : function
+        A, and an approximation M of its inverse; both self-adjoint in ``inner``, both fresh tensors.
+    b : tensor
+        Right-hand sides, leading dimensions being systems.
+    inner : function
+        ⟨a, b⟩ of every system, shaped to broadcast against ``b``.
+    start : tensor, optional
+        Where to start; M b if not given.
+    tolerance : float
+        Of the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) of every system.
+    steps : int
+        At most so many.
+    check_every : int
+        Look at the residual after so many steps; on a GPU each look waits for the queue.
+    callback : function, optional
+        Called with the step and the worst relative residual at each look.
+
+    Returns
+    -------
+    Solution
+        With the state after the last step; no warning is given here.
+
+    Notes
+    -----
+    Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
+    """
+    tiny = torch.finfo(b.dtype).tiny
+    guess = preconditioner(b)
+    scale = inner(b, guess).real.clamp(min=tiny)
+    x = guess.clone() if start is None else start.clone()
+    r = b - operator(x)
+    s = preconditioner(r)
+    p, rs = s.clone(), inner(r, s).real
+    step, worst = 0, float((rs / scale).max().clamp(min=0).sqrt())
+    while worst > tolerance and step < steps:
+        q = operator(p)
+        alpha = rs / inner(p, q).real.clamp(min=tiny)
+        x.addcmul_(p, alpha.to(p.dtype))
+        r.addcmul_(q, alpha.to(q.dtype), value=-1)
+        s = preconditioner(r)
+        new = inner(r, s).real
+        p.mul_(new / rs.clamp(min=tiny)).add_(s)
+        rs, step = new, step + 1
+        if step % check_every == 0 or step == steps:
+            worst = float((rs / scale).max().clamp(min=0).sqrt())
+            if callback is not None:
+                callback(step, worst)
+    relative = (rs / scale).clamp(min=0).sqrt().flatten()
+    return Solution(x, step, relative, worst <= tolerance)

@@ -1,0 +1,70 @@
+import pytest
+import torch
+
+from coordnet.solvers import ConvergenceWarning, conjugate_gradients
+
+
+def inner(a, b):
+    return (a * b).sum(-1, keepdim=True)
+
+
+def system(seed=0, n=12):
+    g = torch.Generator().manual_seed(seed)
+    root = torch.randn(3, n, n, generator=g, dtype=torch.float64)
+    a = root @ root.mT + torch.diag(torch.logspace(0, 3, n, dtype=torch.float64))
+    return a, torch.randn(3, n, generator=g, dtype=torch.float64)
+
+
+def solve(a, b, **options):
+    diagonal = a.diagonal(dim1=-2, dim2=-1)
+    return conjugate_gradients(
+        lambda x: (a @ x.unsqueeze(-1)).squeeze(-1),
+        b,
+        preconditioner=lambda r: r / diagonal,
+        inner=inner,
+        **options,
+    )
+
+
+def test_every_system_reaches_the_direct_solution():
+    a, b = system()
+    solution = solve(a, b, tolerance=1e-12)
+    assert solution.converged
+    assert float(solution.relative_residual.max()) <= 1e-12
+    assert torch.allclose(solution.x, torch.linalg.solve(a, b), atol=1e-10)
+
+
+def test_a_zero_right_hand_side_beside_others():
+    a, b = system()
+    b[1] = 0
+    solution = solve(a, b, tolerance=1e-10)
+    assert torch.equal(solution.x[1], torch.zeros(12, dtype=torch.float64))
+    assert torch.allclose(solution.x, torch.linalg.solve(a, b), atol=1e-8)
+
+
+def test_a_warm_start_takes_fewer_steps():
+    a, b = system()
+    cold = solve(a, b, tolerance=1e-8)
+    warm = solve(a, b, tolerance=1e-8, start=cold.x * 1.0001)
+    assert warm.iterations < cold.iterations
+    assert solve(a, b, tolerance=1e-8, start=torch.linalg.solve(a, b)).iterations == 0
+
+
+def test_looking_less_often_changes_nothing_but_the_last_steps():
+    a, b = system()
+    often, seldom = solve(a, b, tolerance=1e-8), solve(a, b, tolerance=1e-8, check_every=4)
+    assert often.iterations <= seldom.iterations < often.iterations + 4
+    assert torch.allclose(often.x, seldom.x, atol=1e-6)
+
+
+def test_stopping_early_is_said():
+    a, b = system()
+    looks = []
+    solution = solve(
+        a, b, tolerance=1e-12, steps=3, callback=lambda step, residual: looks.append((step, residual))
+    )
+    assert not solution.converged
+    assert solution.iterations == 3
+    assert [step for step, _ in looks] == [1, 2, 3]
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 steps at a relative residual of"):
+        solution.warn_unless_converged(1e-12)
