@@ -83,7 +83,7 @@ def run(options: Options) -> None:
         outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
             "sample": options.sample,
-            "encoder": describe_encoder(options.encoder, encoding),
+            "encoder": describe_encoder(options.encoder, fit.network.encoding),
             "encoding": options.encoding,
             "head": options.head,
             "solver": solver,

@@ -176,5 +176,5 @@ def describe_encoder(text: str, encoding: Encoding) -> str:
         values = [e.scale(parameter.name) for e in encoders]
         each = values[0] if isinstance(values[0], tuple) else values
         parts.append(f"{parameter.name}={'x'.join(dict.fromkeys(f'{value:.6g}' for value in each))}")
-    columns = dict.fromkeys(str(e.columns) for e in encoders)
-    return f"{name}:" + ",".join([*parts, f"features={'x'.join(columns)}"])
+    parts.append(f"features={'x'.join(dict.fromkeys(str(e.columns) for e in encoders))}")
+    return f"{name}:" + ",".join([*parts, *(["learnable"] if encoders[0].learnable else [])])

@@ -116,7 +116,8 @@ class HashGrid(JointEncoder):
         cls, axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
     ) -> "HashGrid":
         """Two features a level; growth such that the finest level has a cell for two samples of the longest axis."""
-        levels, coarsest = options.get("levels", 16), options.get("coarsest", 16)
+        levels = _checks.integer("levels", options.get("levels", 16), 1)
+        coarsest = _checks.integer("coarsest", options.get("coarsest", 16), 1)
         finest = max(axis.count for axis in axes) / 2
         growth = max(finest / coarsest, 1.0) ** (1 / max(levels - 1, 1))
         return cls(len(axes), features or 2 * levels, **{"growth": growth, **options})

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy.interpolate import RegularGridInterpolator, make_lsq_spline
 
+from coordnet.cli.specs import describe_encoder
 from coordnet.closed_form import fit_closed_form
 from coordnet.coordinates import Axis
 from coordnet.encoders import (
@@ -208,3 +209,13 @@ def test_joint_encoders_are_not_complex(joint):
 def test_every_one_axis_encoder_is_one_or_the_other(encoder):
     assert issubclass(encoder, Encoder) != issubclass(encoder, JointEncoder)
     assert not (issubclass(encoder, ShiftedBasis) and "padding" not in encoder.options())
+
+
+def test_the_record_tells_the_trained_scale(photograph):
+    samples = sample(photograph[:12, :12], "every:2")
+    encoding = ComplexEncoding.like(Gaussian, samples, sigma=0.1, learnable=True)
+    fit = fit_gradient(CoordinateNetwork(encoding, Linear()), samples, epochs=3, lr=1e-1)
+    sigmas = [e.scale("sigma") for e in fit.network.encoding.axis_encoders]
+    told = describe_encoder("gaussian:learnable", fit.network.encoding)
+    assert told == f"gaussian:sigma={sigmas[0]:.6g}x{sigmas[1]:.6g},features=6,learnable"
+    assert sigmas[0] != pytest.approx(0.1)

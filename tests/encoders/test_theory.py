@@ -263,6 +263,7 @@ def test_spacings_are_units():
         (lambda: MultiSine(2, 4, 1.0)(torch.rand(5, 3)), "`points`: expected last axis of 2"),
         (lambda: ENCODERS["joint-embedding"](2, 4, (3,)), "`grid`: expected 2 lengths"),
         (lambda: ENCODERS["hash-grid"](4, 32), "`dimensions`: expected 1 to 3"),
+        (lambda: ENCODERS["hash-grid"].like((Axis(8),), levels=0), "`levels`: expected an integer"),
         (lambda: ENCODERS["hash-grid"](2, 30), "`features`: expected a multiple of the 16 levels"),
         (lambda: ENCODERS["hash-grid"](2, 32, growth=0.5), "`growth`: expected a number of at least 1"),
     ],
