@@ -30,6 +30,7 @@ from .encoders import Square as Square
 from .encoders import Triangle as Triangle
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import DirectionalEncoding as DirectionalEncoding
+from .encodings import FourierEncoding as FourierEncoding
 from .encodings import JointEncoding as JointEncoding
 from .encodings import SimpleEncoding as SimpleEncoding
 from .gradient import fit_gradient as fit_gradient
@@ -50,6 +51,7 @@ from .metrics import snr as snr
 from .metrics import ssim as ssim
 from .networks import CoordinateNetwork as CoordinateNetwork
 from .plans import Plan as Plan
+from .priors import Adaptive as Adaptive
 from .priors import Smoothness as Smoothness
 from .reconstruction import Reconstruction as Reconstruction
 from .sampling import Bayer as Bayer

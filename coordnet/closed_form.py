@@ -5,12 +5,13 @@ from typing import Any, Literal
 import torch
 
 from coordnet import _checks
+from coordnet.adaptive import AdaptivePlan
 from coordnet.blending import Blending, Kind
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
 from coordnet.plans import Plan
-from coordnet.priors import Smoothness
+from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.regularized import SmoothPlan
 from coordnet.rowwise import RowwisePlan
@@ -23,7 +24,7 @@ def plan(
     encoding: Encoding,
     geometry: Geometry,
     *,
-    prior: Smoothness | None = None,
+    prior: Smoothness | Adaptive | None = None,
     ridge: float = 0.0,
     rcond: float | None = None,
     center: bool = True,
@@ -31,8 +32,9 @@ def plan(
     blending: Kind | None = None,
     exact: bool = False,
     outside: Literal["error", "clamp"] = "error",
-    tolerance: float = 1e-4,
+    tolerance: float | None = None,
     steps: int = 500,
+    progress: bool = False,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Plan:
@@ -44,7 +46,7 @@ def plan(
         The encoding.
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
-    prior : Smoothness, optional
+    prior : Smoothness or Adaptive, optional
         What is assumed between the samples. Without one a whole lattice is fitted by least squares, and of the fits
         to other samples the one of least norm is taken.
     ridge : float
@@ -63,8 +65,12 @@ def plan(
         Evaluate the encoding at scattered points themselves instead, for small problems: see ``RowwisePlan``.
     outside : "error" or "clamp"
         What to do with scattered points outside the lattice.
-    tolerance, steps
-        Of conjugate gradients.
+    tolerance : float, optional
+        Relative residual of conjugate gradients: 1e-4, or 3e-4 with an adaptive prior, if not given.
+    steps : int
+        At most so many.
+    progress : bool
+        Show a bar where there is more than one solve.
     dtype, device
         Of the values to come.
 
@@ -78,30 +84,60 @@ def plan(
     ValueError
         If the encoding is not complex, or an argument does not go with the geometry.
     """
-    if not isinstance(encoding, ComplexEncoding):
+    if not isinstance(encoding, ComplexEncoding | FourierEncoding):
         raise _checks.wrong(
             "encoding", "a ComplexEncoding: others have no closed form", type(encoding).__name__
         )
     common: dict[str, Any] = {"rcond": rcond, "center": center, "dtype": dtype, "device": device}
     if prior is None and robust:
         raise _checks.wrong("robust", "a prior beside it: without one every sample is fitted", "none")
-    if type(geometry) is Lattice and prior is None:
+    if type(geometry) is Lattice and prior is None and isinstance(encoding, ComplexEncoding):
         return LeastSquaresPlan(encoding, geometry, ridge=ridge, **common)
     if ridge:
         raise _checks.wrong("ridge", "0 unless a whole lattice is fitted without a prior", ridge)
     prior = prior or NOTHING_ASSUMED
     if exact:
-        if not isinstance(geometry, ScatteredPoints):
-            raise _checks.wrong("exact", "scattered points", type(geometry).__name__)
-        return RowwisePlan(encoding, geometry, prior, **common)
+        return _rowwise(encoding, geometry, prior, common)
     observation = observe(encoding, geometry, blending=blending, outside=outside, dtype=dtype, device=device)
+    if isinstance(prior, Adaptive):
+        if robust:
+            raise _checks.wrong("robust", "a smoothness prior", "an adaptive one")
+        return AdaptivePlan(
+            encoding,
+            geometry,
+            observation,
+            prior,
+            tolerance=tolerance or 3e-4,
+            steps=steps,
+            progress=progress,
+            **common,
+        )
     return SmoothPlan(
-        encoding, geometry, observation, prior, robust=robust, tolerance=tolerance, steps=steps, **common
+        encoding,
+        geometry,
+        observation,
+        prior,
+        robust=robust,
+        tolerance=tolerance or 1e-4,
+        steps=steps,
+        **common,
     )
 
 
+def _rowwise(
+    encoding: Encoding, geometry: Geometry, prior: Smoothness | Adaptive, common: dict[str, Any]
+) -> RowwisePlan:
+    if not isinstance(geometry, ScatteredPoints):
+        raise _checks.wrong("exact", "scattered points", type(geometry).__name__)
+    if not isinstance(encoding, ComplexEncoding) or not isinstance(prior, Smoothness):
+        raise _checks.wrong(
+            "exact", "a ComplexEncoding with a smoothness prior or none", type(prior).__name__
+        )
+    return RowwisePlan(encoding, geometry, prior, **common)
+
+
 def observe(
-    encoding: ComplexEncoding,
+    encoding: ComplexEncoding | FourierEncoding,
     geometry: Geometry,
     *,
     blending: Kind | None = None,
@@ -114,11 +150,12 @@ def observe(
         return Masked(geometry.weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous())
     if isinstance(geometry, ScatteredPoints):
         points = geometry.points.to(device)
+        encoders = encoding.axis_encoders if isinstance(encoding, ComplexEncoding) else []
         kind = blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
         made = Blending(
             geometry.axes,
             points,
-            encoders=encoding.axis_encoders,
+            encoders=encoders,
             kind=kind,
             outside=outside,
             dtype=dtype,

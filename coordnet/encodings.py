@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float
+from scipy.fft import next_fast_len
 from torch import Tensor, nn
 
 from coordnet import _checks
@@ -228,6 +229,78 @@ class ComplexEncoding(Encoding):
         return {"kind": "complex", "encoders": [_describe(e) for e in self.encoders]}
 
 
+class FourierEncoding(Encoding):
+    """Ψ(x) = exp(2πi k₁u₁) ⊗ … ⊗ exp(2πi k_d u_d) at the integer frequencies of a padded lattice.
+
+    u_j = (x_j - start_j) / (P_j spacing_j) is the position in periods, P_j the padded length; the factor of the
+    highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. It is the DFT
+    encoding on every axis, kept implicit: its matrices are FFTs.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+        The lattice.
+    shape : tuple of int
+        The padded lengths P_j.
+
+    Raises
+    ------
+    ValueError
+        If a padded length is below its axis's.
+
+    Notes
+    -----
+    Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
+    """
+
+    def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        for axis, length in zip(axes, shape, strict=True):
+            _checks.integer("shape", length, axis.count)
+        self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
+
+    def frequencies(self, j: int, device: torch.device | str = "cpu") -> Float[Tensor, " k"]:
+        """The signed integer frequencies of axis j, in FFT order."""
+        return torch.fft.fftfreq(self.shape[j], 1 / self.shape[j], dtype=torch.float64, device=device)
+
+    def periods(self, j: int, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points"]:
+        """u_j of positions on axis j, in float64."""
+        axis = self.axes[j]
+        return (x.double() - axis.start) / (axis.spacing * self.shape[j])
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> list[Tensor]:
+        """Return the complex factors (…, P_j) of every point."""
+        factors = []
+        for j, x in enumerate(points.unbind(-1)):
+            k = self.frequencies(j, points.device)
+            phase = 2 * torch.pi * (self.periods(j, x).unsqueeze(-1) * k)
+            imaginary = phase.sin() * (2 * k.abs() != self.shape[j])
+            factors.append(torch.complex(phase.cos(), imaginary).to(_complex(points.dtype)))
+        return factors
+
+    @classmethod
+    def like(cls, samples: Samples | Geometry, *, padding: int = 16) -> "FourierEncoding":
+        """Return the encoding of some samples' lattice with at least ``padding`` nodes beyond it on every axis."""
+        axes = _axes(samples)
+        return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again."""
+        axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
+        return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}
+
+
+def _fast_length(count: int, padding: int) -> int:
+    """A length of at least count + padding that FFTs are fast for; a single sample stays alone."""
+    if count == 1:
+        return 1
+    return cast(int, next_fast_len(count + _checks.integer("padding", padding, 0), True))
+
+
+def _complex(dtype: torch.dtype) -> torch.dtype:
+    return torch.complex128 if dtype == torch.float64 else torch.complex64
+
+
 def encoding_from(configuration: dict[str, Any]) -> Encoding:
     """Construct an encoding from its configuration; buffers and parameters are loaded apart.
 
@@ -245,7 +318,11 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
             return ComplexEncoding([_construct(e, Encoder) for e in encoders])
         case {"kind": "joint", "encoder": encoder}:
             return JointEncoding(_construct(encoder, JointEncoder))
-    raise _checks.wrong("configuration", "of a simple, directional, joint or complex encoding", configuration)
+        case {"kind": "fourier", "axes": [*axes], "shape": [*shape]}:
+            return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
+    raise _checks.wrong(
+        "configuration", "of a simple, directional, joint, complex or fourier encoding", configuration
+    )
 
 
 def _axes(samples: Samples | Geometry) -> Axes:

@@ -1,14 +1,12 @@
 """Closed-form fits by least squares on a whole lattice."""
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import KroneckerLeastSquares
-from coordnet.plans import Plan
+from coordnet.plans import Plan, Solved
 from coordnet.sampling import Lattice
 
 
@@ -40,13 +38,11 @@ class LeastSquaresPlan(Plan):
         designs = encoding.designs(geometry.axes, device=device)
         self.system = KroneckerLeastSquares(designs, ridge=ridge, rcond=rcond, dtype=dtype)
 
-    def solve(
-        self, values: Float[Tensor, "signals channels *samples"]
-    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
+    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, with ranks and degrees of freedom."""
         report = {
             "method": "least squares",
             "ranks": list(self.system.ranks),
             "degrees_of_freedom": self.system.degrees_of_freedom,
         }
-        return self.system.weights(values), report
+        return Solved(self.system.weights(values), report)

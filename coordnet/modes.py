@@ -25,10 +25,13 @@ class Modes(ABC):
         Lengths of the lattice.
     complete : bool
         Whether every lattice signal is a combination of them.
+    ranks : tuple of int
+        The number of modes along each axis.
     """
 
     lattice: tuple[int, ...]
     complete: bool
+    ranks: tuple[int, ...]
 
     @abstractmethod
     def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
@@ -45,6 +48,14 @@ class Modes(ABC):
     @abstractmethod
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
         """The encoding's coefficients of some modes."""
+
+    def mean(self, x: Float[Tensor, "*signals_modes"]) -> Float[Tensor, "*signals_ones"]:
+        """The mean over the modes."""
+        return x.mean(tuple(range(-len(self.lattice), 0)), keepdim=True)
+
+    @abstractmethod
+    def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
+        """A Gaussian mean over neighbouring modes, ``width`` of them wide."""
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
@@ -116,6 +127,15 @@ class EncodingModes(Modes):
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
         """The encoding's coefficients of some modes."""
         return mode_product(z, self.axis_coefficients)
+
+    def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
+        """A Gaussian mean over neighbouring modes, less of them at the ends."""
+        kernels = []
+        for n in self.ranks:
+            k = torch.arange(n, device=x.device)
+            kernel = torch.exp(-0.5 * ((k.unsqueeze(1) - k) / width) ** 2).to(x)
+            kernels.append(kernel / kernel.sum(1, keepdim=True))
+        return mode_product(x, kernels)
 
     def _fast(self, x: Tensor) -> bool:
         differentiated = x.requires_grad and torch.is_grad_enabled()

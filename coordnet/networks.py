@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.coordinates import Axes, lattice_points
-from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding
+from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, FourierEncoding
+from coordnet.fourier_layer import FourierLinear
 from coordnet.heads import MLP, ComplexLinear, Head
 from coordnet.kronecker import mode_product
 
@@ -88,8 +89,14 @@ class CoordinateNetwork(nn.Module):
         self.channels = _checks.integer("channels", channels, 1)
         widths = (*head.widths, channels)
         generator = generator or torch.Generator().manual_seed(0)
-        if weight is not None:
-            self.first: nn.Module = KroneckerLinear(weight)
+        if isinstance(encoding, FourierEncoding):
+            if weight is None:
+                raise _checks.wrong(
+                    "weight", "the solution of a closed-form fit, for a Fourier encoding", "none"
+                )
+            self.first: nn.Module = FourierLinear(encoding, weight)
+        elif weight is not None:
+            self.first = KroneckerLinear(weight)
         elif isinstance(encoding, ComplexEncoding):
             self.first = _kronecker_linear(encoding.shape, widths[0], head, generator)
         else:
@@ -107,6 +114,8 @@ class CoordinateNetwork(nn.Module):
 
     def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products where the encoding allows."""
+        if isinstance(self.first, FourierLinear):
+            return self.first.on_axes(axes)
         if isinstance(self.encoding, ComplexEncoding):
             assert isinstance(self.first, KroneckerLinear)
             return self.rest(self.first.on_lattice(self.encoding.designs(axes, dtype, device)))

@@ -105,3 +105,42 @@ class Scattered(Observation):
     def reweighted(self, factor: Float[Tensor, "signals channels n"]) -> "Scattered":
         """The same points, each weight multiplied by a factor."""
         return Scattered(self.blending, self.weights * factor)
+
+
+class Rotated(Observation):
+    """Samples of channels that are rotations of the unknown ones: y = S (R f).
+
+    Parameters
+    ----------
+    base : Observation
+        S and W, by channel.
+    rotation : (signals, channels, channels)
+        R, orthonormal.
+    """
+
+    def __init__(self, base: Observation, rotation: Float[Tensor, "signals channels channels"]) -> None:
+        self.base, self.rotation = base, rotation
+        self.weights, self.density = base.weights, base.density
+
+    def forward(
+        self, f: Float[Tensor, "signals channels *lattice"]
+    ) -> Float[Tensor, "signals channels *samples"]:
+        """S R f."""
+        return self.base.forward(rotate(self.rotation, f))
+
+    def adjoint(
+        self, y: Float[Tensor, "signals channels *samples"]
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """Rᵀ SᵀW y."""
+        return rotate(self.rotation.mT, self.base.adjoint(y))
+
+    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Rotated":
+        """The same samples, each weight multiplied by a factor."""
+        return Rotated(self.base.reweighted(factor), self.rotation)
+
+
+def rotate(
+    rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"]
+) -> Float[Tensor, "signals c *lattice"]:
+    """R f, over the channels."""
+    return (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])

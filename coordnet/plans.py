@@ -3,6 +3,7 @@
 import copy
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,11 +11,30 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding
+from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.heads import Linear
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Geometry
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a plan makes of centred values.
+
+    Attributes
+    ----------
+    weights : (signals, channels, *features)
+        Of the linear head.
+    report : dict
+        How it went, as JSON holds it.
+    learned : dict of tensors
+        What else was estimated and is worth keeping.
+    """
+
+    weights: Float[Tensor, "signals channels *features"]
+    report: dict[str, Any]
+    learned: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Plan(ABC):
@@ -22,7 +42,7 @@ class Plan(ABC):
 
     Parameters
     ----------
-    encoding : ComplexEncoding
+    encoding : ComplexEncoding or FourierEncoding
         The encoding; a copy of it is kept, with what it trains held fixed.
     geometry : Geometry
         Where the values will be.
@@ -30,14 +50,14 @@ class Plan(ABC):
         Fit each channel's mean apart.
     """
 
-    def __init__(self, encoding: ComplexEncoding, geometry: Geometry, *, center: bool) -> None:
+    def __init__(
+        self, encoding: ComplexEncoding | FourierEncoding, geometry: Geometry, *, center: bool
+    ) -> None:
         self.encoding = copy.deepcopy(encoding).requires_grad_(False)
         self.geometry, self.center = geometry, center
 
     @abstractmethod
-    def solve(
-        self, values: Float[Tensor, "signals channels *samples"]
-    ) -> tuple[Float[Tensor, "signals channels *modes"], dict[str, Any]]:
+    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, and how the solve went."""
 
     def means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
@@ -69,8 +89,10 @@ class Plan(ABC):
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        weights, report = self.solve(stack - means.reshape(*means.shape, *(1,) * len(shape)))
+        solved = self.solve(stack - means.reshape(*means.shape, *(1,) * len(shape)))
         network = CoordinateNetwork(
-            self.encoding, Linear(), means.numel(), weight=weights.flatten(0, 1).contiguous()
+            self.encoding, Linear(), means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
         )
-        return Reconstruction(network, means.reshape(*batch, channels), self.geometry.grid, batch, report)
+        return Reconstruction(
+            network, means.reshape(*batch, channels), self.geometry.grid, batch, solved.report, solved.learned
+        )

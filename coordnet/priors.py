@@ -63,3 +63,58 @@ class Smoothness:
         if len(weights) != dims:
             raise _checks.wrong("anisotropy", f"one number, or {dims}, one an axis", self.anisotropy)
         return modes.roughness(tuple(float(w) for w in weights)) ** self.power
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A Gaussian prior whose variance of every mode is learned from the samples themselves.
+
+    From a power law (a ``Smoothness``) on, rounds of solving and of re-estimating the variances follow; hidden
+    samples decide which power law to start from and how many rounds to keep, none if none helps.
+
+    Attributes
+    ----------
+    starts : tuple of Smoothness
+        The power laws to choose from; those that suit the number of axes if left out.
+    rounds : int
+        At most so many.
+    hold_out : float
+        The share of the samples that is hidden to decide; 0 decides nothing and takes the first start and all rounds.
+    rotated : bool
+        Learn a spectrum for each eigenvector of the channels' covariance, not for each channel.
+    seed : int
+        Of the hidden samples.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+
+    starts: tuple[Smoothness, ...] = ()
+    rounds: int = 8
+    hold_out: float = 0.1
+    rotated: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _checks.integer("rounds", self.rounds, 0)
+        if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
+            raise _checks.wrong("hold_out", "a number of at least 0 and below 1", self.hold_out)
+
+    def candidates(self, dims: int) -> tuple[Smoothness, ...]:
+        """The power laws to start from, for a number of axes."""
+        return self.starts or STARTS[dims]
+
+
+STARTS = {
+    1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.001), Smoothness(2.0, 0.01)),
+    2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
+    3: (
+        Smoothness(2.0, 0.01),
+        Smoothness(2.5, 0.01),
+        Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)),
+        Smoothness(2.0, 0.01, (3.0, 1.0, 1.0)),
+    ),
+    4: (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01)),
+}

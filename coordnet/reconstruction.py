@@ -12,11 +12,12 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.coordinates import Alignment, Axes, render_axes
-from coordnet.encodings import ComplexEncoding, encoding_from
+from coordnet.encodings import ComplexEncoding, FourierEncoding, encoding_from
 from coordnet.heads import head_configuration, head_from
 from coordnet.networks import CoordinateNetwork
 
 FORMAT = "coordnet-1"
+STRUCTURED = (ComplexEncoding, FourierEncoding)  # with a linear head, evaluated on a lattice without points
 MEMORY = 2**30  # bytes that an evaluation may take beside its result
 
 
@@ -36,6 +37,8 @@ class Reconstruction:
         Leading dimensions of the values that were fitted together.
     report : dict
         How the fit went: ranks, degrees of freedom, iterations and whatever else its method tells.
+    learned : dict of tensors
+        What else the method estimated: the spectrum of an adaptive prior, say.
     """
 
     network: CoordinateNetwork
@@ -43,6 +46,7 @@ class Reconstruction:
     grid: tuple[int, ...]
     batch: tuple[int, ...] = ()
     report: dict[str, Any] = field(default_factory=dict)
+    learned: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def channels(self) -> int:
@@ -108,7 +112,7 @@ class Reconstruction:
     def on_axes(self, axes: Axes, *, memory: int = MEMORY) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
         network, dtype, device = self.network, self.offset.dtype, self.offset.device
-        if isinstance(network.encoding, ComplexEncoding) and not network.head.widths:
+        if isinstance(network.encoding, STRUCTURED) and not network.head.widths:
             return self._finish(network.on_lattice(axes, dtype, device), len(axes))
         row = math.prod(a.count for a in axes[1:]) * network.scratch() * self.offset.element_size()
         step = max(1, memory // row)
@@ -145,6 +149,7 @@ class Reconstruction:
             "report": self.report,
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
+        tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
         tensors["offset"] = self.offset.detach().contiguous()
         save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration)})
 
@@ -182,12 +187,16 @@ class Reconstruction:
             raise _checks.wrong("format", FORMAT, configuration["format"])
         encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
         channels, offset = configuration["channels"], tensors.pop("offset")
-        state = {key.removeprefix("network."): value for key, value in tensors.items()}
+        state = _under("network.", tensors)
         weight = None
-        if isinstance(encoding, ComplexEncoding) and not head.widths:
+        if isinstance(encoding, STRUCTURED) and not head.widths:
             weight = state["first.weight"]
         network = CoordinateNetwork(encoding, head, channels, weight=weight)
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
         grid, batch = tuple(configuration["grid"]), tuple(configuration["batch"])
-        return cls(network, offset, grid, batch, configuration["report"])
+        return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}

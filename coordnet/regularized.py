@@ -7,10 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding
+from coordnet.coordinates import Axes
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.fourier_modes import FourierModes
 from coordnet.modes import EncodingModes, Modes
 from coordnet.observations import Masked, Observation
-from coordnet.plans import Plan
+from coordnet.plans import Plan, Solved
 from coordnet.priors import Smoothness
 from coordnet.sampling import Geometry
 from coordnet.solvers import Solution, conjugate_gradients
@@ -26,7 +28,8 @@ class SmoothPlan(Plan):
     A whole lattice takes no iteration: z = Bᵀ y / (1 + λρ). Elsewhere the normal equations
     (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, preconditioned by 1 / (q* + λρ) with q* the
     effective density of the samples. Where unknown points cluster (holes, scratches, text), a complete basis is
-    solved in precision form instead: with K = B diag(ρ) Bᵀ restricted to the unknown points u and the known ones k, K_uu x = -K_uk y,
+    solved in precision form: with K = B diag(ρ) Bᵀ restricted to the unknown points u and the known ones k,
+    K_uu x = -K_uk y,
     preconditioned by the covariance B diag(1/(ρ + ε)) Bᵀ restricted to them; known samples are then held exactly.
 
     Parameters
@@ -54,7 +57,7 @@ class SmoothPlan(Plan):
 
     def __init__(
         self,
-        encoding: ComplexEncoding,
+        encoding: ComplexEncoding | FourierEncoding,
         geometry: Geometry,
         observation: Observation | None,
         prior: Smoothness,
@@ -68,7 +71,7 @@ class SmoothPlan(Plan):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(encoding, geometry, center=center)
-        self.modes = EncodingModes(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
+        self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
         self.observation, self.prior, self.robust = observation, prior, robust
         self.tolerance = _checks.positive("tolerance", tolerance)
         self.steps = _checks.integer("steps", steps, 1)
@@ -77,15 +80,13 @@ class SmoothPlan(Plan):
         if observation is not None and not robust:
             self.form = choose_form(prior, self.modes, observation)
 
-    def solve(
-        self, values: Float[Tensor, "signals channels *samples"]
-    ) -> tuple[Float[Tensor, "signals channels *features"], dict[str, Any]]:
+    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, with the form, the iterations and the residual."""
         z, report = self._solve(values, self.observation, None)
         if self.robust:
             z, report = self._reweigh(values, z)
         report["ranks"] = list(self.modes.ranks)
-        return self.modes.weights(z), report
+        return Solved(self.modes.weights(z), report)
 
     def _solve(
         self, values: Tensor, observation: Observation | None, start: Tensor | None
@@ -130,6 +131,20 @@ class SmoothPlan(Plan):
         return z, {**report, "loss": "huber", "limit": float(limit)}
 
 
+def modes_of(
+    encoding: ComplexEncoding | FourierEncoding,
+    axes: Axes,
+    *,
+    rcond: float | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> Modes:
+    """The modes in which an encoding's roughness is diagonal."""
+    if isinstance(encoding, FourierEncoding):
+        return FourierModes(encoding, dtype=dtype, device=device)
+    return EncodingModes(encoding, axes, rcond=rcond, dtype=dtype, device=device)
+
+
 def choose_form(prior: Smoothness, modes: Modes, observation: Observation) -> str:
     """The precision form where unknown points cluster, every lattice signal is reached and weights are 0 or 1.
 
@@ -172,19 +187,26 @@ def solve_modes(
     values: Float[Tensor, "signals channels *samples"],
     *,
     start: Tensor | None = None,
+    joint: bool = False,
     tolerance: float = 1e-4,
     steps: int = 500,
 ) -> Solution:
     """Conjugate gradients for (BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty).
 
-    q* is the ``effective_density``.
+    q* is the ``effective_density``. ``joint`` systems are one for all channels of a signal, which the observation
+    couples.
     """
-    preconditioner = 1 / (effective_density(observation.density, penalty) + penalty)
+    preconditioner = 1 / (effective_density(modes, observation.density, penalty) + penalty)
+
+    def inner(a: Tensor, b: Tensor) -> Tensor:
+        product = modes.inner(a, b)
+        return product.sum(1, keepdim=True) if joint else product
+
     return conjugate_gradients(
         lambda z: modes.analysis(observation.normal(modes.synthesis(z))) + penalty * z,
         modes.analysis(observation.adjoint(values)),
         preconditioner=lambda r: preconditioner * r,
-        inner=modes.inner,
+        inner=inner,
         start=start,
         tolerance=tolerance,
         steps=steps,
@@ -192,17 +214,17 @@ def solve_modes(
     )
 
 
-def effective_density(density: float, penalty: Tensor) -> float:
+def effective_density(modes: Modes, density: float, penalty: Tensor) -> Float[Tensor, "..."]:
     """The q* for which 1 / (q* + penalty) is the mean inverse of a random mask's system.
 
     A mode is disturbed by what the mask leaves of all the others, so that it is measured as if by a density of
     q* = q / (1 + (1 - q) mean(1 / (q* + penalty))), iterated here to its fixed point; against q itself as
     preconditioner it takes 40 % fewer steps at 5 % density, and as many from 25 % on.
     """
-    effective = density
+    effective = torch.full((1,) * penalty.ndim, density, dtype=penalty.dtype, device=penalty.device)
     for _ in range(60):
-        effective = density / (1 + (1 - density) * float((1 / (effective + penalty)).mean()))
-    return max(effective, torch.finfo(penalty.dtype).tiny)
+        effective = density / (1 + max(1 - density, 0.0) * modes.mean(1 / (effective + penalty)))
+    return effective.clamp(min=torch.finfo(penalty.dtype).tiny)
 
 
 def solve_precision(

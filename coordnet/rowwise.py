@@ -2,7 +2,6 @@
 
 import math
 from functools import reduce
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,7 +10,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.modes import EncodingModes
-from coordnet.plans import Plan
+from coordnet.plans import Plan, Solved
 from coordnet.priors import Smoothness
 from coordnet.sampling import ScatteredPoints
 
@@ -70,10 +69,8 @@ class RowwisePlan(Plan):
         self.inverse = torch.linalg.pinv(torch.cat([design, torch.diag(penalty)]))[:, : len(points)]
         self.dtype = dtype
 
-    def solve(
-        self, values: Float[Tensor, "signals channels n"]
-    ) -> tuple[Float[Tensor, "signals channels *features"], dict[str, Any]]:
+    def solve(self, values: Float[Tensor, "signals channels n"]) -> Solved:
         """Return the weights of centred values."""
         z = (values.double() * self.root[:, 0]) @ self.inverse.T
         weights = self.modes.weights(z.unflatten(-1, self.modes.ranks)).to(self.dtype)
-        return weights, {"method": "exact row-wise design", "ranks": list(self.modes.ranks)}
+        return Solved(weights, {"method": "exact row-wise design", "ranks": list(self.modes.ranks)})

@@ -1,0 +1,199 @@
+"""Closed-form fits with the adaptive prior: which spectrum to start from, and how many rounds to learn it."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.hold_out import hide
+from coordnet.learning import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
+from coordnet.observations import Masked, Observation, rotate
+from coordnet.plans import Plan, Solved
+from coordnet.priors import Adaptive, Smoothness
+from coordnet.regularized import modes_of
+from coordnet.sampling import Geometry
+
+LEARNING = 1e-3  # relative residual of the solves that the spectrum is learned from
+FINALISTS = 2  # starts that are followed beyond their first solve
+PATIENCE = 2  # rounds without a better hold-out error after which learning stops
+
+
+@dataclass
+class Trail:
+    """A start followed over rounds on the samples that are not hidden."""
+
+    start: Smoothness
+    steps: Any
+    errors: list[float]
+    penalties: list[Tensor]
+    last: Round | None = None
+
+    @property
+    def best(self) -> int:
+        """The round of the least hold-out error."""
+        return min(range(len(self.errors)), key=self.errors.__getitem__)
+
+    def follow(self, problem: Problem, hidden: Tensor) -> None:
+        """Take one more round."""
+        self.last = next(self.steps)
+        self.errors.append(problem.error(self.last.solution.x, hidden))
+        self.penalties.append(self.last.penalty)
+
+
+class AdaptivePlan(Plan):
+    """Minimise Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
+
+    A tenth of the samples is hidden. Every start is solved once without it; the two best are followed for two
+    rounds, the better of them until its hold-out error stops falling. Its spectrum is then learned once more from
+    all samples, and the last solve runs to ``tolerance``.
+
+    Parameters
+    ----------
+    encoding, geometry, center
+        See ``Plan``.
+    observation : Observation, optional
+        How the samples depend on the lattice; none for a whole lattice.
+    prior : Adaptive
+        Starts, rounds, hold-out.
+    rcond : float, optional
+        Relative cut of singular values, for an encoding other than Fourier's.
+    tolerance, steps
+        Of conjugate gradients.
+    progress : bool
+        Show a bar over the solves.
+    dtype, device
+        Of the values to come.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where the steps did not suffice for the last solve.
+    """
+
+    def __init__(
+        self,
+        encoding: ComplexEncoding | FourierEncoding,
+        geometry: Geometry,
+        observation: Observation | None,
+        prior: Adaptive,
+        *,
+        rcond: float | None = None,
+        center: bool = True,
+        tolerance: float = 3e-4,
+        steps: int = 500,
+        progress: bool = False,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(encoding, geometry, center=center)
+        self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
+        self.observation = observation or Masked(
+            torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)
+        )
+        self.prior, self.progress = prior, progress
+        self.tolerance = _checks.positive("tolerance", tolerance)
+        self.steps = _checks.integer("steps", steps, 1)
+
+    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
+        """Return the weights of centred values, with what was tried, chosen and learned."""
+        problem = decorrelate(self.modes, self.observation, values, rotated=self.prior.rotated)
+        generator = torch.Generator().manual_seed(self.prior.seed)
+        hidden = hide(self.observation, values.shape[2:], self.prior.hold_out, generator)
+        starts = self.prior.candidates(len(self.modes.lattice))
+        total = self.prior.rounds + len(starts) + 3
+        with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
+            if hidden is None:
+                trails, chosen, kept = [], None, self.prior.rounds if self.prior.hold_out == 0 else 0
+                penalty = start_penalty(problem, starts[0])
+                start = starts[0]
+            else:
+                trails, chosen = self._choose(problem, starts, hidden, bar)
+                start, kept = chosen.start, chosen.best
+                penalty = chosen.penalties[kept]
+            last = self._finish(problem, start, penalty, kept, chosen, bar)
+        last.solution.warn_unless_converged(self.tolerance)
+        return self._solved(problem, start, kept, trails, last)
+
+    def _choose(
+        self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, bar: Any
+    ) -> tuple[list[Trail], Trail]:
+        shown = problem.without(hidden)
+        trails = []
+        for start in starts:
+            penalty, smoothest = (
+                start_penalty(shown, start),
+                smoothest_modes(self.modes, _weights(start, self.modes)),
+            )
+            trails.append(Trail(start, rounds(shown, penalty, smoothest, tolerance=LEARNING), [], []))
+
+        def follow(trail: Trail) -> None:
+            trail.follow(problem, hidden)
+            bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
+            bar.update()
+
+        for trail in trails:
+            follow(trail)
+        finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
+        for trail, _ in itertools.product(finalists, range(min(2, self.prior.rounds))):
+            follow(trail)
+        best = min(finalists, key=lambda t: t.errors[t.best])
+        while len(best.errors) <= min(self.prior.rounds, best.best + PATIENCE):
+            follow(best)
+        return trails, best
+
+    def _finish(
+        self, problem: Problem, start: Smoothness, penalty: Tensor, kept: int, chosen: Trail | None, bar: Any
+    ) -> Round:
+        """Learn the last of the rounds from all samples, and solve to the tolerance."""
+        smoothest = smoothest_modes(self.modes, _weights(start, self.modes))
+        z = None if chosen is None or chosen.last is None else chosen.last.solution.x
+        if kept and chosen is not None:
+            before = chosen.penalties[kept - 1]
+            first = next(rounds(problem, before, smoothest, tolerance=LEARNING, start=z))
+            z = first.solution.x
+            penalty = update(self.modes, z, before, smoothest, problem.observation.density)
+            bar.update()
+        elif kept:
+            for step in itertools.islice(rounds(problem, penalty, smoothest, tolerance=LEARNING), kept):
+                z = step.solution.x
+                penalty = update(self.modes, z, step.penalty, smoothest, problem.observation.density)
+                bar.update()
+        final = rounds(problem, penalty, smoothest, tolerance=self.tolerance, steps=self.steps, start=z)
+        last = next(final)
+        bar.update()
+        return Round(kept, penalty, last.solution)
+
+    def _solved(
+        self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round
+    ) -> Solved:
+        report = {
+            "method": "conjugate gradients, adaptive prior",
+            "start": {"power": start.power, "strength": start.strength, "anisotropy": start.anisotropy},
+            "rounds": kept,
+            "tried": [
+                {
+                    "power": t.start.power,
+                    "strength": t.start.strength,
+                    "anisotropy": t.start.anisotropy,
+                    "hold_out_psnr": [-10 * math.log10(max(e, 1e-12)) for e in t.errors],
+                }
+                for t in trails
+            ],
+            "iterations": last.solution.iterations,
+            "relative_residual": float(last.solution.relative_residual.max()),
+        }
+        weights = rotate(problem.rotation, self.modes.weights(last.solution.x))
+        learned = {"precision": last.penalty, "rotation": problem.rotation}
+        return Solved(weights, report, learned)
+
+
+def _weights(start: Smoothness, modes: Any) -> tuple[float, ...]:
+    dims = len(modes.lattice)
+    return start.anisotropy if isinstance(start.anisotropy, tuple) else (float(start.anisotropy),) * dims

@@ -1,0 +1,165 @@
+"""Learning the variance of every mode from the samples: expectation-maximisation, round by round."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.modes import Modes
+from coordnet.observations import Observation, Rotated, rotate
+from coordnet.priors import Smoothness
+from coordnet.regularized import solve_modes
+from coordnet.solvers import Solution
+
+WIDTH = {1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0}  # of the ratio's smoothing, in modes, by the number of axes
+DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
+FLOOR = 1e-6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Centred samples in channels that are uncorrelated.
+
+    Attributes
+    ----------
+    modes : Modes
+        Of the lattice.
+    observation : Observation
+        How the samples depend on the rotated lattice signal.
+    values : (signals, channels, *samples)
+        Centred samples: rotated themselves where all channels share a mask, so that the channels are solved apart.
+    rotation : (signals, channels, channels)
+        From the rotated channels to the signal's own.
+    variance : (signals, channels, 1, …)
+        Of the rotated channels.
+    joint : bool
+        Whether the channels' masks differ, so that the rotated channels are solved together.
+    """
+
+    modes: Modes
+    observation: Observation
+    values: Tensor
+    rotation: Tensor
+    variance: Tensor
+    joint: bool
+
+    def without(self, hidden: Tensor) -> "Problem":
+        """The same problem, some samples' weights set to zero."""
+        return replace(self, observation=self.observation.reweighted(1 - hidden))
+
+    def error(self, z: Tensor, hidden: Tensor) -> float:
+        """The weighted mean squared error at hidden samples."""
+        residual = self.observation.forward(self.modes.synthesis(z)) - self.values
+        weights = (hidden * self.observation.weights).expand_as(residual)
+        return float((weights * residual.square()).sum() / weights.sum())
+
+
+@dataclass(frozen=True)
+class Round:
+    """One solve, with the penalty (noise over variance of every mode) that it took."""
+
+    number: int
+    penalty: Tensor
+    solution: Solution
+
+
+def decorrelate(
+    modes: Modes,
+    observation: Observation,
+    values: Float[Tensor, "signals channels *samples"],
+    *,
+    rotated: bool = True,
+) -> Problem:
+    """Rotate channels to the eigenvectors of their covariance, estimated from the samples that know both of a pair.
+
+    Parameters
+    ----------
+    modes, observation
+        See ``Problem``; the observation by the signal's own channels.
+    values : (signals, channels, *samples)
+        Centred samples.
+    rotated : bool
+        Leave the channels as they are if false.
+    """
+    weights = observation.weights.expand_as(values).flatten(2)
+    y = (weights * values.flatten(2)).double()
+    pairs = (weights.double() @ weights.double().mT).clamp(min=1)
+    covariance = (y @ y.mT) / pairs
+    if not rotated:
+        covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
+    variance, rotation = torch.linalg.eigh(covariance)
+    variance = variance.clamp(min=0).to(values).reshape(*values.shape[:2], *(1,) * len(modes.lattice))
+    rotation = rotation.to(values)
+    if observation.weights.shape[1] == 1:
+        return Problem(modes, observation, rotate(rotation.mT, values), rotation, variance, False)
+    return Problem(modes, Rotated(observation, rotation), values, rotation, variance, True)
+
+
+def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:
+    """λρ of every mode, in proportion more where a channel varies less."""
+    largest = problem.variance.amax(1, keepdim=True)
+    floor = FLOOR * largest.clamp(min=torch.finfo(largest.dtype).tiny)
+    return start.strength * start.roughness(problem.modes) * (largest / problem.variance.clamp(min=floor))
+
+
+def rounds(
+    problem: Problem,
+    penalty: Tensor,
+    smoothest: Tensor,
+    *,
+    tolerance: float = 1e-3,
+    steps: int = 500,
+    start: Tensor | None = None,
+) -> Iterator[Round]:
+    """Solve, learn the spectrum from the solution, solve again, without end."""
+    number, z = 0, start
+    while True:
+        solution = solve_modes(
+            problem.modes,
+            problem.observation,
+            penalty,
+            problem.values,
+            start=z,
+            joint=problem.joint,
+            tolerance=tolerance,
+            steps=steps,
+        )
+        yield Round(number, penalty, solution)
+        z = solution.x
+        penalty, number = (
+            update(problem.modes, z, penalty, smoothest, problem.observation.density),
+            number + 1,
+        )
+
+
+def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
+    """One step of expectation-maximisation for the modes' variances P, given the modes' solution under them.
+
+    With noise variance s² and density q a mode's posterior variance under random sampling is v = 1 / (1/τ + 1/P),
+    where τ = s²/q + (1 - q)/q mean(v), the effective noise that missing samples add, is iterated to its fixed
+    point. P is multiplied by the smoothed ratio (|z|² + v) / P. Its scale against s² comes from the
+    smoothest modes, which the samples determine by themselves.
+    """
+    shape = 1 / penalty.clamp(min=FLOOR)
+    energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
+    noise = (energy / shape)[..., smoothest].median(-1).values.amax(
+        1
+    ) / 0.7  # 0.69 is the median of a unit energy
+    noise = noise.clamp(min=1e-12).reshape(-1, *(1,) * (z.ndim - 1))
+    spectrum = noise * shape
+    tau = modes.mean(spectrum.clamp(max=1e3 * float(noise.max())))
+    for _ in range(60):
+        posterior = 1 / (1 / tau + 1 / spectrum)
+        tau = noise / density + (1 - density) / density * modes.mean(posterior)
+    posterior = 1 / (1 / tau + 1 / spectrum)
+    ratio = modes.smooth((energy + posterior) / spectrum, WIDTH[len(modes.lattice)])
+    return penalty / ratio.clamp(min=FLOOR)
+
+
+def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:
+    """Which modes are the smoothest ``DETERMINED`` of all."""
+    roughness = modes.roughness(anisotropy)
+    count = max(2, int(DETERMINED * roughness.numel()))
+    return roughness <= roughness.flatten().kthvalue(min(count, roughness.numel())).values
