@@ -171,6 +171,8 @@ def describe_encoder(text: str, encoding: Encoding) -> str:
         [encoding.encoder] if isinstance(encoding, JointEncoding) else getattr(encoding, "encoders", [])
     )
     encoders = [e for e in encoders if isinstance(e, FeatureMap)]
+    if not encoders:  # a Fourier encoding
+        return f"{name}:features={'x'.join(map(str, encoding.shape))}"
     parts = []
     for parameter in encoders[0].parameters:
         values = [e.scale(parameter.name) for e in encoders]
