@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float
@@ -11,8 +11,18 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.coordinates import Axes, Axis
-from coordnet.encoders import ENCODERS, Encoder, RandomFourier, ShiftedBasis
+from coordnet.encoders import (
+    ENCODERS,
+    Encoder,
+    FeatureMap,
+    JointEncoder,
+    JointRandomFourier,
+    RandomFourier,
+    ShiftedBasis,
+)
 from coordnet.sampling import Geometry, Samples
+
+F = TypeVar("F", Encoder, JointEncoder)
 
 
 class Encoding(nn.Module, ABC):
@@ -67,15 +77,19 @@ class SimpleEncoding(DenseEncoding):
         return torch.cat([encoder(x) for encoder, x in parts], dim=-1)
 
     @classmethod
-    def like(cls, encoder: type[Encoder], samples: Samples | Geometry, **options: Any) -> DenseEncoding:
+    def like(
+        cls, encoder: type[Encoder] | type[JointEncoder], samples: Samples | Geometry, **options: Any
+    ) -> DenseEncoding:
         """Return the simple encoding that suits some samples; see ``Encoder.like`` for the options.
 
-        Random Fourier features are drawn in d dimensions, as a joint map; other encoders are concatenated, with
-        ``features`` for each axis.
+        Random Fourier features are drawn in d dimensions, as a joint map; other encoders of one axis are
+        concatenated, with ``features`` for each axis; joint encoders are taken as they are.
         """
         axes = _axes(samples)
         if encoder is RandomFourier:
-            return JointRandomFourier.for_axes(axes, **options)
+            encoder = JointRandomFourier
+        if issubclass(encoder, JointEncoder):
+            return JointEncoding(encoder.like(axes, **options))
         return cls([encoder.like(axis, **options) for axis in axes])
 
     def configuration(self) -> dict[str, Any]:
@@ -139,51 +153,28 @@ class DirectionalEncoding(DenseEncoding):
         return {"kind": "directional", "encoders": [_describe(e) for e in self.encoders]}
 
 
-class JointRandomFourier(DenseEncoding):
-    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)).
+class JointEncoding(DenseEncoding):
+    """Ψ(x) = ψ(x) of a joint encoder.
 
     Parameters
     ----------
-    frequencies : (K/2, d)
-        B, in cycles over the unit interval.
-
-    Notes
-    -----
-    Tancik et al. (NeurIPS 2020), equation 5.
+    encoder : JointEncoder
+        The encoder.
     """
 
-    frequencies: Tensor
-
-    def __init__(self, frequencies: Float[Tensor, "m d"]) -> None:
+    def __init__(self, encoder: JointEncoder) -> None:
         super().__init__()
-        self.register_buffer("frequencies", frequencies.double())
-        self.dimensions = frequencies.shape[1]
-        self.shape = (2 * frequencies.shape[0],)
+        self.encoder = encoder
+        self.dimensions = encoder.dimensions
+        self.shape = (encoder.columns,)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """Features of points in units of the unit interval."""
-        phase = 2 * torch.pi * points @ self.frequencies.to(points).T
-        return torch.cat([phase.cos(), phase.sin()], dim=-1)
-
-    @classmethod
-    def for_axes(
-        cls,
-        axes: Axes,
-        *,
-        features: int | None = None,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ) -> "JointRandomFourier":
-        """Draw it for the samples of d axes, each axis with its own σ; 512 features if not said otherwise."""
-        generator = generator or torch.Generator().manual_seed(0)
-        drawn = [
-            RandomFourier.like(a, features=features or 512, generator=generator, **options) for a in axes
-        ]
-        return cls(torch.stack([encoder.frequencies for encoder in drawn], dim=-1))
+        return self.encoder(points)
 
     def configuration(self) -> dict[str, Any]:
-        """What ``encoding_from`` needs to construct it again; the frequencies travel as a tensor."""
-        return {"kind": "joint-rff", "features": self.shape[0], "dimensions": self.dimensions}
+        """What ``encoding_from`` needs to construct it again."""
+        return {"kind": "joint", "encoder": _describe(self.encoder)}
 
 
 class ComplexEncoding(Encoding):
@@ -219,8 +210,18 @@ class ComplexEncoding(Encoding):
         return [e(a.points(dtype, device)) for e, a in zip(self.encoders, axes, strict=True)]
 
     @classmethod
-    def like(cls, encoder: type[Encoder], samples: Samples | Geometry, **options: Any) -> "ComplexEncoding":
-        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options."""
+    def like(
+        cls, encoder: type[Encoder] | type[JointEncoder], samples: Samples | Geometry, **options: Any
+    ) -> "ComplexEncoding":
+        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options.
+
+        Raises
+        ------
+        ValueError
+            If the encoder is not of one axis.
+        """
+        if issubclass(encoder, JointEncoder):
+            raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", encoder.name)
         return cls([encoder.like(axis, **options) for axis in _axes(samples)])
 
     def configuration(self) -> dict[str, Any]:
@@ -310,17 +311,17 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
     """
     match configuration:
         case {"kind": "simple", "encoders": [*encoders]}:
-            return SimpleEncoding([_construct(e) for e in encoders])
+            return SimpleEncoding([_construct(e, Encoder) for e in encoders])
         case {"kind": "directional", "encoders": [*encoders]}:
-            return DirectionalEncoding([_construct(e) for e in encoders])
+            return DirectionalEncoding([_construct(e, Encoder) for e in encoders])
         case {"kind": "complex", "encoders": [*encoders]}:
-            return ComplexEncoding([_construct(e) for e in encoders])
+            return ComplexEncoding([_construct(e, Encoder) for e in encoders])
+        case {"kind": "joint", "encoder": encoder}:
+            return JointEncoding(_construct(encoder, JointEncoder))
         case {"kind": "fourier", "axes": [*axes], "shape": [*shape]}:
             return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
-        case {"kind": "joint-rff", "features": features, "dimensions": dimensions}:
-            return JointRandomFourier(torch.zeros(features // 2, dimensions, dtype=torch.float64))
     raise _checks.wrong(
-        "configuration", "of a simple, directional, joint-rff or complex encoding", configuration
+        "configuration", "of a simple, directional, joint, complex or fourier encoding", configuration
     )
 
 
@@ -335,11 +336,12 @@ def _encoders(encoders: Sequence[Encoder]) -> list[Encoder]:
 
 
 def _describe(encoder: nn.Module) -> dict[str, Any]:
-    assert isinstance(encoder, Encoder)
+    assert isinstance(encoder, FeatureMap)
     return {"name": encoder.name, **encoder.configuration()}
 
 
-def _construct(description: dict[str, Any]) -> Encoder:
+def _construct(description: dict[str, Any], kind: type[F]) -> F:
     arguments = dict(description)
-    name = _checks.choice("encoder", str(arguments.pop("name", None)), ENCODERS)
-    return ENCODERS[name](**arguments)
+    known = {name: encoder for name, encoder in ENCODERS.items() if issubclass(encoder, kind)}
+    name = _checks.choice("encoder", str(arguments.pop("name", None)), known)
+    return known[name](**arguments)

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.coordinates import lattice_points
+from coordnet.coordinates import Axes, lattice_points
 from coordnet.encodings import ComplexEncoding
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import MEMORY, Reconstruction
 from coordnet.sampling import Samples, ScatteredPoints
 
 Callback = Callable[[int, float, float], None]
+Penalty = Callable[[CoordinateNetwork], Tensor]
 
 
 def fit_gradient(
@@ -34,6 +35,7 @@ def fit_gradient(
     patience: int = 50,
     generator: torch.Generator | None = None,
     callback: Callback | None = None,
+    penalty: Penalty | None = None,
     progress: bool = False,
 ) -> Reconstruction:
     """Fit a coordinate network to samples with Adam on the mean squared error.
@@ -64,6 +66,8 @@ def fit_gradient(
         Shuffles minibatches; one seeded with 0 if not given.
     callback : function, optional
         Called with the epoch, its loss and its PSNR on the fitted samples.
+    penalty : function, optional
+        Of the network, added to the mean squared error; ``LearnableFourier.divergence``, say.
     progress : bool
         Show a bar with the loss and the PSNR.
 
@@ -84,7 +88,7 @@ def fit_gradient(
     The settings of Zheng et al. (ECCV 2022) are the defaults.
     """
     _check(network, samples, epochs, lr, batch)
-    network = copy.deepcopy(network).to(samples.values)
+    network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = _problem(network, samples, offset, memory)
     size = problem.fitting(memory) if batch is None else batch
@@ -94,7 +98,7 @@ def fit_gradient(
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
-            loss = _epoch(problem, optimiser, size, generator)
+            loss = _epoch(problem, optimiser, size, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
@@ -106,7 +110,7 @@ def fit_gradient(
             if best.stop():
                 break
     best.restore()
-    network.requires_grad_(False)
+    network.requires_grad_(False).eval()
     report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
     return Reconstruction(network, offset, samples.grid, report=report)
 
@@ -136,10 +140,14 @@ class _Points:
 
 @dataclass
 class _Rows:
-    """Predictions on a lattice by mode products; a batch is some rows of the first axis."""
+    """Predictions on a lattice by mode products; a batch is some rows of the first axis.
+
+    The designs are evaluated once, or at each step where the encoders learn: O(N_j K_j) an axis.
+    """
 
     network: CoordinateNetwork
-    designs: list[Tensor]
+    axes: Axes
+    designs: list[Tensor] | None
     target: Tensor
     weights: Tensor | None
 
@@ -147,7 +155,8 @@ class _Rows:
         return len(self.target)
 
     def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        designs = [self.designs[0][index], *self.designs[1:]]
+        first, *others = self.designs or _designs(self.network, self.axes, self.target)
+        designs = [first[index], *others]
         estimate = self.network.rest(self.network.first.on_lattice(designs))  # type: ignore[operator]
         return estimate, self.target[index], None if self.weights is None else self.weights[index]
 
@@ -156,13 +165,19 @@ class _Rows:
         return max(1, memory // (row * self.target.element_size()))
 
 
+def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
+    assert isinstance(network.encoding, ComplexEncoding)
+    return network.encoding.designs(axes, like.dtype, like.device)
+
+
 def _problem(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> _Points | _Rows:
     values, weights = samples.values - offset, samples.weights
     dtype, device = values.dtype, values.device
     learns = any(p.requires_grad for p in network.encoding.parameters())
     scattered = isinstance(samples.geometry, ScatteredPoints)
-    if isinstance(network.encoding, ComplexEncoding) and not scattered and not learns:
-        return _Rows(network, network.encoding.designs(samples.geometry.axes, dtype, device), values, weights)
+    if isinstance(network.encoding, ComplexEncoding) and not scattered:
+        axes = samples.geometry.axes
+        return _Rows(network, axes, None if learns else _designs(network, axes, values), values, weights)
     if isinstance(samples.geometry, ScatteredPoints):
         points = samples.geometry.points.to(values)
     else:
@@ -180,7 +195,11 @@ def _problem(network: CoordinateNetwork, samples: Samples, offset: Tensor, memor
 
 
 def _epoch(
-    problem: _Points | _Rows, optimiser: torch.optim.Optimizer, size: int, generator: torch.Generator
+    problem: _Points | _Rows,
+    optimiser: torch.optim.Optimizer,
+    size: int,
+    generator: torch.Generator,
+    penalty: Penalty | None,
 ) -> float:
     total, count = 0.0, 0.0
     for index in _batches(len(problem), size, generator):
@@ -192,7 +211,7 @@ def _epoch(
             continue
         loss = (error * weight).sum() / amount
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss if penalty is None else loss + penalty(problem.network)).backward()
         optimiser.step()
         total, count = total + float(loss.detach()) * amount, count + amount
     return total / count
@@ -226,11 +245,12 @@ class _Best:
     @torch.no_grad()
     def _score(self, samples: Samples) -> float:
         assert isinstance(self.network, CoordinateNetwork)
-        made = Reconstruction(self.network, self.offset, samples.grid)
+        made = Reconstruction(self.network.eval(), self.offset, samples.grid)
         if isinstance(samples.geometry, ScatteredPoints):
             estimate = made(samples.geometry.points)
         else:
             estimate = made.on_axes(samples.geometry.axes)
+        self.network.train()
         error = (estimate - samples.values).square()
         if samples.weights is None:
             return float(error.mean())

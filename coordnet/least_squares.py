@@ -1,6 +1,5 @@
 """Closed-form fits by least squares on a whole lattice."""
 
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

@@ -1,9 +1,8 @@
-"""Coordinate networks: an encoding, and a head that is linear or an MLP."""
+"""Coordinate networks: an encoding, and a head."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -13,71 +12,8 @@ from coordnet import _checks
 from coordnet.coordinates import Axes, lattice_points
 from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, FourierEncoding
 from coordnet.fourier_layer import FourierLinear
+from coordnet.heads import MLP, ComplexLinear, Head
 from coordnet.kronecker import mode_product
-
-
-@dataclass(frozen=True)
-class Linear:
-    """The choice of a linear head: one weight a feature and channel, no bias on a complex encoding."""
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The widths of the hidden layers: none."""
-        return ()
-
-
-@dataclass(frozen=True)
-class MLP:
-    """The choice of a multilayer perceptron with ReLU.
-
-    Attributes
-    ----------
-    depth : int
-        Number of hidden layers; 0 is linear.
-    width : int
-        Units of each.
-
-    Raises
-    ------
-    ValueError
-        If the depth is negative or the width below 1.
-    """
-
-    depth: int = 4
-    width: int = 256
-
-    def __post_init__(self) -> None:
-        _checks.integer("depth", self.depth, 0)
-        _checks.integer("width", self.width, 1)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The widths of the hidden layers."""
-        return (self.width,) * self.depth
-
-
-Head = Linear | MLP
-
-
-def head_from(configuration: dict[str, Any]) -> Head:
-    """Construct the choice of a head from its configuration.
-
-    Raises
-    ------
-    ValueError
-        If the configuration is neither head's.
-    """
-    match configuration:
-        case {"kind": "linear"}:
-            return Linear()
-        case {"kind": "mlp", "depth": depth, "width": width}:
-            return MLP(depth, width)
-    raise _checks.wrong("configuration", "of a linear or an MLP head", configuration)
-
-
-def head_configuration(head: Head) -> dict[str, Any]:
-    """What ``head_from`` needs, as JSON holds it."""
-    return {"kind": "linear" if isinstance(head, Linear) else "mlp", **asdict(head)}
 
 
 class KroneckerLinear(nn.Module):
@@ -128,12 +64,12 @@ class CoordinateNetwork(nn.Module):
     ----------
     encoding : Encoding
         The encoding.
-    head : Linear or MLP
+    head : Head
         The choice of a head.
     channels : int
         Of the signal.
     generator : torch.Generator, optional
-        Draws the initial weights, uniform within ±1/√fan-in as ``nn.Linear`` has it; one seeded with 0 if not given.
+        Draws the initial weights, uniform within the head's bounds; one seeded with 0 if not given.
     weight : (channels, K₁, …, K_d), optional
         The solution of a closed-form fit, for a linear head on a complex encoding.
     """
@@ -162,12 +98,14 @@ class CoordinateNetwork(nn.Module):
         elif weight is not None:
             self.first = KroneckerLinear(weight)
         elif isinstance(encoding, ComplexEncoding):
-            self.first = _kronecker_linear(encoding.shape, widths[0], bool(head.widths), generator)
+            self.first = _kronecker_linear(encoding.shape, widths[0], head, generator)
         else:
-            self.first = _linear(encoding.shape[0], widths[0], generator)
+            self.first = _linear(_real, encoding.shape[0], widths[0], head, 0, generator)
         rest: list[nn.Module] = []
-        for fan_in, fan_out in zip(widths, widths[1:], strict=False):
-            rest += [nn.ReLU(), _linear(fan_in, fan_out, generator)]
+        for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False), 1):
+            assert isinstance(head, MLP)
+            kind = partial(ComplexLinear, real=layer == head.depth) if head.complex else _real
+            rest += [head.activation(), _linear(kind, fan_in, fan_out, head, layer, generator)]
         self.rest = nn.Sequential(*rest)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points channels"]:
@@ -185,9 +123,10 @@ class CoordinateNetwork(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Weights and biases of the head, as the papers count them."""
+        """Weights and biases of the head, as the papers count them, and the numbers that the encoding trains."""
         layers = (self.first, self.rest)
-        return sum(t.numel() for layer in layers for t in layer.state_dict().values())
+        head = sum(t.numel() for layer in layers for t in layer.state_dict().values())
+        return head + sum(t.numel() for t in self.encoding.parameters())
 
     def scratch(self) -> int:
         """The widest intermediate of one point, in numbers, to plan chunks by."""
@@ -197,18 +136,30 @@ class CoordinateNetwork(nn.Module):
         return math.prod(self.encoding.shape[1:]) * max((self.channels, *self.head.widths[:1])) + 2 * widest
 
 
-def _linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.Linear:
-    layer = cast(nn.Linear, nn.utils.skip_init(nn.Linear, fan_in, fan_out))
-    bound = 1 / math.sqrt(fan_in)
-    for parameter in layer.parameters():
+_real = partial(nn.utils.skip_init, nn.Linear)  # drawn below, by the generator
+
+
+def _linear(
+    kind: Callable[[int, int], nn.Module],
+    fan_in: int,
+    fan_out: int,
+    head: Head,
+    layer: int,
+    generator: torch.Generator,
+) -> nn.Module:
+    made = kind(fan_in, fan_out)
+    for (name, parameter), bound in zip(made.named_parameters(), head.bounds(fan_in, layer), strict=True):
+        assert name in ("weight", "bias")
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
-    return layer
+    return made
 
 
 def _kronecker_linear(
-    modes: tuple[int, ...], channels: int, bias: bool, generator: torch.Generator
+    modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator
 ) -> KroneckerLinear:
-    bound = 1 / math.sqrt(math.prod(modes))
     draw = [torch.empty(channels, *modes), torch.empty(channels)]
-    weight, shift = (nn.Parameter(t.uniform_(-bound, bound, generator=generator)) for t in draw)
-    return KroneckerLinear(weight, shift if bias else None)
+    bounds = head.bounds(math.prod(modes), 0)
+    weight, shift = (
+        nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(draw, bounds, strict=True)
+    )
+    return KroneckerLinear(weight, shift if head.widths else None)

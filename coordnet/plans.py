@@ -1,5 +1,6 @@
 """Plans: what is factorised once for a geometry, to fit any number of signals on it."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.networks import CoordinateNetwork, Linear
+from coordnet.heads import Linear
+from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Geometry
 
@@ -41,7 +43,7 @@ class Plan(ABC):
     Parameters
     ----------
     encoding : ComplexEncoding or FourierEncoding
-        The encoding.
+        The encoding; a copy of it is kept, with what it trains held fixed.
     geometry : Geometry
         Where the values will be.
     center : bool
@@ -51,7 +53,8 @@ class Plan(ABC):
     def __init__(
         self, encoding: ComplexEncoding | FourierEncoding, geometry: Geometry, *, center: bool
     ) -> None:
-        self.encoding, self.geometry, self.center = encoding, geometry, center
+        self.encoding = copy.deepcopy(encoding).requires_grad_(False)
+        self.geometry, self.center = geometry, center
 
     @abstractmethod
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:

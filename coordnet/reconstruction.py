@@ -13,7 +13,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.coordinates import Alignment, Axes, render_axes
 from coordnet.encodings import ComplexEncoding, FourierEncoding, encoding_from
-from coordnet.networks import CoordinateNetwork, head_configuration, head_from
+from coordnet.heads import head_configuration, head_from
+from coordnet.networks import CoordinateNetwork
 
 FORMAT = "coordnet-1"
 STRUCTURED = (ComplexEncoding, FourierEncoding)  # with a linear head, evaluated on a lattice without points
@@ -167,7 +168,8 @@ class Reconstruction:
         try:
             with safe_open(os.fspath(path), "pt", device=str(device)) as file:
                 metadata = file.metadata() or {}
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+                # Copies are aligned as the saved tensors were; products of others differ in their last bits.
+                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
             return cls._restore(json.loads(metadata["coordnet"]), tensors)
         except FileNotFoundError:
             raise ValueError(f"{path}: expected {expected}, found no such file") from None
@@ -191,7 +193,7 @@ class Reconstruction:
             weight = state["first.weight"]
         network = CoordinateNetwork(encoding, head, channels, weight=weight)
         network.load_state_dict(state, assign=True)
-        network.requires_grad_(False)
+        network.requires_grad_(False).eval()
         grid, batch = tuple(configuration["grid"]), tuple(configuration["batch"])
         return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
 

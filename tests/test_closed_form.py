@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from coordnet.closed_form import fit_closed_form, plan
-from coordnet.encoders import ENCODERS, Gaussian, LogFourier, Triangle
+from coordnet.encoders import ENCODERS, Encoder, Gaussian, LogFourier, Triangle
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.kronecker import RankWarning
 from coordnet.media import load_image
@@ -19,12 +19,20 @@ def fit(encoder, samples, **options):
         return fit_closed_form(ComplexEncoding.like(encoder, samples), samples, **options)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder)]
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
 @pytest.mark.parametrize("grid", [(17,), (9, 12), (6, 5, 7), (3, 4, 3, 2), (2, 3, 2, 3, 2)])
 def test_fits_equal_the_dense_solve(name, grid, generator):
     """The same system, formed and solved in float64, in one to five axes."""
     signal = torch.rand(*grid, 2, generator=generator, dtype=torch.float64)
     samples = sample(signal, "every:2")
+    encoding = ComplexEncoding.like(ENCODERS[name], samples)
+    if not all(bool(a.any()) for a in encoding.designs(samples.geometry.axes)):
+        with pytest.raises(ValueError, match="no feature reaches a sample"):
+            fit(ENCODERS[name], samples)
+        return
     made = fit(ENCODERS[name], samples, rcond=1e-9)
     designs = made.network.encoding.designs(samples.geometry.axes)
     mean = samples.values.flatten(0, -2).mean(0)

@@ -2,11 +2,11 @@ import pytest
 import torch
 
 from coordnet.coordinates import Axis, lattice_points
-from coordnet.encoders import ENCODERS, Gaussian, LogFourier, RandomFourier, Triangle
+from coordnet.encoders import ENCODERS, Encoder, Gaussian, LogFourier, RandomFourier, Triangle
 from coordnet.encodings import (
     ComplexEncoding,
     DirectionalEncoding,
-    JointRandomFourier,
+    JointEncoding,
     SimpleEncoding,
     encoding_from,
 )
@@ -17,7 +17,7 @@ def make(kind, encoder):
     return {"simple": SimpleEncoding, "complex": ComplexEncoding}[kind].like(encoder, Lattice((6, 8)))
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", [n for n, e in ENCODERS.items() if issubclass(e, Encoder)])
 def test_complex_designs_are_the_factors_on_axes(name):
     encoding = make("complex", ENCODERS[name])
     axes = (Axis(6), Axis(8))
@@ -37,7 +37,7 @@ def test_simple_is_the_concatenation():
 
 def test_random_fourier_is_joint_in_simple_form():
     encoding = SimpleEncoding.like(RandomFourier, Lattice((30, 40)), sigma=10.0, features=6000)
-    assert isinstance(encoding, JointRandomFourier)
+    assert isinstance(encoding, JointEncoding)
     assert encoding.shape == (6000,)
     x, y = torch.tensor([[0.3, 0.6]], dtype=torch.float64), torch.tensor([[0.31, 0.58]], dtype=torch.float64)
     mean = float(encoding(x) @ encoding(y).T) / 3000

@@ -6,9 +6,10 @@ from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Gaussian, LogFourier, RandomFourier
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
+from coordnet.heads import MLP, Linear
 from coordnet.media import load_image
 from coordnet.metrics import psnr
-from coordnet.networks import MLP, CoordinateNetwork, Linear
+from coordnet.networks import CoordinateNetwork
 from coordnet.sampling import Samples, ScatteredPoints, sample
 
 COMBINATIONS = [

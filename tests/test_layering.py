@@ -10,19 +10,32 @@ PACKAGE = Path(__file__).parents[1] / "coordnet"
 STOREYS = [
     {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
     {"encoders", "blending"},
-    {"encodings", "fourier_layer", "networks", "modes", "fourier_modes", "priors", "observations"},
+    {
+        "encodings",
+        "fourier_layer",
+        "heads",
+        "networks",
+        "attention",
+        "modes",
+        "fourier_modes",
+        "priors",
+        "observations",
+    },
     {
         "reconstruction",
         "plans",
         "least_squares",
         "regularized",
+        "adaptive",
+        "hold_out",
+        "learning",
         "rowwise",
         "closed_form",
         "gradient",
         "tuning",
     },
     {"analysis", "baselines"},
-    {"media", "plotting", "experiments", "cli"},
+    {"media", "plotting", "plots_analysis", "experiments", "cli"},
 ]
 STOREY = {name: i for i, names in enumerate(STOREYS) for name in names}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")

@@ -4,7 +4,8 @@ import torch
 from coordnet.coordinates import Axis, lattice_points
 from coordnet.encoders import Gaussian, RandomFourier
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
-from coordnet.networks import MLP, CoordinateNetwork, KroneckerLinear, Linear, head_configuration, head_from
+from coordnet.heads import MLP, Linear, head_configuration, head_from
+from coordnet.networks import CoordinateNetwork, KroneckerLinear
 from coordnet.sampling import Lattice
 
 KINDS = [SimpleEncoding, ComplexEncoding]

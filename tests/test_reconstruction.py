@@ -5,10 +5,11 @@ import torch
 
 from coordnet.closed_form import fit_closed_form
 from coordnet.coordinates import lattice_points, render_axes
-from coordnet.encoders import ENCODERS, Gaussian
+from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
-from coordnet.networks import MLP, CoordinateNetwork
+from coordnet.heads import MLP
+from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import sample
 
@@ -60,13 +61,6 @@ def test_saved_and_loaded_it_renders_the_same_to_the_bit(made, tmp_path):
     assert torch.equal(again.render((41, 29)), made.render((41, 29)))
     assert again.grid == made.grid
     assert again.report == made.report
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-def test_every_encoder_is_saved(name, photograph, tmp_path):
-    made = closed(photograph, ENCODERS[name])
-    made.save(tmp_path / "model.safetensors")
-    assert torch.equal(Reconstruction.load(tmp_path / "model.safetensors").render(), made.render())
 
 
 def damaged(path, kind):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordnet.closed_form import fit_closed_form, plan
-from coordnet.encoders import ENCODERS, Gaussian, LogFourier, Triangle
+from coordnet.encoders import ENCODERS, Encoder, Gaussian, LogFourier, Triangle
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import psnr
 from coordnet.modes import EncodingModes
@@ -17,6 +17,8 @@ from coordnet.solvers import ConvergenceWarning
 from tests.helpers import kron, synthetic_photograph
 
 GRIDS = [(13,), (6, 7), (4, 5, 3), (3, 2, 3, 2)]
+
+ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder) and name != "identity"]
 
 
 def difference(n):
@@ -74,7 +76,7 @@ def test_a_whole_lattice_is_the_mask_of_ones(grid, generator):
     assert torch.allclose(direct.render(), torch.stack(dense, -1), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", ONE_AXIS)
 @pytest.mark.parametrize("features", [8, 30])
 def test_any_encoder_rank_deficient_ones_included(name, features, generator):
     """The fit minimises the same functional over the encoder's span: compare with the dense one there."""

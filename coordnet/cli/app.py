@@ -47,7 +47,9 @@ def reconstruct(
     sample: Sample = "every:2",
     encoder: Encoder = "gaussian",
     encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
-    head: Annotated[str, typer.Option(help="linear, or mlp[:depth=4,width=256].")] = "linear",
+    head: Annotated[
+        str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
+    ] = "linear",
     solver: Annotated[
         str | None,
         typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),
@@ -141,3 +143,53 @@ def speed(
     rows = experiment.run(chosen)
     print(experiment.report(rows))
     print(f"written to {experiment.write(rows, chosen, out)}")
+
+
+@bench.command()
+def attention(
+    seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Of each training.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path(
+        "results/attention"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Compare encodings of position in a small Transformer on scikit-learn's digits."""
+    from coordnet.experiments import attention as experiment
+
+    def tell(run: experiment.Run) -> None:
+        print(
+            f"seed {run.seed}  {run.encoding:26}{100 * run.accuracy:6.2f} %  {run.seconds:5.1f} s", flush=True
+        )
+
+    runs = experiment.run(seeds, epochs, None if quiet else tell)
+    folder = experiment.write(runs, epochs, out)
+    print(f"{experiment.report(runs)}\nwritten to {folder}")
+
+
+@app.command()
+def analyze(
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.", show_default=False
+        ),
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.", show_default=False
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--samples", help="Samples of the axis that encoders are measured on.")
+    ] = 256,
+    seed: Seed = 0,
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Measure encoders: stable rank, similarity, singular values; or draw a figure of the papers."""
+    from coordnet.cli.analyze import run
+
+    run(encoder or [], figure, count, seed, out, force, json)

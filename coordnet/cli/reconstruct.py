@@ -23,8 +23,9 @@ from coordnet.cli.specs import (
 from coordnet.closed_form import fit_closed_form
 from coordnet.encodings import Encoding
 from coordnet.gradient import fit_gradient
+from coordnet.heads import Head
 from coordnet.media import read_mask, read_media
-from coordnet.networks import CoordinateNetwork, Head
+from coordnet.networks import CoordinateNetwork
 from coordnet.priors import Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
@@ -82,7 +83,7 @@ def run(options: Options) -> None:
         outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
             "sample": options.sample,
-            "encoder": describe_encoder(options.encoder, encoding),
+            "encoder": describe_encoder(options.encoder, fit.network.encoding),
             "encoding": options.encoding,
             "head": options.head,
             "solver": solver,

@@ -1,19 +1,32 @@
 """Texts of the command line, made into objects once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
 from coordnet import _checks
-from coordnet.encoders import ENCODERS, Encoder
-from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
-from coordnet.networks import MLP, Head, Linear
+from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
+from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
+from coordnet.heads import HEADS, Head
 from coordnet.priors import Smoothness
 from coordnet.sampling import Lattice, Samples
 
 SUITED_POWER = {1: 1.0, 2: 1.5, 3: 2.0, 4: 2.0}  # the smoothness of natural signals by the number of axes
-_INTEGERS = ("features", "padding", "depth", "width")
+_INTEGERS = (
+    "features",
+    "padding",
+    "depth",
+    "width",
+    "degree",
+    "rows",
+    "fourier",
+    "hidden",
+    "groups",
+    "levels",
+    "table",
+    "coarsest",
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ def _value(key: str, value: str) -> Any:
         return value
 
 
-def parse_encoder(text: str) -> tuple[type[Encoder], dict[str, Any]]:
+def parse_encoder(text: str) -> tuple[type[Encoder] | type[JointEncoder], dict[str, Any]]:
     """The encoder class and the options that a text such as ``gaussian:sigma=0.64px`` names.
 
     Raises
@@ -67,7 +80,7 @@ def parse_encoder(text: str) -> tuple[type[Encoder], dict[str, Any]]:
 
 
 def parse_head(text: str) -> Head:
-    """The head that ``linear``, ``mlp`` or ``mlp:depth=4,width=256`` names.
+    """The head that ``linear``, ``mlp:depth=4,width=256`` or ``siren:omega=30`` names.
 
     Raises
     ------
@@ -75,11 +88,12 @@ def parse_head(text: str) -> Head:
         If there is no such head or it has no such option.
     """
     spec = parse_spec(text, "head")
-    kind = {"linear": Linear, "mlp": MLP}[_checks.choice("head", spec.name, ("linear", "mlp"))]
-    try:
-        return kind(**spec.options)
-    except TypeError:
-        raise _checks.wrong("head", "linear, or mlp with depth and width", repr(text)) from None
+    kind = HEADS[_checks.choice("head", spec.name, HEADS)]
+    known = [field.name for field in fields(kind)]
+    if not set(spec.options) <= set(known):
+        expected = f"{spec.name} with {', '.join(known)}" if known else f"{spec.name} without options"
+        raise _checks.wrong("head", expected, repr(text))
+    return kind(**spec.options)
 
 
 def parse_prior(text: str) -> Smoothness | str | None:
@@ -153,12 +167,16 @@ def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Gener
 def describe_encoder(text: str, encoding: Encoding) -> str:
     """The text of an encoder with its scales and features written out, as records have it."""
     name = text.partition(":")[0]
-    encoders = getattr(encoding, "encoders", None)
-    if encoders is None:
-        return f"{name}:features={encoding.shape[0]}"
-    columns = dict.fromkeys(str(e.columns) for e in encoders)
+    encoders = (
+        [encoding.encoder] if isinstance(encoding, JointEncoding) else getattr(encoding, "encoders", [])
+    )
+    encoders = [e for e in encoders if isinstance(e, FeatureMap)]
+    if not encoders:  # a Fourier encoding
+        return f"{name}:features={'x'.join(map(str, encoding.shape))}"
     parts = []
     for parameter in encoders[0].parameters:
-        values = dict.fromkeys(f"{getattr(e, parameter.name):.6g}" for e in encoders)
-        parts.append(f"{parameter.name}={'x'.join(values)}")
-    return f"{name}:" + ",".join([*parts, f"features={'x'.join(columns)}"])
+        values = [e.scale(parameter.name) for e in encoders]
+        each = values[0] if isinstance(values[0], tuple) else values
+        parts.append(f"{parameter.name}={'x'.join(dict.fromkeys(f'{value:.6g}' for value in each))}")
+    parts.append(f"features={'x'.join(dict.fromkeys(str(e.columns) for e in encoders))}")
+    return f"{name}:" + ",".join([*parts, *(["learnable"] if encoders[0].learnable else [])])

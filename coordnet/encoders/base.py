@@ -1,9 +1,9 @@
-"""What every encoder of one axis is: a map of a coordinate to K features, with its theory beside it."""
+"""What every encoder is: a map of positions to K features, with its theory beside it."""
 
-import re
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -11,66 +11,17 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.coordinates import Axis
+from coordnet.encoders.parameters import Parameter, in_unit_interval
 
 E = TypeVar("E", bound="Encoder")
-_IN_SPACINGS = re.compile(r"\s*([-+0-9.eE]+?)\s*(/?)px\s*")
+QUADRATURE = 2048  # midpoints of the rule that integrates similarities over positions
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One scale parameter of an encoder.
+class FeatureMap(nn.Module, ABC):
+    """A map of positions to K features with positive scale parameters, fixed or trained.
 
-    Attributes
-    ----------
-    name : str
-        The constructor's argument.
-    unit : "length" or "frequency"
-        Of the unit interval: a length, or cycles (a standard deviation of cycles) in it.
-    default : str
-        In sample spacings: ``"0.64px"`` is a length, ``"0.25/px"`` a frequency.
-    meaning : str
-        A line for ``coordnet encoders``.
-    least : float
-        What the default is raised to on an axis with few samples.
-    """
-
-    name: str
-    unit: Literal["length", "frequency"]
-    default: str
-    meaning: str
-    least: float = 0.0
-
-    def suited(self, spacing: float) -> float:
-        """The default for samples of this spacing, in units of the unit interval."""
-        return max(self.least, in_unit_interval(self, self.default, spacing))
-
-
-def in_unit_interval(parameter: Parameter, value: float | str, spacing: float) -> float:
-    """A scale parameter given as a number, or in sample spacings as text, in units of the unit interval.
-
-    Raises
-    ------
-    ValueError
-        If the text is neither a number nor of the parameter's kind (``0.64px``, or ``0.25/px`` for a frequency).
-    """
-    form = "0.64px" if parameter.unit == "length" else "0.25/px"
-    expected = f"a positive number, or one in sample spacings such as {form}"
-    if not isinstance(value, str):
-        return float(value)
-    match = _IN_SPACINGS.fullmatch(value)
-    try:
-        number = float(match[1] if match else value)
-    except ValueError:
-        raise _checks.wrong(parameter.name, expected, repr(value)) from None
-    if match is None:
-        return number
-    if bool(match[2]) != (parameter.unit == "frequency"):
-        raise _checks.wrong(parameter.name, expected, repr(value))
-    return number / spacing if match[2] else number * spacing
-
-
-class Encoder(nn.Module, ABC):
-    """A map ψ: R → R^K of one coordinate to K features.
+    A scale is an attribute of its own name: a number where it is fixed, a tensor in the graph where it is trained.
+    A trained scale is kept as its logarithm, ``log_NAME``, so that it stays positive and a step of Adam is relative.
 
     Parameters
     ----------
@@ -79,6 +30,10 @@ class Encoder(nn.Module, ABC):
     gain : float
         What every feature is multiplied by; the papers divide an encoding matrix by its largest row norm, which
         is a gain of one over that norm (see ``like``).
+    learnable : bool
+        Train the scales, from their given values on.
+    **scales
+        The scale parameters: positive numbers, or tuples of one an axis.
 
     Raises
     ------
@@ -87,13 +42,40 @@ class Encoder(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    parameters: ClassVar[tuple[Parameter, ...]]
+    summary: ClassVar[str]
+    parameters: ClassVar[tuple[Parameter, ...]] = ()  # type: ignore[assignment]
     random: ClassVar[bool] = False
 
-    def __init__(self, features: int, gain: float = 1.0) -> None:
+    def __init__(
+        self,
+        features: int,
+        gain: float = 1.0,
+        learnable: bool = False,
+        **scales: float | tuple[float, ...],
+    ) -> None:
         super().__init__()
         self.features = _checks.integer("features", features, 1)
         self.gain = _checks.positive("gain", gain)
+        self.learnable = bool(learnable)
+        for name, value in scales.items():
+            checked = _positive(name, value)
+            if learnable:
+                log = torch.tensor(checked, dtype=torch.float64).log()
+                self.register_parameter(f"log_{name}", nn.Parameter(log))
+            else:
+                setattr(self, name, checked)
+
+    def __getattr__(self, name: str) -> Any:
+        log = self.__dict__.get("_parameters", {}).get(f"log_{name}")
+        return super().__getattr__(name) if log is None else log.exp()
+
+    def scale(self, name: str) -> Any:
+        """The present value of a scale parameter as a number, or as a tuple of one an axis."""
+        value = getattr(self, name)
+        if not isinstance(value, Tensor):
+            return value
+        value = value.detach().double().cpu()
+        return tuple(value.tolist()) if value.ndim else float(value)
 
     @property
     def columns(self) -> int:
@@ -101,29 +83,56 @@ class Encoder(nn.Module, ABC):
         return self.features
 
     @abstractmethod
-    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
+    def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """ψ at positions x, before the gain."""
 
-    @abstractmethod
+    def stable_rank(self, samples: int) -> float:
+        """‖A‖_F² / ‖A‖₂² of ``samples`` points in [0, 1) under ever more features; NaN where no theory gives it."""
+        return math.nan
+
+    def configuration(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON holds them."""
+        scales = {p.name: self.scale(p.name) for p in self.parameters}
+        learnable = {"learnable": self.learnable} if self.parameters else {}
+        return {"features": self.features, **scales, **learnable, "gain": self.gain}
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """The names of what ``like`` takes beside the scale parameters."""
+        return ("learnable",) if cls.parameters else ()
+
+    def _amplified(self, features: Tensor) -> Tensor:
+        return features if self.gain == 1 else features * self.gain
+
+    @classmethod
+    def _check_options(cls, options: dict[str, Any]) -> None:
+        for option in options:
+            if option not in cls.options():
+                names = ", ".join(
+                    [*(p.name for p in cls.parameters), "features", "normalize", *cls.options()]
+                )
+                raise _checks.wrong(option, f"a parameter of the {cls.name} encoder ({names})", repr(option))
+
+
+class Encoder(FeatureMap):
+    """A map ψ: R → R^K of one coordinate to K features; see ``FeatureMap`` for the arguments."""
+
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1."""
+        """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
+
+        Where the integral depends on x it is averaged over the pairs of positions in [0, 1) that are δ apart,
+        by quadrature; |δ| ≤ 1 then.
+        """
+        rule = (torch.arange(QUADRATURE, dtype=torch.float64, device=delta.device) + 0.5) / QUADRATURE
+        return averaged_similarity(self.encode, rule.unsqueeze(-1), delta.unsqueeze(-1), squeeze=True)
 
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D as the papers print it, where that is not ``similarity``; for reproduction."""
         return self.similarity(delta)
 
-    @abstractmethod
-    def stable_rank(self, samples: int) -> float:
-        """The paper's ‖A‖_F² / ‖A‖₂² of ``samples`` points in [0, 1) under ever more features."""
-
-    @abstractmethod
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-
     def forward(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x in units of the unit interval; device and dtype follow x."""
-        features = self.encode(x)
-        return features if self.gain == 1 else features * self.gain
+        return self._amplified(self.encode(x))
 
     @classmethod
     def for_axis(
@@ -156,31 +165,68 @@ class Encoder(nn.Module, ABC):
             For encoders that draw their parameters.
         **options
             The encoder's own parameters; scales as numbers in units of the unit interval, or as text in sample
-            spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``.
+            spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
 
         Raises
         ------
         ValueError
             If a parameter is unknown or out of its range.
         """
-        known = {p.name: p for p in cls.parameters}
-        scales = {
-            n: in_unit_interval(p, options.pop(n), axis.spacing) if n in options else p.suited(axis.spacing)
-            for n, p in known.items()
-        }
-        allowed = cls.options()
-        for option in options:
-            if option not in allowed:
-                names = ", ".join([*known, "features", "normalize", *allowed])
-                raise _checks.wrong(option, f"a parameter of the {cls.name} encoder ({names})", repr(option))
+        if features is not None:
+            _checks.integer("features", features, 1)
+        scales = scales_for(cls.parameters, options, axis)
+        cls._check_options(options)
         if cls.random:
             options["generator"] = generator
         encoder = cls.for_axis(axis, features, scales, **options)
         if normalize:
-            encoder.gain = 1 / float(encoder(axis.points()).norm(dim=-1).max())
+            encoder.gain = 1 / float(encoder(axis.points()).detach().norm(dim=-1).max())
         return encoder
 
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The names of what ``like`` takes beside the scale parameters."""
-        return ()
+
+def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis: Axis) -> dict[str, float]:
+    """Take the scale parameters out of some options, or their defaults, as numbers for the samples of an axis."""
+    return {
+        p.name: in_unit_interval(p, options.pop(p.name), axis.spacing)
+        if p.name in options
+        else p.suited(axis.spacing)
+        for p in parameters
+    }
+
+
+@torch.no_grad()
+def averaged_similarity(
+    encode: Callable[[Tensor], Tensor],
+    rule: Float[Tensor, "nodes d"],
+    delta: Float[Tensor, "*shape d"],
+    *,
+    squeeze: bool = False,
+) -> Float[Tensor, "*shape"]:
+    """The mean of ψ(x)·ψ(x + δ) over the pairs of positions in the unit cube that are δ apart, over that at δ = 0.
+
+    Parameters
+    ----------
+    encode : function
+        ψ of positions (…, d), or of (…) where ``squeeze``.
+    rule : (nodes, d)
+        Nodes of an equal-weight quadrature rule on the unit cube.
+    delta : (*shape, d)
+        Offsets within [-1, 1].
+    squeeze : bool
+        Positions are numbers (d = 1).
+    """
+
+    def product(offset: Tensor) -> Tensor:
+        x = (-offset).clamp(min=0) + rule * (1 - offset.abs())
+        pair = [(y.squeeze(-1) if squeeze else y) for y in (x, x + offset)]
+        return (encode(pair[0]) * encode(pair[1])).sum(-1).mean()
+
+    offsets = delta.double().reshape(-1, delta.shape[-1])
+    values = torch.stack([product(offset) for offset in offsets]) / product(torch.zeros_like(rule[0]))
+    return values.reshape(delta.shape[:-1]).to(delta)
+
+
+def _positive(name: str, value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+    if isinstance(value, tuple):
+        return tuple(_checks.positive(name, v) for v in value)
+    return _checks.positive(name, value)

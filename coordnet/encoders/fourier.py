@@ -1,6 +1,7 @@
 """Fourier families: pairs of a cosine and a sine at chosen frequencies."""
 
 import math
+from abc import abstractmethod
 from typing import Any, TypeVar
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.coordinates import Axis
-from coordnet.encoders.base import Encoder, Parameter
+from coordnet.encoders.base import Encoder
+from coordnet.encoders.parameters import Parameter
 
 E = TypeVar("E", bound="FourierFeatures")
 
@@ -19,17 +21,22 @@ class FourierFeatures(Encoder):
 
     Parameters
     ----------
-    frequencies : (m,)
-        In cycles over the unit interval.
-    gain : float
-        See ``Encoder``.
+    base : (m,)
+        What the frequencies are computed from, with the scale.
+    **rest
+        Scale, gain and learnable; see ``FeatureMap``.
     """
 
-    frequencies: Tensor
+    base: Tensor
 
-    def __init__(self, frequencies: Float[Tensor, " m"], gain: float = 1.0) -> None:
-        super().__init__(2 * frequencies.numel(), gain)
-        self.register_buffer("frequencies", frequencies.double())
+    def __init__(self, base: Float[Tensor, " m"], **rest: Any) -> None:
+        super().__init__(2 * base.numel(), **rest)
+        self.register_buffer("base", base.double())
+
+    @property
+    @abstractmethod
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """In cycles over the unit interval."""
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
@@ -37,12 +44,8 @@ class FourierFeatures(Encoder):
         return torch.cat([phase.cos(), phase.sin()], dim=-1)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The mean over the frequencies of cos 2πfδ."""
+        """The mean over the frequencies of cos 2πfδ, exactly ψ(x)·ψ(x + δ) over ψ(x)·ψ(x)."""
         return (2 * math.pi * delta.unsqueeze(-1) * self.frequencies.to(delta)).cos().mean(-1)
-
-    def stable_rank(self, samples: int) -> float:
-        """NaN: the papers give a theory for the random family alone."""
-        return math.nan
 
     @classmethod
     def for_axis(
@@ -50,11 +53,6 @@ class FourierFeatures(Encoder):
     ) -> E:
         """As many features as samples, rounded up to pairs."""
         return cls(features or axis.count + axis.count % 2, **scales, **options)  # type: ignore[call-arg]
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        scales = {p.name: getattr(self, p.name) for p in self.parameters}
-        return {"features": self.features, **scales, "gain": self.gain}
 
 
 def pairs(features: int) -> int:
@@ -93,8 +91,8 @@ class LinearFourier(FourierFeatures):
         K, even.
     f_max : float
         The highest frequency, in cycles over the unit interval, at least 1.
-    gain : float
-        See ``Encoder``.
+    **rest
+        Gain and learnable; see ``FeatureMap``.
 
     Notes
     -----
@@ -102,12 +100,17 @@ class LinearFourier(FourierFeatures):
     """
 
     name = "linf"
+    summary = "frequencies in even steps from 1"
     parameters = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
 
-    def __init__(self, features: int, f_max: float, gain: float = 1.0) -> None:
-        self_f_max = at_least_one(f_max)
-        super().__init__(torch.linspace(1, self_f_max, pairs(features), dtype=torch.float64), gain)
-        self.f_max = self_f_max
+    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
+        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
+        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """1 + (f_max - 1) j / (m - 1), j = 0 … m - 1, in cycles over the unit interval."""
+        return 1 + (self.f_max - 1) * self.base
 
 
 class LogFourier(FourierFeatures):
@@ -119,8 +122,8 @@ class LogFourier(FourierFeatures):
         K, even.
     f_max : float
         The highest frequency, in cycles over the unit interval, at least 1.
-    gain : float
-        See ``Encoder``.
+    **rest
+        Gain and learnable; see ``FeatureMap``.
 
     Notes
     -----
@@ -128,13 +131,17 @@ class LogFourier(FourierFeatures):
     """
 
     name = "logf"
+    summary = "frequencies in even ratios from 1"
     parameters = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
 
-    def __init__(self, features: int, f_max: float, gain: float = 1.0) -> None:
-        self_f_max = at_least_one(f_max)
-        steps = torch.linspace(0, math.log(self_f_max), pairs(features), dtype=torch.float64)
-        super().__init__(steps.exp(), gain)
-        self.f_max = self_f_max
+    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
+        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
+        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """f_max^(j / (m - 1)), j = 0 … m - 1, in cycles over the unit interval."""
+        return self.f_max**self.base
 
 
 class RandomFourier(FourierFeatures):
@@ -146,29 +153,40 @@ class RandomFourier(FourierFeatures):
         K, even.
     sigma : float
         Standard deviation of the frequencies, in cycles over the unit interval.
-    gain : float
-        See ``Encoder``.
+    gain, learnable
+        See ``FeatureMap``.
     generator : torch.Generator, optional
         Draws the frequencies; one seeded with 0 if not given.
 
     Notes
     -----
     Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable rank
-    is in Zheng et al., "Rethinking Positional Encoding" (2021).
+    is in Zheng et al., "Rethinking Positional Encoding" (2021). As features grow the similarity tends to
+    exp(-2π²σ²δ²).
     """
 
     name = "rff"
+    summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
     parameters = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
     random = True
 
     def __init__(
-        self, features: int, sigma: float, gain: float = 1.0, generator: torch.Generator | None = None
+        self,
+        features: int,
+        sigma: float,
+        gain: float = 1.0,
+        generator: torch.Generator | None = None,
+        learnable: bool = False,
     ) -> None:
-        sigma = _checks.positive("sigma", sigma)
         generator = generator or torch.Generator().manual_seed(0)
-        super().__init__(sigma * torch.randn(pairs(features), dtype=torch.float64, generator=generator), gain)
-        self.sigma = sigma
+        draws = torch.randn(pairs(features), dtype=torch.float64, generator=generator)
+        super().__init__(draws, gain=gain, learnable=learnable, sigma=sigma)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """σ times the draws, in cycles over the unit interval."""
+        return self.sigma * self.base
 
     def stable_rank(self, samples: int) -> float:
         """min(N, √(2π) σ); a finite draw stays below."""
-        return min(samples, math.sqrt(2 * math.pi) * self.sigma)
+        return min(float(samples), math.sqrt(2 * math.pi) * self.scale("sigma"))

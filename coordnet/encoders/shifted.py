@@ -10,7 +10,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.coordinates import Axis
-from coordnet.encoders.base import Encoder, Parameter
+from coordnet.encoders.base import Encoder
+from coordnet.encoders.parameters import Parameter
 
 E = TypeVar("E", bound="ShiftedBasis")
 
@@ -26,8 +27,8 @@ class ShiftedBasis(Encoder):
         The interval that the nodes divide; [0, 1) by default.
     padding : int
         Nodes beyond either end, so that the border is reached from both sides.
-    gain : float
-        See ``Encoder``.
+    **rest
+        Scales, gain and learnable; see ``FeatureMap``.
 
     Raises
     ------
@@ -36,9 +37,9 @@ class ShiftedBasis(Encoder):
     """
 
     def __init__(
-        self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, gain: float = 1.0
+        self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, **rest: Any
     ) -> None:
-        super().__init__(features, gain)
+        super().__init__(features, **rest)
         self.start = _checks.finite("start", start)
         self.stop = _checks.finite("stop", stop)
         if not stop > start:
@@ -60,6 +61,10 @@ class ShiftedBasis(Encoder):
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance t - x."""
 
+    @abstractmethod
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D(δ) = ∫φ(u) φ(u + δ) du / ∫φ(u)² du."""
+
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
         return self.bump(self.nodes.points(x.dtype, x.device) - x.unsqueeze(-1))
@@ -73,14 +78,13 @@ class ShiftedBasis(Encoder):
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """Padding nodes."""
-        return ("padding",)
+        """Padding nodes, beside what every encoder takes."""
+        return ("padding", *super().options())
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
-        scales = {p.name: getattr(self, p.name) for p in self.parameters}
         place = {"start": self.start, "stop": self.stop, "padding": self.padding}
-        return {"features": self.features, **scales, **place, "gain": self.gain}
+        return {**super().configuration(), **place}
 
 
 class Gaussian(ShiftedBasis):
@@ -101,11 +105,11 @@ class Gaussian(ShiftedBasis):
     """
 
     name = "gaussian"
+    summary = "a Gaussian bump at each node"
     parameters = (Parameter("sigma", "length", "0.64px", "standard deviation of the bump"),)
 
     def __init__(self, features: int, sigma: float, **place: Any) -> None:
-        super().__init__(features, **place)
-        self.sigma = _checks.positive("sigma", sigma)
+        super().__init__(features, sigma=sigma, **place)
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
@@ -117,7 +121,7 @@ class Gaussian(ShiftedBasis):
 
     def stable_rank(self, samples: int) -> float:
         """min(N, 1 / (2 √π σ))."""
-        return min(samples, 1 / (2 * math.sqrt(math.pi) * self.sigma))
+        return min(float(samples), 1 / (2 * math.sqrt(math.pi) * self.scale("sigma")))
 
 
 class Triangle(ShiftedBasis):
@@ -134,16 +138,16 @@ class Triangle(ShiftedBasis):
 
     Notes
     -----
-    Zheng et al. (ECCV 2022), section 4; their printed similarity, ¼ max(d - |δ|, 0)², is not the
-    autocorrelation of the triangle, which is the cubic B-spline below.
+    Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
+    autocorrelation of the triangle, which is the cubic B-spline that ``similarity`` gives.
     """
 
     name = "triangle"
+    summary = "a triangle at each node"
     parameters = (Parameter("half_width", "length", "1px", "distance from the peak to zero"),)
 
     def __init__(self, features: int, half_width: float, **place: Any) -> None:
-        super().__init__(features, **place)
-        self.half_width = _checks.positive("half_width", half_width)
+        super().__init__(features, half_width=half_width, **place)
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
@@ -161,4 +165,4 @@ class Triangle(ShiftedBasis):
 
     def stable_rank(self, samples: int) -> float:
         """min(N, (4/3) / d) with d = 2h."""
-        return min(samples, (4 / 3) / (2 * self.half_width))
+        return min(float(samples), (4 / 3) / (2 * self.scale("half_width")))

@@ -1,0 +1,80 @@
+"""Distance preservation: how the inner product of two encodings falls with the distance of their points."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.coordinates import Axes, lattice_points
+from coordnet.encoders import Encoder
+from coordnet.encodings import ComplexEncoding, Encoding
+
+
+@torch.no_grad()
+def distance_preservation(
+    encoder: Encoder, delta: Float[Tensor, " m"], centre: float = 0.5
+) -> Float[Tensor, " m"]:
+    """ψ(c)·ψ(c + δ) / ψ(c)·ψ(c), the measured twin of ``encoder.similarity(delta)``.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        With its nodes dense enough around c.
+    delta : (m,)
+        Distances, in units of the unit interval.
+    centre : float
+        c.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 3.
+    """
+    c = torch.as_tensor(centre).to(delta)
+    base = encoder(c)
+    return encoder(c + delta) @ base / (base @ base)
+
+
+@torch.no_grad()
+def similarity_map(
+    encoding: Encoding, axes: Axes, nodes: Int[Tensor, "m d"], dtype: torch.dtype = torch.float64
+) -> Float[Tensor, "..."]:
+    """Ψ(p)·Ψ(q) over |Ψ(p)| |Ψ(q)| of chosen nodes p of a lattice against all its points q.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        Simple, joint or complex; on a complex one the products of the axes are multiplied.
+    axes : d axes
+        The lattice.
+    nodes : (m, d)
+        Indices into it.
+    dtype : torch.dtype
+        Of the computation.
+
+    Returns
+    -------
+    (m, *lattice)
+        1 at each node itself.
+
+    Raises
+    ------
+    ValueError
+        If the nodes have not d indices.
+
+    Notes
+    -----
+    Figure 3 of Li et al. (NeurIPS 2021).
+    """
+    if nodes.shape[1] != len(axes):
+        raise _checks.wrong("nodes", f"{len(axes)} indices a node", nodes.shape[1])
+    if isinstance(encoding, ComplexEncoding):
+        total = torch.ones(len(nodes), *(1,) * len(axes), dtype=dtype)
+        for j, design in enumerate(encoding.designs(axes, dtype)):
+            rows = torch.nn.functional.normalize(design, dim=-1)
+            shape = [1] * len(axes)
+            shape[j] = len(rows)
+            total = total * (rows[nodes[:, j]] @ rows.T).reshape(len(nodes), *shape)
+        return total
+    features = encoding(lattice_points(axes, dtype))
+    features = torch.nn.functional.normalize(features, dim=-1)
+    return torch.einsum("mk,...k->m...", features[tuple(nodes.T)], features)

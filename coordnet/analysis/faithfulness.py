@@ -1,0 +1,75 @@
+"""How much of a position an encoding keeps: its frequencies over the DFT's, and the position they give back."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+
+WIDTH = 4.0  # of the kernel, in DFT bins: the paper's σ = 4·2π/d
+
+
+def frequency_density(
+    frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH
+) -> Float[Tensor, " bins"]:
+    """g_k ∝ Σ_l exp(-(ω_k - w_l)² / (2σ²)) at the DFT frequencies ω_k = 2πk/d, k = 0 … ⌊d/2⌋, with Σ g_k = 1.
+
+    Parameters
+    ----------
+    frequencies : (m,)
+        w_l, angular, a position.
+    length : int
+        d.
+    width : float
+        σ in bins of 2π/d.
+
+    Notes
+    -----
+    Idé et al. (2024), section 3.
+    """
+    _checks.integer("length", length, 2)
+    sigma = _checks.positive("width", width) * 2 * math.pi / length
+    bins = 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
+    distance = bins.unsqueeze(-1) - frequencies.double()
+    g = torch.exp(-0.5 * (distance / sigma).square()).sum(-1)
+    return g / g.sum()
+
+
+def position_reconstruction(
+    weights: Float[Tensor, " bins"], position: int, length: int
+) -> Float[Tensor, " length"]:
+    """What is left of δ_{t,s} when its DFT coefficients are weighted by g_k and inverted, at the norm of δ.
+
+    Parameters
+    ----------
+    weights : (⌊d/2⌋ + 1,)
+        g_k; flat for the DFT encoding, whose reconstruction is exact.
+    position : int
+        s.
+    length : int
+        d.
+
+    Returns
+    -------
+    (d,)
+        Of norm 1.
+
+    Raises
+    ------
+    ValueError
+        If s is outside 0 … d - 1, or there is not one weight a frequency.
+
+    Notes
+    -----
+    Algorithm 1 of Idé et al. (2024).
+    """
+    if not 0 <= position < _checks.integer("length", length, 2):
+        raise _checks.wrong("position", f"at least 0 and below {length}", position)
+    if len(weights) != length // 2 + 1:
+        raise _checks.wrong("weights", f"{length // 2 + 1} numbers, one a frequency", len(weights))
+    delta = torch.zeros(length, dtype=torch.float64)
+    delta[position] = 1
+    back = torch.fft.irfft(torch.fft.rfft(delta) * weights.double(), length)
+    return back / back.norm()

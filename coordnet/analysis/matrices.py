@@ -1,0 +1,70 @@
+"""Numbers of an encoding matrix: singular values, stable rank, condition, and the rank that a fit can reach."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.kronecker import default_rcond
+from coordnet.reconstruction import Reconstruction
+
+
+def singular_values(matrix: Float[Tensor, "n k"]) -> Float[Tensor, " r"]:
+    """The singular values of an encoding matrix (N, K), falling, computed in float64."""
+    return torch.linalg.svdvals(matrix.detach().double())
+
+
+def stable_rank(matrix: Float[Tensor, "n k"]) -> float:
+    """‖A‖_F² / ‖A‖₂², at most the rank; through the Gram matrix of the shorter side, in float64.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is zero.
+
+    Notes
+    -----
+    Zheng et al., "Rethinking Positional Encoding" (2021), section 3.
+    """
+    a = matrix.detach().double()
+    total = float(a.square().sum())
+    if total == 0:
+        raise _checks.wrong("matrix", "an entry that is not zero", "zeros alone")
+    gram = a @ a.T if a.shape[0] <= a.shape[1] else a.T @ a
+    return total / float(torch.linalg.eigvalsh(gram)[-1])
+
+
+def condition_number(matrix: Float[Tensor, "n k"]) -> float:
+    """The largest singular value over the smallest of the min(N, K); infinite where that is zero."""
+    s = singular_values(matrix)
+    return float(s[0] / s[-1]) if float(s[-1]) > 0 else float("inf")
+
+
+def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[int, ...]:
+    """The numerical rank of each channel of a rendered image.
+
+    A linear head on a simple encoding gives a(x) + b(y): at most 2. On a complex encoding the rank is that of the
+    weights, up to the smaller of K₁ and K₂.
+
+    Parameters
+    ----------
+    fit : Reconstruction
+        Of an image.
+    rcond : float, optional
+        Singular values below ``rcond`` times the largest count as zero; ε max(N₁, N₂), ε of the fit's dtype.
+
+    Raises
+    ------
+    ValueError
+        If the fit is not of two dimensions.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 5.
+    """
+    if len(fit.grid) != 2:
+        raise _checks.wrong("fit", "one of an image, two dimensions", f"{len(fit.grid)}")
+    image = fit.render(alignment="sample").detach()
+    rcond = default_rcond(fit.grid, image.dtype) if rcond is None else _checks.nonnegative("rcond", rcond)
+    spectra = torch.linalg.svdvals(image.double().movedim(-1, 0))
+    return tuple(int((s > rcond * s[0]).sum()) for s in spectra)

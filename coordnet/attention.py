@@ -1,0 +1,175 @@
+"""Encodings of position inside attention: tokens with positions, and a small Transformer that classifies them."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from coordnet import _checks
+from coordnet.encodings import DenseEncoding
+
+Padding = Bool[Tensor, "batch tokens"]
+
+
+class PositionedTokens(nn.Module):
+    """t + P Ψ(x), or [t, Ψ(x)], for tokens t at points x.
+
+    Parameters
+    ----------
+    encoding : DenseEncoding
+        Ψ, a simple, directional or joint encoding.
+    width : int
+        Of the tokens.
+    combine : "add" or "concatenate"
+        Add the encoding, mapped to the tokens' width by a trained P, or put it behind the token.
+    generator : torch.Generator, optional
+        Draws P; one seeded with 0 if not given.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or the points have another number of coordinates than Ψ takes.
+
+    Notes
+    -----
+    Vaswani et al. (NeurIPS 2017) add; Li et al. (NeurIPS 2021) do both.
+    """
+
+    def __init__(
+        self,
+        encoding: DenseEncoding,
+        width: int,
+        combine: Literal["add", "concatenate"] = "add",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.combine = _checks.choice("combine", combine, ("add", "concatenate"))
+        added = combine == "add"
+        self.width = _checks.integer("width", width, 1) + (0 if added else encoding.shape[0])
+        self.projection = nn.utils.skip_init(nn.Linear, encoding.shape[0], width) if added else nn.Identity()
+        initialise(self.projection, generator or torch.Generator().manual_seed(0))
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "batch tokens width"],
+        positions: Float[Tensor, "batch tokens d"],
+        padding: Padding | None = None,
+    ) -> Float[Tensor, "batch tokens out"]:
+        """Return the tokens with their positions.
+
+        Parameters
+        ----------
+        tokens : (batch, tokens, width)
+            Their embeddings.
+        positions : (batch, tokens, d)
+            In units of the unit interval.
+        padding : (batch, tokens), optional
+            True where there is no token; zeros come out there.
+
+        Returns
+        -------
+        (batch, tokens, width), or (batch, tokens, width + K) where concatenated
+        """
+        d = self.encoding.dimensions
+        if positions.shape != (*tokens.shape[:2], d):
+            raise _checks.wrong("positions", f"shape {(*tokens.shape[:2], d)}", tuple(positions.shape))
+        code = self.projection(self.encoding(positions))
+        out = tokens + code if self.combine == "add" else torch.cat([tokens, code], dim=-1)
+        return out if padding is None else out.masked_fill(padding.unsqueeze(-1), 0)
+
+
+class AttentionClassifier(nn.Module):
+    """Classes of a set of tokens: embed, add or put behind positions, attend, average, map to logits.
+
+    Parameters
+    ----------
+    encoding : DenseEncoding, optional
+        Of the positions; without it the tokens are a bag.
+    inputs, classes : int
+        Numbers a token, and logits.
+    width, depth, heads : int
+        Of the Transformer; the heads divide the width (with the encoding's behind it where concatenated).
+    combine : "add" or "concatenate"
+        See ``PositionedTokens``.
+    dropout : float
+        Of the Transformer while training; it draws from torch's global generator.
+    generator : torch.Generator, optional
+        Draws the weights; one seeded with 0 if not given.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range or the heads do not divide the width.
+
+    Notes
+    -----
+    The encoder of Vaswani et al. (NeurIPS 2017), normalised before each sublayer (Xiong et al., ICML 2020).
+    """
+
+    def __init__(
+        self,
+        encoding: DenseEncoding | None,
+        inputs: int,
+        classes: int,
+        *,
+        width: int = 32,
+        depth: int = 2,
+        heads: int = 4,
+        combine: Literal["add", "concatenate"] = "add",
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value in (("inputs", inputs), ("classes", classes), ("width", width), ("depth", depth)):
+            _checks.integer(name, value, 1)
+        generator = generator or torch.Generator().manual_seed(0)
+        self.embedding = nn.utils.skip_init(nn.Linear, inputs, width)
+        self.positioned = None if encoding is None else PositionedTokens(encoding, width, combine, generator)
+        inner = width if self.positioned is None else self.positioned.width
+        if inner % _checks.integer("heads", heads, 1):
+            raise _checks.wrong("heads", f"a divisor of the width {inner}", heads)
+        layer = nn.TransformerEncoderLayer(
+            inner, heads, 2 * inner, dropout, batch_first=True, norm_first=True, device="meta"
+        )
+        layer = layer.to_empty(device="cpu")
+        self.transformer = nn.TransformerEncoder(
+            layer, depth, nn.LayerNorm(inner), enable_nested_tensor=False
+        )
+        self.logits = nn.utils.skip_init(nn.Linear, inner, classes)
+        for part in (self.embedding, self.transformer, self.logits):
+            initialise(part, generator)
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "batch tokens inputs"],
+        positions: Float[Tensor, "batch tokens d"],
+        padding: Padding | None = None,
+    ) -> Float[Tensor, "batch classes"]:
+        """Return the logits; tokens where ``padding`` is true have no part in them."""
+        x = self.embedding(tokens)
+        if self.positioned is not None:
+            x = self.positioned(x, positions, padding)
+        x = self.transformer(x, src_key_padding_mask=padding)
+        if padding is None:
+            return self.logits(x.mean(1))
+        present = (~padding).to(x).unsqueeze(-1)
+        return self.logits((x * present).sum(1) / present.sum(1).clamp(min=1))
+
+
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw every matrix uniformly within ±√(6 / (fan-in + fan-out)), with zero biases and unit norms.
+
+    Notes
+    -----
+    Glorot and Bengio (AISTATS 2010).
+    """
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if parameter.ndim > 1:
+                bound = math.sqrt(6 / sum(parameter.shape))
+                parameter.uniform_(-bound, bound, generator=generator)
+            else:
+                parameter.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)

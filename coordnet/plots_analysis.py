@@ -1,0 +1,70 @@
+"""Pictures of encodings: each function takes an ``ax``, draws what it is given, and returns the ``ax``."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from matplotlib.axes import Axes as Plot
+from torch import Tensor
+
+Curve = Sequence[float] | Sequence[int]
+
+
+def show_stable_rank(
+    ax: Plot, at: Curve, measured: Curve, theory: Curve | None = None, *, label: str, colour: str
+) -> Plot:
+    """Measured stable rank as a line and the theory dashed over it, against a scale or a number of samples."""
+    ax.plot(at, measured, color=colour, lw=1.8, label=label)
+    if theory is not None:
+        ax.plot(at, theory, "--", color="black", lw=1.0, alpha=0.7)
+    ax.set_ylabel("stable rank")
+    return ax
+
+
+def show_distance(
+    ax: Plot, delta: Curve, measured: Curve, theory: Curve | None = None, *, label: str, colour: str
+) -> Plot:
+    """Inner product of ψ(x) and ψ(x + δ) against δ, measured as a line and the closed form dashed."""
+    ax.plot(delta, measured, color=colour, lw=1.8, label=label)
+    if theory is not None:
+        ax.plot(delta, theory, "--", color="black", lw=1.0, alpha=0.7)
+    ax.set(xlabel="distance δ", ylabel="similarity D(δ)")
+    return ax
+
+
+def show_theory_in_legend(ax: Plot) -> Plot:
+    """Name the dashed lines once, below the curves' own labels."""
+    ax.plot([], [], "--", color="black", lw=1.0, alpha=0.7, label="theory")
+    ax.legend(fontsize=8)
+    return ax
+
+
+def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: str) -> Plot:
+    """A heat map of the similarity of one point of a grid to all others."""
+    ax.imshow(similarity.cpu().numpy(), vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
+    ax.set_title(title, fontsize=9)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return ax
+
+
+def show_singular_values(ax: Plot, values: Curve) -> Plot:
+    """Singular values, falling, on a logarithmic axis, in units of the largest."""
+    ax.semilogy(range(1, len(values) + 1), [max(v / values[0], 1e-18) for v in values], color="C0")
+    ax.set(xlabel="index", ylabel="singular value / largest", ylim=(1e-18, 3))
+    return ax
+
+
+def show_spectrum(ax: Plot, frequencies: Curve, density: Curve, *, label: str, colour: str) -> Plot:
+    """The density of an encoder's frequencies over DFT bins k, and the frequencies themselves as ticks below it."""
+    ax.plot(range(len(density)), density, color=colour, lw=1.8, label=label)
+    ax.plot(frequencies, [-0.02 * max(density)] * len(frequencies), "|", color=colour, ms=7, alpha=0.6)
+    ax.set(xlabel="DFT bin k", ylabel="density of frequencies")
+    return ax
+
+
+def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, colour: str) -> Plot:
+    """What an encoding gives back of the position, and where the position was."""
+    ax.plot(range(len(values)), values, color=colour, lw=1.5, label=label)
+    ax.axvline(position, color="0.6", ls=":", lw=1)
+    ax.set(xlabel="position t", ylabel="reconstructed δ")
+    return ax

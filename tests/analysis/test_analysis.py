@@ -1,0 +1,143 @@
+import math
+
+import pytest
+import torch
+
+from coordnet.analysis import (
+    condition_number,
+    distance_preservation,
+    frequency_density,
+    linear_fit_rank,
+    matched_scale,
+    position_reconstruction,
+    similarity_map,
+    singular_values,
+    stable_rank,
+    summarise,
+)
+from coordnet.closed_form import fit_closed_form
+from coordnet.coordinates import Axis, lattice_points
+from coordnet.encoders import DFT, Gaussian, Identity, LearnableFourier, RandomFourier, Sinusoidal
+from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
+from coordnet.gradient import fit_gradient
+from coordnet.heads import Linear
+from coordnet.networks import CoordinateNetwork
+from coordnet.sampling import Lattice, sample
+from tests.helpers import kron
+
+
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9)])
+def test_numbers_of_a_matrix(shape, generator):
+    a = torch.randn(shape, generator=generator, dtype=torch.float64)
+    s = torch.linalg.svdvals(a)
+    assert torch.allclose(singular_values(a), s)
+    assert stable_rank(a) == pytest.approx(float(s.square().sum() / s[0] ** 2))
+    assert condition_number(a) == pytest.approx(float(s[0] / s[-1]))
+    assert condition_number(torch.zeros(2, 2).fill_diagonal_(0) + torch.tensor([1.0, 0])) == math.inf
+    with pytest.raises(ValueError, match="`matrix`: expected an entry that is not zero"):
+        stable_rank(torch.zeros(3, 2))
+
+
+def test_matched_scales_have_equal_stable_rank():
+    assert 0.01 * matched_scale(0.01) == pytest.approx(0.1125, abs=1e-4)
+    for sigma in (0.003, 0.02):
+        pair = Gaussian(8, sigma), RandomFourier(8, matched_scale(sigma))
+        ranks = [encoder.stable_rank(10**6) for encoder in pair]
+        assert ranks[0] == pytest.approx(ranks[1], rel=1e-12)
+
+
+def test_distance_is_the_similarity_in_the_interior():
+    delta = torch.linspace(-0.1, 0.1, 9, dtype=torch.float64)
+    encoder = Gaussian(400, 0.03)
+    assert torch.allclose(distance_preservation(encoder, delta), encoder.similarity(delta), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SimpleEncoding, ComplexEncoding])
+def test_similarity_map_is_the_cosine(kind):
+    axes, nodes = (Axis(5), Axis(4)), torch.tensor([[1, 2], [4, 0]])
+    encoding = kind.like(Gaussian, Lattice((5, 4)), sigma=0.2)
+    if kind is ComplexEncoding:
+        features = kron(encoding.designs(axes))
+    else:
+        features = encoding(lattice_points(axes)).flatten(0, 1)
+    rows = torch.nn.functional.normalize(features, dim=-1)
+    maps = similarity_map(encoding, axes, nodes)
+    assert torch.allclose(maps.flatten(1), rows[[6, 16]] @ rows.T)
+    with pytest.raises(ValueError, match="`nodes`: expected 2 indices"):
+        similarity_map(encoding, axes, nodes[:, :1])
+
+
+def test_concatenated_sinusoids_show_a_cross_and_learnable_fourier_a_ball():
+    axes, node = (Axis(64), Axis(64)), torch.tensor([[32, 32]])
+    cross = similarity_map(SimpleEncoding([Sinusoidal(64, 1 / 64)] * 2), axes, node)[0]
+    ball = LearnableFourier(2, 512, 0.1, fourier=512, hidden=0)
+    round_ = similarity_map(JointEncoding(ball), axes, node)[0]
+    assert float(cross[32, 52] - cross[46, 46]) > 0.1  # as far from the node, on its row and off it
+    assert abs(float(round_[32, 52] - round_[46, 46])) < 0.1
+
+
+def test_the_dft_is_faithful():
+    for length in (16, 255, 256):
+        for position in (0, 5, length - 1):
+            back = position_reconstruction(torch.ones(length // 2 + 1), position, length)
+            assert (
+                float((back - torch.nn.functional.one_hot(torch.tensor(position), length)).abs().max())
+                < 1e-12
+            )
+            rows = DFT(length, 1 / length)(Axis(length).points())
+            assert float((rows @ rows[position] - back).abs().max()) < 1e-12
+
+
+def test_the_sinusoid_is_broad():
+    """Algorithm 1 at d = 256: the norm is kept, the peak stays at the position, and it reaches 30 positions."""
+    g = frequency_density(2 * math.pi * Sinusoidal(256, 1.0).frequencies, 256)
+    back = position_reconstruction(g, 40, 256)
+    assert float(g.sum()) == pytest.approx(1)
+    assert float(back.norm()) == pytest.approx(1)
+    assert int(back.argmax()) == 40
+    assert float(back[40]) < 0.4
+    assert int((back > 0.05 * back[40]).sum()) >= 30
+
+
+def test_density_is_the_kernel_sum():
+    w = torch.tensor([0.3, 1.0])
+    sigma = 4 * 2 * math.pi / 32
+    bins = [2 * math.pi * k / 32 for k in range(17)]
+    sums = [sum(math.exp(-((b - float(v)) ** 2) / (2 * sigma**2)) for v in w) for b in bins]
+    expected = torch.tensor([v / sum(sums) for v in sums], dtype=torch.float64)
+    assert torch.allclose(frequency_density(w, 32), expected, atol=1e-7)
+
+
+def test_rank_of_linear_fits(photograph):
+    samples = sample(photograph[:, :, :2], "every:2")
+    simple = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), Linear(), 2)
+    assert max(linear_fit_rank(fit_gradient(simple, samples, epochs=100), rcond=1e-5)) <= 2
+    full = fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples)
+    assert min(linear_fit_rank(full)) > 10
+    with pytest.raises(ValueError, match="`fit`: expected one of an image"):
+        row = sample(photograph[:, 0], "full")
+        linear_fit_rank(fit_closed_form(ComplexEncoding.like(Gaussian, row), row))
+
+
+def test_summary():
+    found = summarise(Gaussian(128, 0.02), Axis(128))
+    assert found.stable_rank == pytest.approx(found.theory, rel=0.03)
+    assert found.measured == pytest.approx(found.similarity, abs=1e-3)
+    assert found.rank < 128
+    assert summarise(Identity(), Axis(9)).theory == 1
+    assert summarise(RandomFourier(8, 2.0), Axis(9)).record()["condition"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: position_reconstruction(torch.ones(5), 9, 8), "`position`: expected at least 0 and below 8"),
+        (lambda: position_reconstruction(torch.ones(4), 1, 8), "`weights`: expected 5 numbers"),
+        (lambda: frequency_density(torch.ones(2), 1), "`length`: expected an integer"),
+        (lambda: frequency_density(torch.ones(2), 8, 0.0), "`width`: expected a positive"),
+        (lambda: matched_scale(0.0), "`sigma`: expected a positive"),
+    ],
+)
+def test_what_cannot_be_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
