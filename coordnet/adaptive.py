@@ -11,6 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.coordinates import Axis
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.hold_out import hide
 from coordnet.learning import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
@@ -22,9 +23,11 @@ from coordnet.sampling import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes: rows of samples have spectra
 # so steep that a residual which is small for pictures leaves them unfinished.
-LEARNING = {1: 1e-5, 2: 1e-3, 3: 2e-4, 4: 1e-3}
+LEARNING = {1: 1e-5, 2: 1e-3, 3: 1e-3, 4: 1e-3}
 FINALISTS = 2  # starts that are followed beyond their first solve
-PATIENCE = 2  # rounds without a better hold-out error after which learning stops
+PATIENCE = 2  # rounds without a hold-out error lower by GAIN after which learning stops
+GAIN = 0.005
+CROP = 2**17  # points of the part that decides the start of a lattice eight times as large
 
 
 @dataclass
@@ -41,6 +44,13 @@ class Trail:
     def best(self) -> int:
         """The round of the least hold-out error."""
         return min(range(len(self.errors)), key=self.errors.__getitem__)
+
+    @property
+    def improving(self) -> bool:
+        """Whether one of the last rounds was better than all before it."""
+        if len(self.errors) <= PATIENCE:
+            return True
+        return min(self.errors[-PATIENCE:]) < (1 - GAIN) * min(self.errors[:-PATIENCE])
 
     def follow(self, problem: Problem, hidden: Tensor) -> None:
         """Take one more round."""
@@ -107,22 +117,41 @@ class AdaptivePlan(Plan):
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, with what was tried, chosen and learned."""
         problem = decorrelate(self.modes, self.observation, values, rotated=self.prior.rotated)
+        starts, decided = self.prior.candidates(len(self.modes.lattice)), self._deciding(problem, values)
         generator = torch.Generator().manual_seed(self.prior.seed)
-        hidden = hide(self.observation, values.shape[2:], self.prior.hold_out, generator)
-        starts = self.prior.candidates(len(self.modes.lattice))
+        hidden = hide(decided.observation, decided.values.shape[2:], self.prior.hold_out, generator)
         total = self.prior.rounds + len(starts) + 3
         with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
             if hidden is None:
-                trails, chosen, kept = [], None, self.prior.rounds if self.prior.hold_out == 0 else 0
-                penalty = start_penalty(problem, starts[0])
-                start = starts[0]
+                kept = self.prior.rounds if self.prior.hold_out == 0 else 0
+                trails, start, learned = [], starts[0], None
             else:
-                trails, chosen = self._choose(problem, starts, hidden, bar)
+                trails, chosen = self._choose(decided, starts, hidden, bar)
                 start, kept = chosen.start, chosen.best
-                penalty = chosen.penalties[kept]
-            last = self._finish(problem, start, penalty, kept, chosen, bar)
+                learned = chosen if decided is problem else None
+            last = self._finish(problem, start, kept, learned, bar)
         last.solution.warn_unless_converged(self.tolerance)
         return self._solved(problem, start, kept, trails, last)
+
+    def _deciding(self, problem: Problem, values: Tensor) -> Problem:
+        """What decides the start and the rounds: the problem itself, or its middle where it is large."""
+        size = math.prod(self.modes.lattice)
+        if size <= 8 * CROP or not isinstance(self.observation, Masked):
+            return problem
+        scale = (CROP / size) ** (1 / len(self.modes.lattice))
+        lengths = tuple(min(n, max(16, round(n * scale))) for n in self.modes.lattice)
+        corners = [(n - m) // 2 for n, m in zip(self.modes.lattice, lengths, strict=True)]
+        middle = (..., *(slice(c, c + m) for c, m in zip(corners, lengths, strict=True)))
+        axes = tuple(
+            Axis(m, axis.start + c * axis.spacing, axis.spacing)
+            for axis, c, m in zip(self.geometry.axes, corners, lengths, strict=True)
+        )
+        encoding = FourierEncoding.on(axes) if isinstance(self.encoding, FourierEncoding) else self.encoding
+        modes = modes_of(encoding, axes, dtype=values.dtype, device=values.device)
+        weights = self.observation.weights[middle]
+        if not bool((weights > 0).any()):
+            return problem
+        return decorrelate(modes, Masked(weights), values[middle], rotated=self.prior.rotated)
 
     def _choose(
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, bar: Any
@@ -132,7 +161,7 @@ class AdaptivePlan(Plan):
         for start in starts:
             penalty, smoothest = (
                 start_penalty(shown, start),
-                smoothest_modes(self.modes, _weights(start, self.modes)),
+                smoothest_modes(problem.modes, _weights(start, problem.modes)),
             )
             trails.append(Trail(start, rounds(shown, penalty, smoothest, tolerance=self.learning), [], []))
 
@@ -147,27 +176,24 @@ class AdaptivePlan(Plan):
         for trail, _ in itertools.product(finalists, range(min(2, self.prior.rounds))):
             follow(trail)
         best = min(finalists, key=lambda t: t.errors[t.best])
-        while len(best.errors) <= min(self.prior.rounds, best.best + PATIENCE):
+        while len(best.errors) <= self.prior.rounds and best.improving:
             follow(best)
         return trails, best
 
     def _finish(
-        self, problem: Problem, start: Smoothness, penalty: Tensor, kept: int, chosen: Trail | None, bar: Any
+        self, problem: Problem, start: Smoothness, kept: int, chosen: Trail | None, bar: Any
     ) -> Round:
-        """Learn the last of the rounds from all samples, and solve to the tolerance."""
+        """Learn from all samples, only the last of the rounds where the trail went over the same lattice; solve."""
         smoothest = smoothest_modes(self.modes, _weights(start, self.modes))
-        z = None if chosen is None or chosen.last is None else chosen.last.solution.x
-        if kept and chosen is not None:
-            before = chosen.penalties[kept - 1]
-            first = next(rounds(problem, before, smoothest, tolerance=self.learning, start=z))
-            z = first.solution.x
-            penalty = update(self.modes, z, before, smoothest, problem.observation.density)
+        penalty, z, left = start_penalty(problem, start), None, kept
+        if chosen is not None and chosen.last is not None:
+            penalty, z, left = chosen.penalties[max(kept - 1, 0)], chosen.last.solution.x, min(kept, 1)
+        for step in itertools.islice(
+            rounds(problem, penalty, smoothest, tolerance=self.learning, start=z), left
+        ):
+            z = step.solution.x
+            penalty = update(self.modes, z, step.penalty, smoothest, problem.observation.density)
             bar.update()
-        elif kept:
-            for step in itertools.islice(rounds(problem, penalty, smoothest, tolerance=self.learning), kept):
-                z = step.solution.x
-                penalty = update(self.modes, z, step.penalty, smoothest, problem.observation.density)
-                bar.update()
         final = rounds(problem, penalty, smoothest, tolerance=self.tolerance, steps=self.steps, start=z)
         last = next(final)
         bar.update()

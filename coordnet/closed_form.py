@@ -17,6 +17,8 @@ from coordnet.regularized import SmoothPlan
 from coordnet.rowwise import RowwisePlan
 from coordnet.sampling import Geometry, Lattice, MaskedLattice, Samples, ScatteredPoints
 
+TOLERANCE = {1: 1e-5, 2: 1e-4, 3: 1e-3, 4: 1e-3}
+LAST_TOLERANCE = {1: 1e-5, 2: 3e-4, 3: 1e-3, 4: 1e-3}  # of an adaptive fit, which starts near its solution
 NOTHING_ASSUMED = Smoothness(power=0.0, strength=0.0)
 
 
@@ -66,7 +68,7 @@ def plan(
     outside : "error" or "clamp"
         What to do with scattered points outside the lattice.
     tolerance : float, optional
-        Relative residual of conjugate gradients: 1e-4, or 3e-4 with an adaptive prior, if not given.
+        Relative residual of conjugate gradients; ``TOLERANCE`` by the number of axes if not given.
     steps : int
         At most so many.
     progress : bool
@@ -107,7 +109,7 @@ def plan(
             geometry,
             observation,
             prior,
-            tolerance=tolerance or 3e-4,
+            tolerance=tolerance or LAST_TOLERANCE[len(geometry.grid)],
             steps=steps,
             progress=progress,
             **common,
@@ -118,7 +120,7 @@ def plan(
         observation,
         prior,
         robust=robust,
-        tolerance=tolerance or 1e-4,
+        tolerance=tolerance or TOLERANCE[len(geometry.grid)],
         steps=steps,
         **common,
     )

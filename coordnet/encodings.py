@@ -281,7 +281,11 @@ class FourierEncoding(Encoding):
     @classmethod
     def like(cls, samples: Samples | Geometry, *, padding: int = 16) -> "FourierEncoding":
         """Return the encoding of some samples' lattice with at least ``padding`` nodes beyond it on every axis."""
-        axes = _axes(samples)
+        return cls.on(_axes(samples), padding=padding)
+
+    @classmethod
+    def on(cls, axes: Axes, *, padding: int = 16) -> "FourierEncoding":
+        """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis."""
         return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
 
     def configuration(self) -> dict[str, Any]:

@@ -39,15 +39,10 @@ class FourierModes(Modes):
         self.lattice = tuple(axis.count for axis in encoding.axes)
         self.padded: tuple[int, ...] = encoding.shape
         self.ranks = encoding.shape
-        self._dims: tuple[int, ...] = tuple(range(-len(self.padded), 0))
+        self._dims = tuple(range(-len(self.padded), 0))
         self._dtype, self._device = dtype, torch.device(device)
         self._kind: dict[str, Any] = {"dtype": dtype, "device": device}
-        last = int(encoding.shape[-1])
-        twice = torch.full((last // 2 + 1,), 2.0, dtype=dtype, device=device)
-        twice[0] = 1
-        if last % 2 == 0:
-            twice[-1] = 1
-        self.multiplicity = twice
+        self._last = int(encoding.shape[-1])
 
     def whole(self) -> "FourierModes":
         """The same modes, the padding counted as lattice."""
@@ -61,7 +56,7 @@ class FourierModes(Modes):
         """The signal of some modes on the whole padded lattice."""
         if len(self.padded) > 1:
             z = torch.fft.ifftn(z, dim=self._dims[:-1], norm="ortho")
-        return torch.fft.irfft(z, n=self.padded[-1], dim=-1, norm="ortho")
+        return torch.fft.irfft(z, n=self._last, dim=-1, norm="ortho")
 
     def crop(
         self, f: Float[Tensor, "signals channels *padded"]
@@ -88,12 +83,10 @@ class FourierModes(Modes):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨a, b⟩ over all signed frequencies, of every signal and channel."""
-        products = torch.view_as_real(a) * torch.view_as_real(b)
-        return (products.sum(-1) * self.multiplicity).sum(self._dims, keepdim=True)
-
-    def mean(self, x: Float[Tensor, "*signals_modes"]) -> Float[Tensor, "*signals_ones"]:
-        """The mean over all signed frequencies, of every signal and channel."""
-        return (x * self.multiplicity).sum(self._dims, keepdim=True) / math.prod(self.padded)
+        once = _products(a[..., 0], b[..., 0])
+        if self._last % 2 == 0:
+            once = once + _products(a[..., -1], b[..., -1])
+        return (2 * _products(a, b) - once).reshape(*a.shape[:2], *(1,) * len(self.padded))
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
         """A circular Gaussian mean over neighbouring signed frequencies, ``width`` bins wide."""
@@ -106,12 +99,18 @@ class FourierModes(Modes):
             )
             spectrum = spectrum * symbol.real.reshape(-1, *(1,) * (-j - 1))
         smoothed = torch.fft.irfftn(spectrum, s=self.padded, dim=self._dims)
-        return smoothed[..., : self.padded[-1] // 2 + 1]
+        return smoothed[..., : self._last // 2 + 1]
 
     def _all(self, x: Tensor) -> Tensor:
         """The half spectrum of something even, x(-k) = x(k), with its mirror image beside it."""
-        mirrored = x[..., 1 : (self.padded[-1] + 1) // 2].flip(self._dims)
+        mirrored = x[..., 1 : (self._last + 1) // 2].flip(self._dims)
         others = self._dims[:-1]
         if others:
             mirrored = mirrored.roll((1,) * len(others), others)
         return torch.cat([x, mirrored], dim=-1)
+
+
+def _products(a: Tensor, b: Tensor) -> Float[Tensor, "signals channels"]:
+    """Re Σ conj(a) b of every signal and channel, one pass over memory each."""
+    a, b = torch.view_as_real(a.contiguous()).flatten(2), torch.view_as_real(b.contiguous()).flatten(2)
+    return (a.unsqueeze(-2) @ b.unsqueeze(-1)).flatten(2).squeeze(-1)

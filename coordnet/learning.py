@@ -144,18 +144,25 @@ def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density:
     """
     shape = 1 / penalty.clamp(min=FLOOR)
     energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
-    noise = (energy / shape)[..., smoothest].median(-1).values.amax(
-        1
-    ) / 0.7  # 0.69 is the median of a unit energy
+    energies = (energy / shape)[..., smoothest].median(-1).values
+    noise = energies.amax(1) / 0.7  # the median of an exponential variable of mean one
     noise = noise.clamp(min=1e-12).reshape(-1, *(1,) * (z.ndim - 1))
     spectrum = noise * shape
-    tau = modes.mean(spectrum.clamp(max=1e3 * float(noise.max())))
+    tau = effective_noise(modes.thinned(spectrum), noise.flatten(1).unsqueeze(-1), density)
+    tau = tau.reshape(*tau.shape[:2], *(1,) * len(modes.lattice))
+    ratio = energy.add_(spectrum * tau / (spectrum + tau)).div_(spectrum)
+    return penalty / modes.smooth(ratio, WIDTH[len(modes.lattice)]).clamp(min=FLOOR)
+
+
+def effective_noise(
+    spectrum: Float[Tensor, "signals channels m"], noise: Float[Tensor, "signals 1 1"], density: float
+) -> Float[Tensor, "signals channels 1"]:
+    """The fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling."""
+    tau = spectrum.mean(-1, keepdim=True).minimum(1e3 * noise.amax())
     for _ in range(60):
-        posterior = 1 / (1 / tau + 1 / spectrum)
-        tau = noise / density + (1 - density) / density * modes.mean(posterior)
-    posterior = 1 / (1 / tau + 1 / spectrum)
-    ratio = modes.smooth((energy + posterior) / spectrum, WIDTH[len(modes.lattice)])
-    return penalty / ratio.clamp(min=FLOOR)
+        posterior = spectrum * tau / (spectrum + tau)
+        tau = noise / density + (1 - density) / density * posterior.mean(-1, keepdim=True)
+    return tau
 
 
 def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:

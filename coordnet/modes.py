@@ -15,6 +15,8 @@ from coordnet.coordinates import Axes
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import default_rcond, factorise, mode_product, outer_sum
 
+THINNED = 2**16
+
 
 class Modes(ABC):
     """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice, with the roughness μ_j of each on its axis.
@@ -49,9 +51,10 @@ class Modes(ABC):
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
         """The encoding's coefficients of some modes."""
 
-    def mean(self, x: Float[Tensor, "*signals_modes"]) -> Float[Tensor, "*signals_ones"]:
-        """The mean over the modes."""
-        return x.mean(tuple(range(-len(self.lattice), 0)), keepdim=True)
+    def thinned(self, x: Float[Tensor, "signals channels *modes"]) -> Float[Tensor, "signals channels m"]:
+        """Evenly spread modes, at most ``THINNED`` of them, whose mean stands for that of all."""
+        flat = x.flatten(2)
+        return flat[..., :: max(1, flat.shape[-1] // THINNED) | 1]
 
     @abstractmethod
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
