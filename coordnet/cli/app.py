@@ -177,6 +177,14 @@ def attention(
 
 @app.command()
 def analyze(
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A model.safetensors: its fit, and the spectrum it learned.",
+            show_default=False,
+        ),
+    ] = None,
     encoder: Annotated[
         list[str] | None,
         typer.Option(
@@ -197,7 +205,7 @@ def analyze(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Measure encoders: stable rank, similarity, singular values; or draw a figure of the papers."""
+    """Measure encoders (rank, similarity, singular values), draw a figure of the papers, or look into a model."""
     from coordnet.cli.analyze import run
 
-    run(encoder or [], figure, count, seed, out, force, json)
+    run(model, encoder or [], figure, count, seed, out, force, json)
