@@ -69,6 +69,11 @@ def reconstruct(
     ] = None,
     prior: Prior = "auto",
     robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
+    tune: Annotated[bool, typer.Option("--tune", help="Choose the free numbers by hidden samples.")] = False,
+    criterion: Annotated[
+        str, typer.Option(help="Of --tune: hold-out, or gcv for noisy lattices.")
+    ] = "hold-out",
+    folds: Annotated[int, typer.Option(help="Of --tune: how often other samples are hidden.")] = 1,
     row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
     column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
     frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
@@ -86,7 +91,7 @@ def reconstruct(
 
     part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
     given = {name: value for name, value in part.items() if value is not None}
-    method = (encoder, encoding, head, solver, epochs, lr, prior, robust)
+    method = (encoder, encoding, head, solver, epochs, lr, prior, robust, criterion if tune else None, folds)
     run(Options(signal, sample, *method, given, seed, device, out, force, json, quiet))
 
 

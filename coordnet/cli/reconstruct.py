@@ -19,17 +19,21 @@ from coordnet.cli.specs import (
     describe_encoder,
     describe_prior,
     make_encoding,
+    parse_encoder,
     parse_head,
     parse_prior,
 )
 from coordnet.closed_form import fit_closed_form
-from coordnet.encodings import Encoding
+from coordnet.encoders import Encoder
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.gradient import fit_gradient
 from coordnet.heads import Head
 from coordnet.media import read_mask, read_media
 from coordnet.networks import CoordinateNetwork
+from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
+from coordnet.tuning import scaled, tune_scale, tune_smoothness
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Options:
     lr: float | None
     prior: str
     robust: bool
+    tune: str | None
+    folds: int
     part: dict[str, Any]
     seed: int
     device: str
@@ -78,6 +84,9 @@ def run(options: Options) -> None:
         samples = sample(media.signal.to(device), mask, generator=generator)
         prior = choose_prior(prior, samples, robust=options.robust) if solver == "closed-form" else None
         encoder = choose_encoder(options.encoder, prior, samples)
+        tuning: dict[str, Any] = {}
+        if options.tune is not None:
+            encoder, prior, tuning = tuned(options, solver, encoder, prior, samples)
         encoding = make_encoding(encoder, options.encoding, samples, generator)
         fit, fit_seconds = timed(
             device, lambda: _fit(options, solver, encoding, head, prior, samples, generator)
@@ -93,6 +102,7 @@ def run(options: Options) -> None:
             "prior": describe_prior(prior),
             "device": str(device),
             "seed": options.seed,
+            **tuning,
         }
         made = record(outcome, settings)
         write_outcome(staging, outcome, made)
@@ -119,6 +129,41 @@ def choose_solver(options: Options, head: Head) -> str:
             "solver", "gradient, unless the encoding is complex and the head linear", combination
         )
     return options.solver
+
+
+def tuned(
+    options: Options, solver: str, encoder: str, prior: Prior | None, samples: Samples
+) -> tuple[str, Prior | None, dict[str, Any]]:
+    """The encoder and the prior with their free numbers chosen, and how, for the record.
+
+    Raises
+    ------
+    ValueError
+        If the method has no free numbers to choose: it is trained, or its prior is adaptive.
+    """
+    if solver != "closed-form" or isinstance(prior, Adaptive):
+        raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", describe_prior(prior))
+    if isinstance(prior, Smoothness):
+        encoding = make_encoding(
+            encoder, options.encoding, samples, torch.Generator().manual_seed(options.seed)
+        )
+        assert isinstance(encoding, ComplexEncoding | FourierEncoding)
+        made = tune_smoothness(
+            encoding,
+            samples,
+            criterion=options.tune or "hold-out",
+            folds=options.folds,
+            seed=options.seed,
+            progress=options.progress,
+        )
+        return encoder, made.choice, {"tuning": {"criterion": made.criterion, "tried": made.table}}
+    kind, chosen = parse_encoder(encoder)
+    if not issubclass(kind, Encoder) or options.tune == "gcv":
+        raise _checks.wrong("tune", "hold-out, and an encoder of one axis", f"{options.tune} with {encoder}")
+    made = tune_scale(kind, samples, progress=options.progress, **chosen)
+    scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.parameters if p.name not in chosen]
+    text = encoder + ("," if ":" in encoder else ":") + ",".join(scales) if scales else encoder
+    return text, prior, {"tuning": {"criterion": made.criterion, "tried": made.table}}
 
 
 def _fit(
