@@ -8,6 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 Known = Bool[Tensor, "height width"]
+Damage = Callable[[tuple[int, int], int], Known]
 HOLES, HOLE = 3, 40
 SCRATCHES, SCRATCH_WIDTH = 60, 3
 SENTENCE = "The quick brown fox jumps over the lazy dog. "
@@ -58,11 +59,7 @@ def text(shape: tuple[int, int], seed: int = 0) -> Known:
     return _tensor(picture)
 
 
-DAMAGE: dict[str, Callable[[tuple[int, int], int], Known]] = {
-    "holes": holes,
-    "scratches": scratches,
-    "text": text,
-}
+DAMAGE: dict[str, Damage] = {"holes": holes, "scratches": scratches, "text": text}
 
 
 def _integer(generator: torch.Generator, low: int, high: int) -> int:
