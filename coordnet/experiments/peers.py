@@ -48,11 +48,15 @@ def baseline(method: baselines.Baseline) -> Method:
     return apply
 
 
-def smooth(prior: Smoothness) -> Method:
-    """The closed form of a complex Gaussian encoding with a smoothness prior, rendered."""
+def smooth(prior: Smoothness, *, fourier: bool = False) -> Method:
+    """The closed form of a complex Gaussian encoding with a smoothness prior, rendered.
+
+    A Fourier encoding in its place, whose matrices are FFTs, is for rows too long for a dense design.
+    """
 
     def apply(samples: Samples) -> Estimate:
-        fit = fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, prior=prior)
+        encoding = FourierEncoding.like(samples) if fourier else ComplexEncoding.like(Gaussian, samples)
+        fit = fit_closed_form(encoding, samples, prior=prior)
         return Estimate(fit.render(), f"{fit.report['iterations']} iterations")
 
     return apply

@@ -151,7 +151,11 @@ def video(settings: Settings) -> Iterator[Case]:
 
 def audio(settings: Settings) -> Iterator[Case]:
     """A random quarter of a recording."""
-    methods = {**peers.SPLINES, "smooth": peers.smooth(SMOOTH_SOUND), "adaptive": peers.adaptive()}
+    methods = {
+        **peers.SPLINES,
+        "smooth": peers.smooth(SMOOTH_SOUND, fourier=True),
+        "adaptive": peers.adaptive(),
+    }
     load = partial(cubes.sound, settings.data / "audio" / "bach.wav")
     yield Case("sound, random quarter", "bach", load, "random:0.25", methods, measure="snr")
 
