@@ -153,7 +153,12 @@ def choose_form(prior: Smoothness, modes: Modes, observation: Observation) -> st
     ValueError
         If the precision form is asked for where there is none.
     """
-    possible = modes.complete and isinstance(observation, Masked) and is_plain(observation.weights)
+    possible = (
+        modes.complete
+        and modes.whole() is modes
+        and isinstance(observation, Masked)
+        and is_plain(observation.weights)
+    )
     if prior.form == "precision" and not possible:
         raise _checks.wrong(
             "form", "modes, unless a lattice is masked by 0 and 1 and the basis complete", "precision"

@@ -20,10 +20,18 @@ Sample = Annotated[
     ),
 ]
 Encoder = Annotated[
-    str, typer.Option(help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px; see coordnet encoders.")
+    str | None,
+    typer.Option(
+        help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; by "
+        "default fourier with an adaptive prior, else gaussian.",
+        show_default=False,
+    ),
 ]
 Prior = Annotated[
-    str, typer.Option(help="auto, none, or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+    str,
+    typer.Option(
+        help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+    ),
 ]
 Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
 Out = Annotated[
@@ -45,7 +53,7 @@ def _root() -> None:
 def reconstruct(
     signal: Signal,
     sample: Sample = "every:2",
-    encoder: Encoder = "gaussian",
+    encoder: Encoder = None,
     encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
     head: Annotated[
         str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
@@ -92,7 +100,7 @@ def fit(
     at: Annotated[
         Path | None, typer.Option(help="CSV of query points; their values are written too.")
     ] = None,
-    encoder: Encoder = "gaussian",
+    encoder: Encoder = None,
     prior: Prior = "auto",
     robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
     clamp: Annotated[

@@ -12,11 +12,13 @@ from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
 from coordnet.cli.specs import (
+    Prior,
+    check_encoder,
+    choose_encoder,
     choose_prior,
     describe_encoder,
     describe_prior,
     make_encoding,
-    parse_encoder,
     parse_head,
     parse_prior,
 )
@@ -26,7 +28,6 @@ from coordnet.gradient import fit_gradient
 from coordnet.heads import Head
 from coordnet.media import read_mask, read_media
 from coordnet.networks import CoordinateNetwork
-from coordnet.priors import Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
 
@@ -37,7 +38,7 @@ class Options:
 
     signal: str
     sample: str
-    encoder: str
+    encoder: str | None
     encoding: str
     head: str
     solver: str | None
@@ -63,7 +64,8 @@ def run(options: Options) -> None:
     """Read, sample, fit, render, score, write."""
     head, prior = parse_head(options.head), parse_prior(options.prior)
     pattern = None if options.sample.startswith("mask:") else parse_pattern(options.sample)
-    parse_encoder(options.encoder)
+    if options.encoder is not None:
+        check_encoder(options.encoder)
     solver = choose_solver(options, head)
     device = choose_device(options.device)
     media = read_media(options.signal, **options.part, progress=options.progress)
@@ -74,8 +76,9 @@ def run(options: Options) -> None:
         generator = torch.Generator().manual_seed(options.seed)
         mask = pattern or read_mask(options.sample.removeprefix("mask:"), media.grid)
         samples = sample(media.signal.to(device), mask, generator=generator)
-        prior = choose_prior(prior, samples) if solver == "closed-form" else None
-        encoding = make_encoding(options.encoder, options.encoding, samples, generator)
+        prior = choose_prior(prior, samples, robust=options.robust) if solver == "closed-form" else None
+        encoder = choose_encoder(options.encoder, prior, samples)
+        encoding = make_encoding(encoder, options.encoding, samples, generator)
         fit, fit_seconds = timed(
             device, lambda: _fit(options, solver, encoding, head, prior, samples, generator)
         )
@@ -83,7 +86,7 @@ def run(options: Options) -> None:
         outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
             "sample": options.sample,
-            "encoder": describe_encoder(options.encoder, fit.network.encoding),
+            "encoder": describe_encoder(encoder, fit.network.encoding),
             "encoding": options.encoding,
             "head": options.head,
             "solver": solver,
@@ -123,12 +126,14 @@ def _fit(
     solver: str,
     encoding: Encoding,
     head: Head,
-    prior: Smoothness | None,
+    prior: Prior | None,
     samples: Samples,
     generator: torch.Generator,
 ) -> Reconstruction:
     if solver == "closed-form":
-        return fit_closed_form(encoding, samples, prior=prior, robust=options.robust)
+        return fit_closed_form(
+            encoding, samples, prior=prior, robust=options.robust, progress=options.progress
+        )
     network = CoordinateNetwork(encoding, head, samples.channels, generator=generator)
     flat = options.encoding == "complex" and not head.widths
     lr = options.lr if options.lr is not None else 1e-1 if flat else 5e-3
