@@ -17,7 +17,7 @@ TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that a Delaunay 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
     """The value of the nearest sample, on the signal's own grid."""
     if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
-        return _by_channel(samples, _nearest_scattered)
+        return _by_channel(samples, lambda x, y, s: _nearest_scattered(x, y, _targets(s)))
     axes = zip(samples.geometry.axes, samples.grid, strict=True)
     index = [_nearest_index(axis, length) for axis, length in axes]
     return samples.values[torch.meshgrid(*index, indexing="ij")]
@@ -113,10 +113,10 @@ def _targets(samples: Samples) -> np.ndarray:
     return lattice_points(_own_axes(samples)).flatten(0, -2).numpy()
 
 
-def _nearest_scattered(x: np.ndarray, y: np.ndarray, samples: Samples) -> np.ndarray:
+def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.ndarray:
     from scipy.spatial import KDTree
 
-    return y[KDTree(x).query(_targets(samples), workers=-1)[1]]
+    return y[KDTree(x).query(targets, workers=-1)[1]]
 
 
 def _griddata(samples: Samples, method: str) -> Tensor | None:
@@ -144,9 +144,11 @@ def _triangulated(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -
     from scipy.interpolate import griddata
     from scipy.spatial import QhullError
 
-    nearest_values = _nearest_scattered(x, y, samples)
+    targets = _targets(samples)
     try:
-        result = griddata(x, y, _targets(samples), method=method)
+        result = griddata(x, y, targets, method=method)
     except (QhullError, ValueError):  # collinear points, or fewer than a simplex has
-        return nearest_values
-    return np.where(np.isnan(result), nearest_values, result)
+        return _nearest_scattered(x, y, targets)
+    outside = np.isnan(result).any(1)
+    result[outside] = _nearest_scattered(x, y, targets[outside])
+    return result

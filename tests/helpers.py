@@ -31,3 +31,14 @@ def synthetic_photograph(height, width, channels=3, seed=0):
     tint = torch.rand(3, channels, generator=g)
     layers = torch.stack([x * 0.4 + 0.1, disc, texture], dim=-1)
     return (layers @ tint).clamp(0, 1) * 0.9 + 0.05
+
+
+def refused(outcome, folder, present=("in",)):
+    """The one line with which the command line refused, having written nothing beside what was there."""
+    status, out, err = outcome
+    assert status == 2
+    assert out == ""
+    assert err.startswith("coordnet: ")
+    assert err.count("\n") == 1
+    assert {p.name for p in folder.iterdir()} == set(present)
+    return err

@@ -10,25 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.cli import main
 from coordnet.media import load_image, write_media
 from coordnet.metrics import psnr
 from coordnet.reconstruction import Reconstruction
-from tests.helpers import synthetic_photograph
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in an empty folder: (exit status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["coordnet", *map(str, arguments)])
-        status = main()
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
+from tests.helpers import refused, synthetic_photograph
 
 
 @pytest.fixture
@@ -152,16 +137,6 @@ def test_bad_files_give_one_line_and_write_nothing(run, photo, kind, tmp_path):
 )
 def test_bad_options_give_one_line_and_write_nothing(run, photo, options, name, tmp_path):
     assert name in refused(run("reconstruct", photo, *options), tmp_path)
-
-
-def refused(outcome, folder):
-    status, out, err = outcome
-    assert status == 2
-    assert out == ""
-    assert err.startswith("coordnet: ")
-    assert err.count("\n") == 1
-    assert {p.name for p in folder.iterdir()} == {"in"}
-    return err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -4,6 +4,8 @@ import sys
 
 from coordnet.cli.app import app
 
+TOO_LITTLE = "expected enough memory for this signal, found too little; try a smaller one"
+
 
 def main() -> int:
     """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error, 130 on Ctrl-C."""
@@ -19,7 +21,11 @@ def main() -> int:
     except (ValueError, OSError, FloatingPointError) as error:
         message = str(error)
     except MemoryError:
-        message = "expected enough memory for this signal, found too little; try a smaller one"
+        message = TOO_LITTLE
+    except RuntimeError as error:
+        if "memory" not in str(error):  # PyTorch has no MemoryError: it says so in words
+            raise
+        message = TOO_LITTLE
     except KeyboardInterrupt:
         print("coordnet: interrupted", file=sys.stderr)
         return 130

@@ -159,6 +159,38 @@ def speed(
 
 
 @bench.command()
+def quality(
+    data: Annotated[Path, typer.Option(help="Folder with kodak/, video/ and audio/.")],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Some of random, density, video, audio, entries, bayer, structured, memory, separated by commas; "
+            "all but memory if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="The first so many photographs alone.", show_default=False)
+    ] = None,
+    hindsight: Annotated[
+        bool, typer.Option("--hindsight", help="Follow every start and round of random samples too: slow.")
+    ] = False,
+    rbf: Annotated[bool, typer.Option("--rbf", help="RBFInterpolator on random samples too: slow.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("results/quality"),
+    quiet: Quiet = False,
+) -> None:
+    """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters."""
+    from coordnet.experiments import quality as experiment
+
+    settings = experiment.Settings(data, images, hindsight, rbf)
+    for name in experiment.parse_names(only):
+        rows = experiment.run(name, settings, progress=not quiet)
+        path = experiment.write(name, rows, settings, out)
+        if not quiet:
+            print(f"{experiment.report(rows)}\nwritten to {path}\n")
+
+
+@bench.command()
 def attention(
     seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
     epochs: Annotated[int, typer.Option(help="Of each training.")] = 10,

@@ -53,7 +53,7 @@ def run(options: Options) -> None:
     table = read_table(options.points)
     coordinates, values = split_table(table, len(shape), options.points)
     bounds = parse_bounds(options.bounds, coordinates)
-    query = None if options.at is None else read_table(options.at)
+    query = None if options.at is None else read_query(options.at, bounds, clamp=options.clamp)
     with staged_folder(options.out, command="fit", name=options.points.stem, force=options.force) as (
         staging,
         final,
@@ -139,9 +139,39 @@ def parse_bounds(text: str | None, coordinates: Tensor) -> Tensor:
         bounds = torch.tensor([float(part) for part in text.split(",")], dtype=torch.float64).reshape(dims, 2)
     except (ValueError, RuntimeError):
         raise _checks.wrong("bounds", f"{2 * dims} numbers x0,x1,y0,y1,…", repr(text)) from None
-    if not bool((bounds[:, 1] > bounds[:, 0]).all()):
-        raise _checks.wrong("bounds", "a first number below the second on each axis", repr(text))
+    if not bool(torch.isfinite(bounds).all() & (bounds[:, 1] > bounds[:, 0]).all()):
+        raise _checks.wrong("bounds", "a first finite number below the second on each axis", repr(text))
     return bounds
+
+
+@dataclass(frozen=True)
+class Query:
+    """Points (n, d) whose values are asked for: as they were given, and within the bounds."""
+
+    coordinates: Tensor
+    inside: Tensor
+
+
+def read_query(path: Path, bounds: Tensor, *, clamp: bool) -> Query:
+    """The query points in the first columns of a file.
+
+    Raises
+    ------
+    MediaError
+        If there are too few columns, or a point is not finite or, unless clamped, outside the bounds.
+    """
+    table, dims = read_table(path), len(bounds)
+    if table.values.shape[1] < dims:
+        raise MediaError(f"{path}: expected {dims} coordinates a line, found {table.values.shape[1]} columns")
+    coordinates = table.values[:, :dims]
+    if not bool(torch.isfinite(coordinates).all()):
+        raise MediaError(f"{path}: expected finite coordinates, found empty cells, NaN or infinity")
+    inside = coordinates.clamp(bounds[:, 0], bounds[:, 1])
+    outside = (inside != coordinates).any(1)
+    if bool(outside.any()) and not clamp:
+        worst = ", ".join(f"{x:g}" for x in coordinates[outside][0].tolist())
+        raise MediaError(f"{path}: expected points within the bounds (or --clamp), found ({worst})")
+    return Query(coordinates, inside)
 
 
 def to_unit(coordinates: Tensor, bounds: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -160,7 +190,7 @@ def _write(
     samples: Samples,
     fit: Reconstruction,
     estimate: Tensor,
-    query: Table | None,
+    query: Query | None,
     bounds: Tensor,
 ) -> None:
     picture = estimate.ndim == 3 and estimate.shape[-1] <= 4
@@ -174,19 +204,13 @@ def _write(
     figure.savefig(staging / "figure.png", dpi=110)
     fit.save(staging / "model.safetensors")
     if query is not None:
-        _write_query(staging / "query.csv", fit, query, bounds, options)
+        _write_query(staging / "query.csv", fit, query, bounds)
 
 
-def _write_query(path: Path, fit: Reconstruction, query: Table, bounds: Tensor, options: Options) -> None:
-    dims = len(fit.grid)
-    if query.values.shape[1] < dims:
-        raise MediaError(
-            f"{options.at}: expected {dims} coordinates a line, found {query.values.shape[1]} columns"
-        )
-    coordinates = query.values[:, :dims]
-    values = fit(to_unit(coordinates, bounds, fit.grid)).double().cpu()
-    names = ["x", "y", "z", "t"][:dims] + [f"value{c}" for c in range(values.shape[1])]
-    write_table(path, names, torch.cat([coordinates, values], dim=1))
+def _write_query(path: Path, fit: Reconstruction, query: Query, bounds: Tensor) -> None:
+    values = fit(to_unit(query.inside, bounds, fit.grid)).double().cpu()
+    names = ["x", "y", "z", "t"][: len(fit.grid)] + [f"value{c}" for c in range(values.shape[1])]
+    write_table(path, names, torch.cat([query.coordinates, values], dim=1))
 
 
 def _print(record: dict[str, Any], folder: Path, json_only: bool) -> None:

@@ -1,0 +1,56 @@
+"""The signals that coordnet is measured on, cut from the files of a data folder as its page has it."""
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.media import MediaError, read_image, read_media, read_video
+
+CROP = 480  # pixels: several photographs have a dark line at the frame's edge
+CUBE, FRAME = 128, 256
+SOUND = 131_072
+
+
+def photographs(data: Path, count: int | None = None) -> list[Path]:
+    """The files of DATA/kodak by name, the first ``count`` of them.
+
+    Raises
+    ------
+    MediaError
+        If there are none.
+    """
+    found = sorted((data / "kodak").glob("*.png"))[:count]
+    if not found:
+        raise MediaError(f"{data}: expected photographs kodak/*.png in the data folder, found none")
+    return found
+
+
+def photograph(data: Path, name: str) -> Path:
+    """The file of one photograph of DATA/kodak."""
+    return data / "kodak" / f"{name}.png"
+
+
+def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]:
+    """The centre of a picture, ``side`` pixels square, or less where it is smaller."""
+    image = read_image(path).signal
+    height, width = (min(side, n) for n in image.shape[:2])
+    top, left = ((n - m) // 2 for n, m in zip(image.shape[:2], (height, width), strict=True))
+    return image[top : top + height, left : left + width].contiguous()
+
+
+def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
+    """The central 128 frames of a clip, resized to 256×256 if larger, and of those the central 128×128."""
+    height, width = read_video(path, frames="0:1").signal.shape[1:3]
+    size = None
+    if max(height, width) > FRAME:
+        size, height, width = f"{FRAME}x{FRAME}", FRAME, FRAME
+    clip = read_video(path, size=size, crop=f"{min(CUBE, height)}x{min(CUBE, width)}").signal
+    first = max(0, len(clip) - CUBE) // 2
+    return clip[first : first + CUBE].clone()
+
+
+def sound(path: Path) -> Float[Tensor, "samples channels"]:
+    """The first 131,072 samples of a recording."""
+    return read_media(path).signal[:SOUND].to(torch.float32)

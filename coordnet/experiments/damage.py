@@ -1,0 +1,71 @@
+"""Structured masks: holes, scratches and text, seeded."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+Known = Bool[Tensor, "height width"]
+Damage = Callable[[tuple[int, int], int], Known]
+HOLES, HOLE = 3, 40
+SCRATCHES, SCRATCH_WIDTH = 60, 3
+SENTENCE = "The quick brown fox jumps over the lazy dog. "
+LETTERS, LEADING = 16, 1.5  # pixels of the font's size, and the distance of lines in it
+
+
+def holes(shape: tuple[int, int], seed: int = 0) -> Known:
+    """Three squares of 40×40 pixels unknown, apart from one another and from the border.
+
+    Raises
+    ------
+    ValueError
+        If no such places are found: the picture is too small.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    known = torch.ones(shape, dtype=torch.bool)
+    for _ in range(10_000):
+        top, left = (_integer(generator, 1, max(2, n - HOLE)) for n in shape)
+        place = known[top - 1 : top + HOLE + 1, left - 1 : left + HOLE + 1]
+        if tuple(place.shape) == (HOLE + 2, HOLE + 2) and bool(place.all()):
+            known[top : top + HOLE, left : left + HOLE] = False
+        if int((~known).sum()) == HOLES * HOLE**2:
+            return known
+    raise ValueError(f"expected a picture with room for {HOLES} holes of {HOLE} pixels, found {shape}")
+
+
+def scratches(shape: tuple[int, int], seed: int = 0) -> Known:
+    """Sixty straight lines, three pixels wide, from a random point to another, unknown."""
+    generator = torch.Generator().manual_seed(seed)
+    picture = Image.new("1", (shape[1], shape[0]), 1)
+    draw = ImageDraw.Draw(picture)
+    for _ in range(SCRATCHES):
+        top, left, bottom, right = (_integer(generator, 0, n) for n in (*shape, *shape))
+        draw.line((left, top, right, bottom), fill=0, width=SCRATCH_WIDTH)
+    return _tensor(picture)
+
+
+def text(shape: tuple[int, int], seed: int = 0) -> Known:
+    """Lines of text over the whole picture, each begun at a random letter, unknown."""
+    generator = torch.Generator().manual_seed(seed)
+    picture = Image.new("1", (shape[1], shape[0]), 1)
+    draw = ImageDraw.Draw(picture)
+    font = ImageFont.load_default(LETTERS)
+    line = SENTENCE * (2 + shape[1] // (4 * len(SENTENCE)))
+    for top in range(LETTERS // 2, shape[0] - LETTERS, round(LEADING * LETTERS)):
+        first = _integer(generator, 0, len(SENTENCE))
+        draw.text((0, top), line[first:], fill=0, font=font)
+    return _tensor(picture)
+
+
+DAMAGE: dict[str, Damage] = {"holes": holes, "scratches": scratches, "text": text}
+
+
+def _integer(generator: torch.Generator, low: int, high: int) -> int:
+    return int(torch.randint(low, high, (), generator=generator))
+
+
+def _tensor(picture: Image.Image) -> Known:
+    pixels = torch.tensor(list(picture.tobytes("raw", "L")), dtype=torch.uint8)
+    return pixels.reshape(picture.height, picture.width) > 0

@@ -1,0 +1,104 @@
+"""Demosaicing by convolution: bilinear, and the 5×5 filters of Malvar, He and Cutler.
+
+Notes
+-----
+Malvar, He, Cutler, "High-Quality Linear Interpolation for Demosaicing of Bayer-Patterned Color Images" (ICASSP 2004),
+figure 2.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import conv2d, pad
+
+Picture = Float[Tensor, "height width 3"]
+
+BILINEAR = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
+
+# Each in eighths. At a red or a blue pixel: green. At a green pixel: the colour that its row has, and the one that its
+# column has. At a red pixel: blue, at a blue one: red.
+GREEN = (
+    torch.tensor(
+        [
+            [0, 0, -1, 0, 0],
+            [0, 0, 2, 0, 0],
+            [-1, 2, 4, 2, -1],
+            [0, 0, 2, 0, 0],
+            [0, 0, -1, 0, 0],
+        ]
+    )
+    / 8
+)
+OF_ROW = (
+    torch.tensor(
+        [
+            [0, 0, 0.5, 0, 0],
+            [0, -1, 0, -1, 0],
+            [-1, 4, 5, 4, -1],
+            [0, -1, 0, -1, 0],
+            [0, 0, 0.5, 0, 0],
+        ]
+    )
+    / 8
+)
+OPPOSITE = (
+    torch.tensor(
+        [
+            [0, 0, -1.5, 0, 0],
+            [0, 2, 0, 2, 0],
+            [-1.5, 0, 6, 0, -1.5],
+            [0, 2, 0, 2, 0],
+            [0, 0, -1.5, 0, 0],
+        ]
+    )
+    / 8
+)
+
+
+def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Each colour where it is unknown is the mean of its two or four nearest known values.
+
+    Parameters
+    ----------
+    mosaic : (height, width, 3)
+        Zero where nothing is known.
+    known : (height, width, 3)
+        A Bayer mask. At the border the mean is over the neighbours that there are.
+    """
+    weights = known.to(mosaic)
+    sums, counts = convolve(mosaic * weights, BILINEAR), convolve(weights, BILINEAR)
+    return torch.where(known, mosaic, sums / counts.clamp(min=torch.finfo(mosaic.dtype).tiny))
+
+
+def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Bilinear values corrected by the Laplacian of the colour that is known there, with fixed gains.
+
+    Parameters
+    ----------
+    mosaic : (height, width, 3)
+        Zero where nothing is known.
+    known : (height, width, 3)
+        A Bayer mask of any of the four patterns. At the border the mosaic is reflected, which keeps its pattern.
+    """
+    raw = (mosaic * known).sum(-1, keepdim=True)
+    red, green, blue = known.unbind(-1)
+    row_of_red = red.any(1, keepdim=True)
+    green_of, row_of, column_of, opposite = (
+        convolve(raw, kernel)[..., 0] for kernel in (GREEN, OF_ROW, OF_ROW.T, OPPOSITE)
+    )
+    raw = raw[..., 0]
+    made = [
+        torch.where(green, torch.where(row_of_red, row_of, column_of), opposite),
+        green_of,
+        torch.where(green, torch.where(row_of_red, column_of, row_of), opposite),
+    ]
+    return torch.stack([torch.where(k, raw, m) for k, m in zip((red, green, blue), made, strict=True)], -1)
+
+
+def convolve(
+    image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]
+) -> Float[Tensor, "height width c"]:
+    """Correlate every channel with one kernel, the image reflected about its outermost pixels."""
+    margin = kernel.shape[0] // 2
+    planes = pad(image.movedim(-1, 0).unsqueeze(1), (margin,) * 4, mode="reflect")
+    return conv2d(planes, kernel.to(image)[None, None])[:, 0].movedim(0, -1)
