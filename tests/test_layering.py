@@ -20,6 +20,7 @@ STOREYS = [
         "fourier_modes",
         "priors",
         "observations",
+        "extension",
     },
     {
         "reconstruction",
@@ -33,6 +34,7 @@ STOREYS = [
         "closed_form",
         "gradient",
         "tuning",
+        "denoising",
     },
     {"analysis", "baselines"},
     {"media", "plotting", "plots_analysis", "experiments", "cli"},
