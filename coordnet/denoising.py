@@ -43,10 +43,10 @@ def denoise(
 ) -> Reconstruction:
     """Remove white Gaussian noise: a Wiener filter with the signal's own spectrum, first as a whole, then locally.
 
-    Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected signal is
-    learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), s² being the noise's variance.
-    The filtered signal's own energies in overlapping windows then are the variances of a filter in each window, and so
-    once more.
+    Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
+    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), s² being the
+    noise's variance. The filtered signal's own energies in overlapping windows then are the variances of a filter
+    in each window, and so once more.
 
     Parameters
     ----------
