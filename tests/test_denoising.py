@@ -59,7 +59,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma):
     fit = cn.denoise(y, sigma)
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
-    assert fit.report["expected_psnr"] == pytest.approx(score, abs=0.8)
+    assert fit.report["expected_psnr"] == pytest.approx(score, abs=1)
     assert score > cn.psnr(cn.denoise(y, sigma, passes=0).render(), truth, clip=False) + 0.3
 
 

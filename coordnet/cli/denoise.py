@@ -21,7 +21,11 @@ def run(signal: str, sigma: float | None, options: Common) -> None:
             estimate = torch.cat([estimate, media.signal[..., -1:]], dim=-1)
         noise, expected = fit.report["sigma"], fit.report["expected_psnr"]
         chosen = f"noise of standard deviation {noise:.4g} ({'given' if sigma is not None else 'estimated'})"
-        told = "no noise found" if expected is None else f"expected PSNR {expected:.2f} dB (Stein's estimate)"
+        told = (
+            "no noise found"
+            if expected is None
+            else f"expected PSNR {'' if sigma is not None else 'about '}{expected:.1f} dB"
+        )
         settings = {"sigma": noise, "expected_psnr": expected}
         return Restored(estimate, media.signal, fit, chosen, told, settings)
 
