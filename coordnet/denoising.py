@@ -273,8 +273,8 @@ def _expected_psnr(
 ) -> float:
     """The PSNR that Stein's unbiased risk estimate gives: |f(y) - y|² - s² + 2 s² div f, per sample.
 
-    A hundredth of s² too much or too little in the middle term is as much as the whole risk of a smooth picture. Where s
-    was estimated the geometric mean with the risk of an ideal Wiener filter, s² div f, is taken, which errs less.
+    A few hundredths of s² too much or too little in the middle term are as much as the whole risk of a smooth
+    picture. Where s was estimated the geometric mean with the risk of an ideal Wiener filter, s² div f, is taken.
     """
     divergence = float((step * (moved - estimate)).mean() / step.square().mean())
     ideal = max(sigma**2 * divergence, 1e-12)
