@@ -14,11 +14,20 @@ from coordnet import _checks
 from coordnet.coordinates import Axis
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.hold_out import hide
-from coordnet.learning import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
+from coordnet.learning import (
+    Problem,
+    Round,
+    decorrelate,
+    hold_known,
+    rounds,
+    smoothest_modes,
+    start_penalty,
+    update,
+)
 from coordnet.observations import Masked, Observation, rotate
 from coordnet.plans import Plan, Solved
 from coordnet.priors import Adaptive, Smoothness
-from coordnet.regularized import modes_of
+from coordnet.regularized import is_plain, is_structured, modes_of
 from coordnet.sampling import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes: rows of samples have spectra
@@ -26,6 +35,7 @@ from coordnet.sampling import Geometry
 LEARNING = {1: 1e-5, 2: 1e-3, 3: 1e-3, 4: 1e-3}
 FINALISTS = 2  # starts that are followed beyond their first solve
 PATIENCE = 2  # rounds without a hold-out error lower by GAIN after which learning stops
+CLUSTERED = Smoothness(1.0, 0.01)  # where to start from holes and scratches: a membrane is soon solved
 GAIN = 0.005
 CROP = 2**17  # points of the part that decides the start of a lattice eight times as large
 
@@ -64,7 +74,8 @@ class AdaptivePlan(Plan):
 
     A tenth of the samples is hidden. Every start is solved once without it; the two best are followed for two
     rounds, the better of them until its hold-out error stops falling. Its spectrum is then learned once more from
-    all samples, and the last solve runs to ``tolerance``.
+    all samples, and the last solve runs to ``tolerance``. Where the unknown points cluster (holes, scratches, text)
+    what is hidden is shaped like them, and known points are held in precision form.
 
     Parameters
     ----------
@@ -117,21 +128,31 @@ class AdaptivePlan(Plan):
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, with what was tried, chosen and learned."""
         problem = decorrelate(self.modes, self.observation, values, rotated=self.prior.rotated)
-        starts, decided = self.prior.candidates(len(self.modes.lattice)), self._deciding(problem, values)
+        starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
+        if self._clustered():
+            problem, starts, limit = hold_known(problem), self.prior.starts or (CLUSTERED,), min(limit, 2)
+        decided = problem if problem.held else self._deciding(problem, values)
         generator = torch.Generator().manual_seed(self.prior.seed)
         hidden = hide(decided.observation, decided.values.shape[2:], self.prior.hold_out, generator)
-        total = self.prior.rounds + len(starts) + 3
+        total = limit + len(starts) + 3
         with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
             if hidden is None:
-                kept = self.prior.rounds if self.prior.hold_out == 0 else 0
+                kept = limit if self.prior.hold_out == 0 else 0
                 trails, start, learned = [], starts[0], None
             else:
-                trails, chosen = self._choose(decided, starts, hidden, bar)
+                trails, chosen = self._choose(decided, starts, hidden, limit, bar)
                 start, kept = chosen.start, chosen.best
                 learned = chosen if decided is problem else None
             last = self._finish(problem, start, kept, learned, bar)
         last.solution.warn_unless_converged(self.tolerance)
         return self._solved(problem, start, kept, trails, last)
+
+    def _clustered(self) -> bool:
+        """Whether the unknown points are holes or scratches in a mask that all channels share."""
+        observation = self.observation
+        if not isinstance(observation, Masked) or not self.modes.complete or observation.weights.shape[1] > 1:
+            return False
+        return is_plain(observation.weights) and is_structured(observation.weights)
 
     def _deciding(self, problem: Problem, values: Tensor) -> Problem:
         """What decides the start and the rounds: the problem itself, or its middle where it is large."""
@@ -154,7 +175,7 @@ class AdaptivePlan(Plan):
         return decorrelate(modes, Masked(weights), values[middle], rotated=self.prior.rotated)
 
     def _choose(
-        self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, bar: Any
+        self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
     ) -> tuple[list[Trail], Trail]:
         shown = problem.without(hidden)
         trails = []
@@ -173,10 +194,10 @@ class AdaptivePlan(Plan):
         for trail in trails:
             follow(trail)
         finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
-        for trail, _ in itertools.product(finalists, range(min(2, self.prior.rounds))):
+        for trail, _ in itertools.product(finalists, range(min(2, limit))):
             follow(trail)
         best = min(finalists, key=lambda t: t.errors[t.best])
-        while len(best.errors) <= self.prior.rounds and best.improving:
+        while len(best.errors) <= limit and best.improving:
             follow(best)
         return trails, best
 
@@ -184,7 +205,8 @@ class AdaptivePlan(Plan):
         self, problem: Problem, start: Smoothness, kept: int, chosen: Trail | None, bar: Any
     ) -> Round:
         """Learn from all samples, only the last of the rounds where the trail went over the same lattice; solve."""
-        smoothest = smoothest_modes(self.modes, _weights(start, self.modes))
+        modes = problem.modes
+        smoothest = smoothest_modes(modes, _weights(start, modes))
         penalty, z, left = start_penalty(problem, start), None, kept
         if chosen is not None and chosen.last is not None:
             penalty, z, left = chosen.penalties[max(kept - 1, 0)], chosen.last.solution.x, min(kept, 1)
@@ -192,7 +214,7 @@ class AdaptivePlan(Plan):
             rounds(problem, penalty, smoothest, tolerance=self.learning, start=z), left
         ):
             z = step.solution.x
-            penalty = update(self.modes, z, step.penalty, smoothest, problem.observation.density)
+            penalty = update(modes, z, step.penalty, smoothest, problem.observation.density)
             bar.update()
         final = rounds(problem, penalty, smoothest, tolerance=self.tolerance, steps=self.steps, start=z)
         last = next(final)
@@ -203,7 +225,7 @@ class AdaptivePlan(Plan):
         self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round
     ) -> Solved:
         report = {
-            "method": "conjugate gradients, adaptive prior",
+            "method": f"conjugate gradients, adaptive prior, {'precision' if problem.held else 'modes'} form",
             "start": {"power": start.power, "strength": start.strength, "anisotropy": start.anisotropy},
             "rounds": kept,
             "tried": [
@@ -218,7 +240,7 @@ class AdaptivePlan(Plan):
             "iterations": last.solution.iterations,
             "relative_residual": float(last.solution.relative_residual.max()),
         }
-        weights = rotate(problem.rotation, self.modes.weights(last.solution.x))
+        weights = rotate(problem.rotation, problem.modes.weights(last.solution.x))
         learned = {"precision": last.penalty, "rotation": problem.rotation}
         return Solved(weights, report, learned)
 

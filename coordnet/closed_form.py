@@ -164,6 +164,8 @@ def observe(
         )
         weights = torch.ones(len(points), 1) if geometry.weights is None else geometry.weights
         return Scattered(made, weights.T.unsqueeze(0).to(device, dtype))
+    if isinstance(encoding, FourierEncoding):  # its padding is unknown
+        return Masked(torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device))
     return None
 
 

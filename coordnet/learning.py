@@ -8,14 +8,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.modes import Modes
-from coordnet.observations import Observation, Rotated, rotate
+from coordnet.observations import Masked, Observation, Rotated, rotate
 from coordnet.priors import Smoothness
-from coordnet.regularized import solve_modes
+from coordnet.regularized import solve_modes, solve_precision
 from coordnet.solvers import Solution
 
 WIDTH = {1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0}  # of the ratio's smoothing, in modes, by the number of axes
 DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
 FLOOR = 1e-6
+FEW_PAIRS = 1e-3  # of the samples: fewer, and the channels' covariance is not estimated from them
+FIRST = Smoothness(1.5, 0.01)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Problem:
         Of the rotated channels.
     joint : bool
         Whether the channels' masks differ, so that the rotated channels are solved together.
+    held : bool
+        Whether known points are held and the unknown ones solved for, in precision form.
     """
 
     modes: Modes
@@ -44,6 +48,7 @@ class Problem:
     rotation: Tensor
     variance: Tensor
     joint: bool
+    held: bool = False
 
     def without(self, hidden: Tensor) -> "Problem":
         """The same problem, some samples' weights set to zero."""
@@ -83,18 +88,42 @@ def decorrelate(
     rotated : bool
         Leave the channels as they are if false.
     """
-    weights = observation.weights.expand_as(values).flatten(2)
-    y = (weights * values.flatten(2)).double()
-    pairs = (weights.double() @ weights.double().mT).clamp(min=1)
-    covariance = (y @ y.mT) / pairs
+    weights = observation.weights.expand_as(values).flatten(2).double()
+    y = weights * values.flatten(2)
+    pairs = weights @ weights.mT
+    covariance = (y @ y.mT) / pairs.clamp(min=1)
     if not rotated:
         covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
+    elif bool((pairs < FEW_PAIRS * weights.shape[-1]).any()):
+        covariance = _solved_covariance(modes, observation, values)
     variance, rotation = torch.linalg.eigh(covariance)
     variance = variance.clamp(min=0).to(values).reshape(*values.shape[:2], *(1,) * len(modes.lattice))
     rotation = rotation.to(values)
     if observation.weights.shape[1] == 1:
         return Problem(modes, observation, rotate(rotation.mT, values), rotation, variance, False)
     return Problem(modes, Rotated(observation, rotation), values, rotation, variance, True)
+
+
+def _solved_covariance(
+    modes: Modes, observation: Observation, values: Float[Tensor, "signals channels *samples"]
+) -> Float[Tensor, "signals channels channels"]:
+    """The covariance of channels that are never known together (a mosaic's), from each channel solved by itself."""
+    penalty = FIRST.strength * FIRST.roughness(modes)
+    z = solve_modes(modes, observation, penalty, values, tolerance=1e-2).x
+    f = modes.synthesis(z).flatten(2).double()
+    return f @ f.mT / f.shape[-1]
+
+
+def hold_known(problem: Problem) -> Problem:
+    """The same problem in precision form, over the whole of a padded lattice; the padding is unknown."""
+    modes = problem.modes.whole()
+    margins = [n - m for n, m in zip(modes.lattice, problem.modes.lattice, strict=True)]
+    widths = [width for margin in reversed(margins) for width in (0, margin)]
+    pad = torch.nn.functional.pad
+    observation = Masked(pad(problem.observation.weights, widths))
+    return replace(
+        problem, modes=modes, observation=observation, values=pad(problem.values, widths), held=True
+    )
 
 
 def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:
@@ -116,22 +145,33 @@ def rounds(
     """Solve, learn the spectrum from the solution, solve again, without end."""
     number, z = 0, start
     while True:
-        solution = solve_modes(
-            problem.modes,
-            problem.observation,
-            penalty,
-            problem.values,
-            start=z,
-            joint=problem.joint,
-            tolerance=tolerance,
-            steps=steps,
-        )
+        solution = _solve(problem, penalty, z, tolerance, steps)
         yield Round(number, penalty, solution)
         z = solution.x
         penalty, number = (
             update(problem.modes, z, penalty, smoothest, problem.observation.density),
             number + 1,
         )
+
+
+def _solve(problem: Problem, penalty: Tensor, start: Tensor | None, tolerance: float, steps: int) -> Solution:
+    modes, observation = problem.modes, problem.observation
+    if problem.held:
+        assert isinstance(observation, Masked)
+        f, solution = solve_precision(
+            modes, observation, penalty, problem.values, tolerance=tolerance, steps=steps
+        )
+        return replace(solution, x=modes.analysis(f))
+    return solve_modes(
+        modes,
+        observation,
+        penalty,
+        problem.values,
+        start=start,
+        joint=problem.joint,
+        tolerance=tolerance,
+        steps=steps,
+    )
 
 
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:

@@ -35,6 +35,15 @@ class Modes(ABC):
     complete: bool
     ranks: tuple[int, ...]
 
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The last dimensions of a tensor, which the modes or the lattice run along."""
+        return tuple(range(-len(self.lattice), 0))
+
+    def whole(self) -> "Modes":
+        """The same modes, whatever they have of padding counted as lattice."""
+        return self
+
     @abstractmethod
     def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
         """B z: the lattice signal of some modes."""

@@ -68,3 +68,20 @@ def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, c
     ax.axvline(position, color="0.6", ls=":", lw=1)
     ax.set(xlabel="position t", ylabel="reconstructed δ")
     return ax
+
+
+def show_variance(ax: Plot, variance: Float[Tensor, "..."], title: str, *, signed: bool) -> Plot:
+    """Draw learned variances in dB over one axis of modes or two, frequency zero in the middle where signed."""
+    values = variance.cpu().numpy()
+    low = -(values.shape[-1] // 2) if signed else 0
+    label = "signed frequency" if signed else "mode"
+    if values.ndim == 1:
+        ax.plot(range(low, low + len(values)), values, lw=0.6)
+        ax.set(xlabel=label, ylabel="variance (dB, against the noise)", title=title)
+        return ax
+    bottom = -(values.shape[0] // 2) if signed else 0
+    span = (low, low + values.shape[1], bottom + values.shape[0], bottom)
+    drawn = ax.imshow(values, cmap="magma", extent=span, aspect="auto")
+    ax.set(xlabel=f"horizontal {label}", ylabel=f"vertical {label}", title=title)
+    ax.figure.colorbar(drawn, ax=ax, label="variance (dB, against the noise)", fraction=0.046, pad=0.02)
+    return ax

@@ -11,6 +11,7 @@ from coordnet.sampling import MaskedLattice, Samples, ScatteredPoints
 
 STRIP = 6  # frames that stand for a video
 MOST_PIXELS = 1600  # along a side of a panel
+MOST_MARKS = 1000  # known samples of a row that are marked one by one
 
 
 def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: str) -> Axes:
@@ -58,7 +59,8 @@ def show_row(
     held = np.flatnonzero(known.cpu().numpy() > 0)
     ax.plot(at, truth.cpu(), color="0.7", lw=2.5, label="signal")
     ax.plot(at, estimate.detach().cpu(), color="C0", lw=1, label="reconstruction")
-    ax.plot(at[held], truth.cpu().numpy()[held], "o", color="C3", ms=3, label="known")
+    if len(held) <= MOST_MARKS:
+        ax.plot(at[held], truth.cpu().numpy()[held], "o", color="C3", ms=3, label="known")
     ax.set_title(title)
     ax.legend(loc="upper right", fontsize=8)
     return ax
@@ -146,13 +148,14 @@ def _strip_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, titl
     middle = tuple(n // 2 for n in estimate.shape[1:-3])  # a slice through axes that a strip cannot show
     sampled = sampled_picture(samples, estimate.shape[-1])
     rows = [] if truth is None else [(truth, title)]
-    rows += [(sampled, f"samples ({_known_share(samples)})"), (estimate, f"reconstruction, {score}")]
+    rows += [(sampled, f"samples ({_known_share(samples)})"), (estimate, "reconstruction")]
     figure = Figure(figsize=(2.2 * len(chosen), 2.4 * len(rows) + 2.2), layout="constrained")
     grid = figure.add_gridspec(len(rows) + (truth is not None), len(chosen))
     for i, (signal, text) in enumerate(rows):
         for j, frame in enumerate(chosen):
             label = f"{text}\nframe {frame}" if j == 0 else f"frame {frame}"
             show_image(figure.add_subplot(grid[i, j]), signal[(int(frame), *middle)], label)
+    figure.suptitle(score)
     if truth is not None:
         error = (estimate - truth).square().flatten(1).nanmean(1)
         ax = figure.add_subplot(grid[-1, :])

@@ -18,7 +18,7 @@ from coordnet.sampling import Geometry
 from coordnet.solvers import Solution, conjugate_gradients
 
 CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
-COVARIANCE_FLOOR = 1e-3  # of the roughness, in the precision form's preconditioner
+COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
 HUBER = 1.345  # standard deviations: 95 % efficient where the errors are normal (Huber 1981, section 7.9)
 
 
@@ -153,7 +153,12 @@ def choose_form(prior: Smoothness, modes: Modes, observation: Observation) -> st
     ValueError
         If the precision form is asked for where there is none.
     """
-    possible = modes.complete and isinstance(observation, Masked) and _is_plain(observation.weights)
+    possible = (
+        modes.complete
+        and modes.whole() is modes
+        and isinstance(observation, Masked)
+        and is_plain(observation.weights)
+    )
     if prior.form == "precision" and not possible:
         raise _checks.wrong(
             "form", "modes, unless a lattice is masked by 0 and 1 and the basis complete", "precision"
@@ -164,7 +169,8 @@ def choose_form(prior: Smoothness, modes: Modes, observation: Observation) -> st
     return "precision" if is_structured(observation.weights) else "modes"
 
 
-def _is_plain(weights: Tensor) -> bool:
+def is_plain(weights: Tensor) -> bool:
+    """Whether weights are 0 and 1 alone."""
     return bool(((weights == 0) | (weights == 1)).all())
 
 
@@ -252,7 +258,7 @@ def solve_precision(
     """Fill the unknown points so that fᵀKf is least, K = B diag(precision) Bᵀ, known points held; return f."""
     unknown = (observation.weights == 0).to(values)
     known = values * (1 - unknown)
-    covariance = 1 / (precision + COVARIANCE_FLOOR)
+    covariance = 1 / (precision + COVARIANCE_FLOOR * precision.mean(modes.axes, keepdim=True))
     solution = conjugate_gradients(
         lambda x: unknown * modes.filter(x, precision),
         -unknown * modes.filter(known, precision),

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.analysis import summarise
+from coordnet.cli.model_figure import model_figure
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.specs import describe_encoder, parse_encoder
 from coordnet.coordinates import Axis
@@ -18,9 +19,11 @@ from coordnet.encoders import Encoder
 from coordnet.encodings import SimpleEncoding
 from coordnet.experiments.analysis_figures import FIGURES
 from coordnet.plots_analysis import show_distance, show_singular_values, show_theory_in_legend
+from coordnet.reconstruction import Reconstruction
 
 
 def run(
+    model: Path | None,
     encoders: list[str],
     figure: str | None,
     samples: int,
@@ -29,9 +32,14 @@ def run(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Draw a figure of the papers, or measure encoders, and say what came out."""
+    """Look into a model, draw a figure of the papers, or measure encoders, and say what came out."""
     start = time.perf_counter()
-    if figure is not None:
+    if model is not None:
+        if encoders or figure is not None:
+            raise _checks.wrong("model", "no --encoder and no --figure beside it", encoders or figure)
+        name = f"model-{model.stem}"
+        drawn, numbers = model_figure(Reconstruction.load(model))
+    elif figure is not None:
         if encoders:
             raise _checks.wrong("figure", "no --encoder beside it: a figure names its own", encoders)
         name = f"figure-{_checks.choice('figure', figure, FIGURES)}"
@@ -39,7 +47,11 @@ def run(
     else:
         name = "encoders"
         drawn, numbers = measured(encoders or ["gaussian"], samples, seed)
-    record = {"analysis": name, **({} if figure else {"samples": samples, "seed": seed}), "numbers": numbers}
+    record = {
+        "analysis": name,
+        **({} if figure or model else {"samples": samples, "seed": seed}),
+        "numbers": numbers,
+    }
     record["seconds"] = time.perf_counter() - start
     if out is not None or not as_json:
         with staged_folder(out, command="analyze", name=name, force=force) as (staging, final):
@@ -48,7 +60,7 @@ def run(
     if as_json:
         print(json.dumps(record, ensure_ascii=False))
     else:
-        print("\n".join([*([] if figure else _table(numbers)), f"written to {final}"]))
+        print("\n".join([*([] if figure or model else _table(numbers)), f"written to {final}"]))
 
 
 def measured(texts: list[str], samples: int, seed: int) -> tuple[Figure, dict[str, Any]]:

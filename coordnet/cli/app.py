@@ -20,10 +20,18 @@ Sample = Annotated[
     ),
 ]
 Encoder = Annotated[
-    str, typer.Option(help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px; see coordnet encoders.")
+    str | None,
+    typer.Option(
+        help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; by "
+        "default fourier with an adaptive prior, else gaussian.",
+        show_default=False,
+    ),
 ]
 Prior = Annotated[
-    str, typer.Option(help="auto, none, or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+    str,
+    typer.Option(
+        help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+    ),
 ]
 Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
 Picture = Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
@@ -46,7 +54,7 @@ def _root() -> None:
 def reconstruct(
     signal: Signal,
     sample: Sample = "every:2",
-    encoder: Encoder = "gaussian",
+    encoder: Encoder = None,
     encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
     head: Annotated[
         str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
@@ -62,6 +70,11 @@ def reconstruct(
     ] = None,
     prior: Prior = "auto",
     robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
+    tune: Annotated[bool, typer.Option("--tune", help="Choose the free numbers by hidden samples.")] = False,
+    criterion: Annotated[
+        str, typer.Option(help="Of --tune: hold-out, or gcv for noisy lattices.")
+    ] = "hold-out",
+    folds: Annotated[int, typer.Option(help="Of --tune: how often other samples are hidden.")] = 1,
     row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
     column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
     frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
@@ -79,7 +92,7 @@ def reconstruct(
 
     part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
     given = {name: value for name, value in part.items() if value is not None}
-    method = (encoder, encoding, head, solver, epochs, lr, prior, robust)
+    method = (encoder, encoding, head, solver, epochs, lr, prior, robust, criterion if tune else None, folds)
     run(Options(signal, sample, *method, given, seed, device, out, force, json, quiet))
 
 
@@ -93,7 +106,7 @@ def fit(
     at: Annotated[
         Path | None, typer.Option(help="CSV of query points; their values are written too.")
     ] = None,
-    encoder: Encoder = "gaussian",
+    encoder: Encoder = None,
     prior: Prior = "auto",
     robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
     clamp: Annotated[
@@ -256,6 +269,14 @@ def attention(
 
 @app.command()
 def analyze(
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A model.safetensors: its fit, and the spectrum it learned.",
+            show_default=False,
+        ),
+    ] = None,
     encoder: Annotated[
         list[str] | None,
         typer.Option(
@@ -276,7 +297,7 @@ def analyze(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Measure encoders: stable rank, similarity, singular values; or draw a figure of the papers."""
+    """Measure encoders (rank, similarity, singular values), draw a figure of the papers, or look into a model."""
     from coordnet.cli.analyze import run
 
-    run(encoder or [], figure, count, seed, out, force, json)
+    run(model, encoder or [], figure, count, seed, out, force, json)

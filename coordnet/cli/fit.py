@@ -12,7 +12,14 @@ from coordnet import _checks
 from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish
-from coordnet.cli.specs import choose_prior, describe_encoder, describe_prior, make_encoding, parse_prior
+from coordnet.cli.specs import (
+    choose_encoder,
+    choose_prior,
+    describe_encoder,
+    describe_prior,
+    make_encoding,
+    parse_prior,
+)
 from coordnet.closed_form import fit_closed_form
 from coordnet.media import Media, MediaError, Table, read_table, write_media, write_table
 from coordnet.plotting import reconstruction_figure
@@ -28,7 +35,7 @@ class Options:
     shape: str
     bounds: str | None
     at: Path | None
-    encoder: str
+    encoder: str | None
     prior: str
     robust: bool
     clamp: bool
@@ -54,8 +61,9 @@ def run(options: Options) -> None:
         geometry = ScatteredPoints(shape, to_unit(coordinates, bounds, shape))
         samples = Samples(geometry, values.float().to(device))
         generator = torch.Generator().manual_seed(0)
-        encoding = make_encoding(options.encoder, "complex", samples, generator)
-        chosen = choose_prior(prior, samples)
+        chosen = choose_prior(prior, samples, robust=options.robust)
+        encoder = choose_encoder(options.encoder, chosen, samples)
+        encoding = make_encoding(encoder, "complex", samples, generator)
         outside = "clamp" if options.clamp else "error"
         fit, seconds = timed(
             device,
@@ -67,7 +75,7 @@ def run(options: Options) -> None:
             "points": len(values),
             "shape": [*shape, values.shape[1]],
             "bounds": bounds.tolist(),
-            "encoder": describe_encoder(options.encoder, encoding),
+            "encoder": describe_encoder(encoder, encoding),
             "prior": describe_prior(chosen),
             "parameters": fit.network.parameter_count,
             "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),

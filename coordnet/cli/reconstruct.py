@@ -12,6 +12,9 @@ from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
 from coordnet.cli.specs import (
+    Prior,
+    check_encoder,
+    choose_encoder,
     choose_prior,
     describe_encoder,
     describe_prior,
@@ -21,14 +24,16 @@ from coordnet.cli.specs import (
     parse_prior,
 )
 from coordnet.closed_form import fit_closed_form
-from coordnet.encodings import Encoding
+from coordnet.encoders import Encoder
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.gradient import fit_gradient
 from coordnet.heads import Head
 from coordnet.media import read_mask, read_media
 from coordnet.networks import CoordinateNetwork
-from coordnet.priors import Smoothness
+from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import Samples, parse_pattern, sample
+from coordnet.tuning import scaled, tune_scale, tune_smoothness
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Options:
 
     signal: str
     sample: str
-    encoder: str
+    encoder: str | None
     encoding: str
     head: str
     solver: str | None
@@ -45,6 +50,8 @@ class Options:
     lr: float | None
     prior: str
     robust: bool
+    tune: str | None
+    folds: int
     part: dict[str, Any]
     seed: int
     device: str
@@ -63,7 +70,8 @@ def run(options: Options) -> None:
     """Read, sample, fit, render, score, write."""
     head, prior = parse_head(options.head), parse_prior(options.prior)
     pattern = None if options.sample.startswith("mask:") else parse_pattern(options.sample)
-    parse_encoder(options.encoder)
+    if options.encoder is not None:
+        check_encoder(options.encoder)
     solver = choose_solver(options, head)
     device = choose_device(options.device)
     media = read_media(options.signal, **options.part, progress=options.progress)
@@ -74,8 +82,12 @@ def run(options: Options) -> None:
         generator = torch.Generator().manual_seed(options.seed)
         mask = pattern or read_mask(options.sample.removeprefix("mask:"), media.grid)
         samples = sample(media.signal.to(device), mask, generator=generator)
-        prior = choose_prior(prior, samples) if solver == "closed-form" else None
-        encoding = make_encoding(options.encoder, options.encoding, samples, generator)
+        prior = choose_prior(prior, samples, robust=options.robust) if solver == "closed-form" else None
+        encoder = choose_encoder(options.encoder, prior, samples)
+        tuning: dict[str, Any] = {}
+        if options.tune is not None:
+            encoder, prior, tuning = tuned(options, solver, encoder, prior, samples)
+        encoding = make_encoding(encoder, options.encoding, samples, generator)
         fit, fit_seconds = timed(
             device, lambda: _fit(options, solver, encoding, head, prior, samples, generator)
         )
@@ -83,13 +95,14 @@ def run(options: Options) -> None:
         outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
             "sample": options.sample,
-            "encoder": describe_encoder(options.encoder, fit.network.encoding),
+            "encoder": describe_encoder(encoder, fit.network.encoding),
             "encoding": options.encoding,
             "head": options.head,
             "solver": solver,
             "prior": describe_prior(prior),
             "device": str(device),
             "seed": options.seed,
+            **tuning,
         }
         made = record(outcome, settings)
         write_outcome(staging, outcome, made)
@@ -118,17 +131,54 @@ def choose_solver(options: Options, head: Head) -> str:
     return options.solver
 
 
+def tuned(
+    options: Options, solver: str, encoder: str, prior: Prior | None, samples: Samples
+) -> tuple[str, Prior | None, dict[str, Any]]:
+    """The encoder and the prior with their free numbers chosen, and how, for the record.
+
+    Raises
+    ------
+    ValueError
+        If the method has no free numbers to choose: it is trained, or its prior is adaptive.
+    """
+    if solver != "closed-form" or isinstance(prior, Adaptive):
+        raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", describe_prior(prior))
+    if isinstance(prior, Smoothness):
+        encoding = make_encoding(
+            encoder, options.encoding, samples, torch.Generator().manual_seed(options.seed)
+        )
+        assert isinstance(encoding, ComplexEncoding | FourierEncoding)
+        made = tune_smoothness(
+            encoding,
+            samples,
+            criterion=options.tune or "hold-out",
+            folds=options.folds,
+            seed=options.seed,
+            progress=options.progress,
+        )
+        return encoder, made.choice, {"tuning": {"criterion": made.criterion, "tried": made.table}}
+    kind, chosen = parse_encoder(encoder)
+    if not issubclass(kind, Encoder) or options.tune == "gcv":
+        raise _checks.wrong("tune", "hold-out, and an encoder of one axis", f"{options.tune} with {encoder}")
+    made = tune_scale(kind, samples, progress=options.progress, **chosen)
+    scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.parameters if p.name not in chosen]
+    text = encoder + ("," if ":" in encoder else ":") + ",".join(scales) if scales else encoder
+    return text, prior, {"tuning": {"criterion": made.criterion, "tried": made.table}}
+
+
 def _fit(
     options: Options,
     solver: str,
     encoding: Encoding,
     head: Head,
-    prior: Smoothness | None,
+    prior: Prior | None,
     samples: Samples,
     generator: torch.Generator,
 ) -> Reconstruction:
     if solver == "closed-form":
-        return fit_closed_form(encoding, samples, prior=prior, robust=options.robust)
+        return fit_closed_form(
+            encoding, samples, prior=prior, robust=options.robust, progress=options.progress
+        )
     network = CoordinateNetwork(encoding, head, samples.channels, generator=generator)
     flat = options.encoding == "complex" and not head.widths
     lr = options.lr if options.lr is not None else 1e-1 if flat else 5e-3

@@ -149,7 +149,20 @@ def _table(made: Record, folder: Path) -> list[str]:
         return [*lines, "", f"nothing was held out; {_fit_line(made)}", f"written to {folder}"]
     names = {"linear": "linear interpolation", "cubic": "cubic spline"}
     lines += [f"{names[name]:24}{_decibels(value):>14}" for name, value in made["baselines"].items()]
-    return [*lines, "", f"written to {folder}"]
+    return [*lines, *tuning_table(made), "", f"written to {folder}"]
+
+
+def tuning_table(made: Record, rows: int = 5) -> list[str]:
+    """The best of what was tried, where free numbers were chosen."""
+    tuning = made.get("tuning")
+    if not tuning:
+        return []
+    best = sorted(tuning["tried"], key=lambda row: row["score"])[:rows]
+    lines = ["", f"best of {len(tuning['tried'])} tried, by {tuning['criterion']}"]
+    for row in best:
+        names = ", ".join(f"{name} {value}" for name, value in row.items() if name != "score")
+        lines.append(f"  {row['score']:.4e}  {names}")
+    return lines
 
 
 def _decibels(value: float | None) -> str:

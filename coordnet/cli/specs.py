@@ -7,13 +7,16 @@ import torch
 
 from coordnet import _checks
 from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
-from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
 from coordnet.heads import HEADS, Head
-from coordnet.priors import Smoothness
+from coordnet.priors import Adaptive, Smoothness
 from coordnet.sampling import Lattice, Samples
 
 SUITED_POWER = {1: 1.0, 2: 1.5, 3: 2.0, 4: 2.0}  # the smoothness of natural signals by the number of axes
+LONGEST = 8192  # samples along an axis of which a factorised design is made without being asked for
+Prior = Smoothness | Adaptive
 _INTEGERS = (
+    "rounds",
     "features",
     "padding",
     "depth",
@@ -76,7 +79,19 @@ def parse_encoder(text: str) -> tuple[type[Encoder] | type[JointEncoder], dict[s
         If there is no such encoder.
     """
     spec = parse_spec(text, "encoder")
-    return ENCODERS[_checks.choice("encoder", spec.name, ENCODERS)], spec.options
+    return ENCODERS[_checks.choice("encoder", spec.name, [*ENCODERS, "fourier"])], spec.options
+
+
+def check_encoder(text: str) -> None:
+    """Refuse a text that names no encoder.
+
+    Raises
+    ------
+    ValueError
+        If there is no such encoder.
+    """
+    if text.partition(":")[0] != "fourier":
+        parse_encoder(text)
 
 
 def parse_head(text: str) -> Head:
@@ -96,13 +111,14 @@ def parse_head(text: str) -> Head:
     return kind(**spec.options)
 
 
-def parse_prior(text: str) -> Smoothness | str | None:
-    """The prior that a text names: "auto", None for ``none``, or a smoothness.
+def parse_prior(text: str) -> Prior | str | None:
+    """The prior that a text names: "auto", None for ``none``, a smoothness, or an adaptive prior.
 
     Parameters
     ----------
     text : str
-        ``auto``, ``none``, or ``smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1,form=modes]``.
+        ``auto``, ``none``, ``smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1,form=modes]``, or
+        ``adaptive[:rounds=8,hold_out=0.1]``.
 
     Raises
     ------
@@ -110,31 +126,53 @@ def parse_prior(text: str) -> Smoothness | str | None:
         If there is no such prior or it has no such option.
     """
     spec = parse_spec(text, "prior")
-    _checks.choice("prior", spec.name, ("auto", "none", "smooth"))
-    if spec.name != "smooth":
-        if spec.options:
-            raise _checks.wrong("prior", f"{spec.name} without options", repr(text))
-        return None if spec.name == "none" else spec.name
+    _checks.choice("prior", spec.name, ("auto", "none", "smooth", "adaptive"))
     options = dict(spec.options)
     if isinstance(options.get("anisotropy"), str):
         options["anisotropy"] = _per_axis(options["anisotropy"])
+    kinds = {"smooth": Smoothness, "adaptive": Adaptive}
     try:
-        return Smoothness(**options)
+        if spec.name in kinds:
+            return kinds[spec.name](**options)
+        if options:
+            raise TypeError
     except TypeError:
-        raise _checks.wrong("prior", "smooth with power, strength, anisotropy and form", repr(text)) from None
+        known = "smooth with power, strength, anisotropy and form; adaptive with rounds and hold_out"
+        raise _checks.wrong("prior", known, repr(text)) from None
+    return None if spec.name == "none" else spec.name
 
 
-def choose_prior(prior: Smoothness | str | None, samples: Samples) -> Smoothness | None:
-    """The prior itself, or the one that suits the samples: none on a whole lattice, smoothness elsewhere."""
-    if prior is None or isinstance(prior, Smoothness):
+def choose_prior(prior: Prior | str | None, samples: Samples, *, robust: bool = False) -> Prior | None:
+    """The prior itself, or the one that suits the samples.
+
+    None on a whole lattice, but for rows too long to factorise; adaptive elsewhere, or smoothness where outliers are
+    left aside.
+    """
+    if prior is None or not isinstance(prior, str):
         return prior
-    return None if type(samples.geometry) is Lattice else Smoothness(power=SUITED_POWER[len(samples.grid)])
+    power = SUITED_POWER[min(len(samples.grid), 4)]
+    if type(samples.geometry) is Lattice:
+        return Smoothness(power, 1e-3) if _long(samples) else None
+    return Smoothness(power) if robust else Adaptive()
 
 
-def describe_prior(prior: Smoothness | None) -> str:
+def choose_encoder(text: str | None, prior: Prior | None, samples: Samples) -> str:
+    """The encoder that was named, or the one that suits the prior: Fourier's where it is adaptive or rows are long."""
+    if text is not None:
+        return text
+    return "fourier" if isinstance(prior, Adaptive) or _long(samples) else "gaussian"
+
+
+def _long(samples: Samples) -> bool:
+    return max(axis.count for axis in samples.geometry.axes) > LONGEST
+
+
+def describe_prior(prior: Prior | None) -> str:
     """The text of a prior, as records have it."""
     if prior is None:
         return "none"
+    if isinstance(prior, Adaptive):
+        return "adaptive"
     values = prior.anisotropy if isinstance(prior.anisotropy, tuple) else (prior.anisotropy,)
     anisotropy = "x".join(f"{value:g}" for value in values)
     return f"smooth:power={prior.power:g},strength={prior.strength:g},anisotropy={anisotropy}"
@@ -155,6 +193,8 @@ def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Gener
     ValueError
         If there is no such encoder or it has no such option.
     """
+    if text.partition(":")[0] == "fourier":
+        return FourierEncoding.like(samples, **_fourier_options(text, kind))
     encoder, options = parse_encoder(text)
     family = (
         ComplexEncoding
@@ -162,6 +202,13 @@ def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Gener
         else SimpleEncoding
     )
     return family.like(encoder, samples, generator=generator, **options)
+
+
+def _fourier_options(text: str, kind: str) -> dict[str, Any]:
+    options = parse_spec(text, "encoder").options
+    if kind != "complex" or set(options) - {"padding"}:
+        raise _checks.wrong("encoder", "fourier, in a complex encoding, with padding alone", repr(text))
+    return options
 
 
 def describe_encoder(text: str, encoding: Encoding) -> str:
