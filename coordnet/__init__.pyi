@@ -6,6 +6,8 @@ from .closed_form import plan as plan
 from .coordinates import Axis as Axis
 from .coordinates import lattice_points as lattice_points
 from .coordinates import render_axes as render_axes
+from .denoising import denoise as denoise
+from .denoising import noise_level as noise_level
 from .encoders import DFT as DFT
 from .encoders import ENCODERS as ENCODERS
 from .encoders import BSpline as BSpline

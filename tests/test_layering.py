@@ -20,6 +20,7 @@ STOREYS = [
         "fourier_modes",
         "priors",
         "observations",
+        "extension",
     },
     {
         "reconstruction",
@@ -33,9 +34,10 @@ STOREYS = [
         "closed_form",
         "gradient",
         "tuning",
+        "denoising",
     },
     {"analysis", "baselines"},
-    {"media", "plotting", "plots_analysis", "experiments", "cli"},
+    {"media", "plotting", "plots_analysis", "plots_restoration", "experiments", "cli"},
 ]
 STOREY = {name: i for i, names in enumerate(STOREYS) for name in names}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")

@@ -34,6 +34,7 @@ Prior = Annotated[
     ),
 ]
 Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
+Picture = Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
 Out = Annotated[
     Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")
 ]
@@ -121,6 +122,92 @@ def fit(
     from coordnet.cli.fit import Options, run
 
     run(Options(points, shape, bounds, at, encoder, prior, robust, clamp, device, out, force, json, quiet))
+
+
+@app.command()
+def inpaint(
+    signal: Picture,
+    mask: Annotated[
+        Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")
+    ],
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
+
+    A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
+    pixel, a video's values are written exactly, to reconstruction.npy.
+    """
+    from coordnet.cli.inpaint import run
+    from coordnet.cli.restoring import Common
+
+    run(signal, mask, Common(seed, device, out, force, json, quiet))
+
+
+@app.command()
+def upscale(
+    image: Picture,
+    factor: Annotated[float, typer.Option(help="Of the height and of the width; any number from 1 on.")] = 2,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Enlarge a picture, its pixels' cells kept in place."""
+    from coordnet.cli.restoring import Common
+    from coordnet.cli.upscale import run
+
+    run(image, factor, Common(seed, device, out, force, json, quiet))
+
+
+@app.command()
+def denoise(
+    signal: Picture,
+    sigma: Annotated[
+        float | None,
+        typer.Option(
+            help="Standard deviation of the noise, 1 being the largest value; estimated if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
+    from coordnet.cli.denoise import run
+    from coordnet.cli.restoring import Common
+
+    run(signal, sigma, Common(seed, device, out, force, json, quiet))
+
+
+@app.command()
+def demosaic(
+    raw: Annotated[str, typer.Argument(metavar="RAW", help="A grey picture, each pixel of one colour.")],
+    pattern: Annotated[
+        str, typer.Option(help="Colours of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")
+    ] = "RGGB",
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a picture in colour of a Bayer mosaic; what each pixel measured stays as it is."""
+    from coordnet.cli.demosaic import run
+    from coordnet.cli.restoring import Common
+
+    run(raw, pattern, Common(seed, device, out, force, json, quiet))
 
 
 @app.command()

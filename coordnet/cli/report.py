@@ -62,9 +62,14 @@ def record(outcome: Outcome, settings: Record) -> Record:
         "baselines": baselines,
         "seconds": {"fit": outcome.fit_seconds, "render": outcome.render_seconds},
         "report": outcome.fit.report,
-        "versions": {name: version(name) for name in ("coordnet", "torch", "numpy", "scipy")}
-        | {"python": platform.python_version()},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of what took part."""
+    names = ("coordnet", "torch", "numpy", "scipy")
+    return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
 def _known(outcome: Outcome) -> Tensor:

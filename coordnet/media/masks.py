@@ -54,7 +54,7 @@ def read_mask(path: StrPath, shape: tuple[int, ...]) -> Bool[Tensor, "*mask"]:
         raise MediaError(
             f"{path}: expected a mask that is not zero where the signal is known, found nothing known"
         )
-    return torch.from_numpy(np.ascontiguousarray(fitted))
+    return torch.from_numpy(fitted.copy())  # a frame that stands for all is read-only
 
 
 def _array_mask(path: Path) -> np.ndarray:

@@ -1,0 +1,55 @@
+"""Lattice signals continued beyond their borders."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def mirrored(
+    f: Float[Tensor, "signals channels *lattice"], before: tuple[int, ...], after: tuple[int, ...]
+) -> Float[Tensor, "signals channels *longer"]:
+    """The signal reflected about its first and last samples, which are not repeated, as often as it takes.
+
+    Parameters
+    ----------
+    f : (signals, channels, *lattice)
+        The signal.
+    before, after : tuple of int
+        How many samples to add at either end of each axis.
+    """
+    for axis, (first, last) in enumerate(zip(before, after, strict=True), start=2):
+        length = f.shape[axis]
+        period = max(2 * (length - 1), 1)
+        at = torch.arange(-first, length + last, device=f.device).remainder(period)
+        f = f.index_select(axis, torch.minimum(at, (period - at).abs()))
+    return f
+
+
+def closed(
+    f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...]
+) -> Float[Tensor, "signals channels *shape"]:
+    """The signal made one period of a continuous one: its reflections at the two ends fade into each other.
+
+    A Fourier series of the result does not ring at the borders, as one of the signal beside zeros would.
+
+    Parameters
+    ----------
+    f : (signals, channels, *lattice)
+        The signal; it keeps its place at the start of every axis.
+    shape : tuple of int
+        The padded lengths.
+    """
+    none = [0] * (f.ndim - 2)
+    for axis, padded in enumerate(shape):
+        length, missing = f.shape[axis + 2], padded - f.shape[axis + 2]
+        if missing == 0:
+            continue
+        there = (*none[:axis], missing, *none[axis + 1 :])
+        behind = mirrored(f, tuple(none), there).narrow(axis + 2, length, missing)
+        ahead = mirrored(f, there, tuple(none)).narrow(axis + 2, 0, missing)
+        fade = 0.5 - 0.5 * torch.cos(
+            torch.pi * torch.arange(1, missing + 1, device=f.device) / (missing + 1)
+        ).to(f)
+        fade = fade.reshape(-1, *(1,) * (len(shape) - 1 - axis))
+        f = torch.cat([f, behind + fade * (ahead - behind)], dim=axis + 2)
+    return f
