@@ -121,7 +121,9 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     rotated = rotate(rotation.mT, values)[:, -len(least) :]
     shifts = [s for s in itertools.product(*((0, b // 2) for b in shape)) if _fits(rotated, shape, s)]
     tiles = torch.cat([_tiles(rotated, shape, s) for s in dict.fromkeys(shifts)])
-    modes = _window_modes(tiles)
+    taper = _window(shape).square().to(tiles)  # what is smooth does not leak into the highest modes
+    taper = taper / taper.square().mean().sqrt()
+    tiles, modes = tiles * taper, _window_modes(tiles)
     high = torch.ones(modes.analysis(tiles[:1]).shape[2:], dtype=torch.bool, device=signal.device)
     for j, length in enumerate(shape):
         count = high.shape[j]
@@ -129,9 +131,8 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
         k = torch.minimum(k, length - k)
         high &= (k >= CORNER * (length // 2)).reshape(-1, *(1,) * (len(shape) - 1 - j))
     energy = modes.analysis(tiles).abs().square()[..., high]
-    middle = (
-        1 - 1 / (9 * energy.shape[-1])
-    ) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
+    count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent ones: the taper ties neighbours
+    middle = (1 - 1 / (9 * count)) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
     level = energy.mean(-1).median(0).values / middle
     chance = 4 / math.sqrt(
         energy.shape[0] * energy.shape[-1]
@@ -278,5 +279,5 @@ def _expected_psnr(
     """
     divergence = float((step * (moved - estimate)).mean() / step.square().mean())
     ideal = max(sigma**2 * divergence, 1e-12)
-    stein = max(float((estimate - values).square().mean()) - sigma**2 + 2 * ideal, 1e-12)
+    stein = max(float((estimate - values).square().mean()) - sigma**2 + 2 * ideal, ideal)
     return -10 * math.log10(stein if given else math.sqrt(stein * ideal))

@@ -279,13 +279,17 @@ class FourierEncoding(Encoding):
         return factors
 
     @classmethod
-    def like(cls, samples: Samples | Geometry, *, padding: int = 16) -> "FourierEncoding":
-        """Return the encoding of some samples' lattice with at least ``padding`` nodes beyond it on every axis."""
+    def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
+        """Return the encoding of some samples' lattice; see ``on`` for the padding."""
         return cls.on(_axes(samples), padding=padding)
 
     @classmethod
-    def on(cls, axes: Axes, *, padding: int = 16) -> "FourierEncoding":
-        """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis."""
+    def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":
+        """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
+
+        16 of them, or 6 in three dimensions and more, where they cost most, if not said otherwise.
+        """
+        padding = padding if padding is not None else 16 if len(axes) <= 2 else 6
         return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
 
     def configuration(self) -> dict[str, Any]:

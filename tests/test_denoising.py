@@ -71,6 +71,11 @@ def test_the_noise_is_estimated(sigma, channels):
     assert cn.denoise(y).report["sigma"] == cn.noise_level(y)
 
 
+def test_a_steep_slope_is_no_noise():
+    slope = torch.arange(300.0).unsqueeze(-1)
+    assert cn.noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
+
+
 @pytest.mark.parametrize("grid", [(300,), (20, 24, 18), (1, 40), (40, 1), (3, 5), (1, 1), (9, 10, 8, 8)])
 def test_any_number_of_axes(grid):
     t = torch.linspace(0, 1, grid[0] * (grid[1] if len(grid) > 1 else 1))
