@@ -134,7 +134,7 @@ class AdaptivePlan(Plan):
         decided = problem if problem.held else self._deciding(problem, values)
         generator = torch.Generator().manual_seed(self.prior.seed)
         hidden = hide(decided.observation, decided.values.shape[2:], self.prior.hold_out, generator)
-        total = limit + len(starts) + 3
+        total = limit + len(starts) + 4
         with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
             if hidden is None:
                 kept = limit if self.prior.hold_out == 0 else 0

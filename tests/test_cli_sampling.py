@@ -11,7 +11,6 @@ from scipy.io import wavfile
 
 from coordnet.media import load_image, read_media, write_media, write_table, write_video
 from coordnet.metrics import psnr
-from coordnet.solvers import ConvergenceWarning
 from tests.helpers import refused, synthetic_photograph
 
 SMOOTH = "smooth:power=1.5,strength=0.01,anisotropy=1x2"
@@ -223,12 +222,6 @@ def test_videos_keep_their_frame_rate(reconstruct, inputs):
     assert (folder / "figure.png").is_file()
 
 
-@pytest.mark.slow
-@pytest.mark.xfail(
-    raises=ConvergenceWarning,
-    strict=True,
-    reason="the learned spectrum of a small, very smooth clip is too steep for 500 steps, in float64 too",
-)
 def test_a_small_smooth_clip_converges_with_the_prior_of_its_own(reconstruct, inputs):
     write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=25)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")

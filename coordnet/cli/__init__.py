@@ -1,6 +1,7 @@
 """The command line: ``coordnet COMMAND …``."""
 
 import sys
+import warnings
 
 from coordnet.cli.app import app
 
@@ -9,6 +10,7 @@ TOO_LITTLE = "expected enough memory for this signal, found too little; try a sm
 
 def main() -> int:
     """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error, 130 on Ctrl-C."""
+    warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     if len(arguments) < len(sys.argv) - 1:
         return int(app(arguments, standalone_mode=False) or 0)
