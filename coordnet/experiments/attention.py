@@ -70,7 +70,7 @@ def digits() -> tuple[Tensor, Tensor]:
         If scikit-learn is not installed.
     """
     try:
-        from sklearn.datasets import load_digits
+        from sklearn.datasets import load_digits  # pyright: ignore[reportMissingImports]  (the extra "attention")
     except ImportError:
         raise ValueError("expected scikit-learn, found none: pip install 'coordnet[attention]'") from None
     images, labels = load_digits(return_X_y=True)
