@@ -72,7 +72,7 @@ def plan(
     steps : int
         At most so many.
     progress : bool
-        Show a bar where there is more than one solve.
+        Show a bar over what iterates.
     dtype, device
         Of the values to come.
 
@@ -120,6 +120,7 @@ def plan(
         observation,
         prior,
         robust=robust,
+        progress=progress,
         tolerance=tolerance or TOLERANCE[len(geometry.grid)],
         steps=steps,
         **common,

@@ -1,10 +1,12 @@
 """Closed-form fits with a smoothness prior, wherever the samples are."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.coordinates import Axes
@@ -20,6 +22,8 @@ from coordnet.solvers import Solution, conjugate_gradients
 CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
 COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
 HUBER = 1.345  # standard deviations: 95 % efficient where the errors are normal (Huber 1981, section 7.9)
+
+Look = Callable[[int, float], None]  # told the step and the worst relative residual
 
 
 class SmoothPlan(Plan):
@@ -46,6 +50,8 @@ class SmoothPlan(Plan):
         Huber's loss by reweighted solves, for samples with outliers.
     tolerance, steps
         Of conjugate gradients.
+    progress : bool
+        Show a bar over their steps.
     dtype, device
         Of the values to come.
 
@@ -67,12 +73,14 @@ class SmoothPlan(Plan):
         robust: bool = False,
         tolerance: float = 1e-4,
         steps: int = 500,
+        progress: bool = False,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(encoding, geometry, center=center)
         self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
         self.observation, self.prior, self.robust = observation, prior, robust
+        self.progress = progress
         self.tolerance = _checks.positive("tolerance", tolerance)
         self.steps = _checks.integer("steps", steps, 1)
         self.roughness = prior.roughness(self.modes)
@@ -94,23 +102,24 @@ class SmoothPlan(Plan):
         penalty = self.prior.strength * self.roughness
         if observation is None:
             return self.modes.analysis(values) / (1 + penalty), {"method": "modes, direct"}
-        if self.form == "precision":
-            assert isinstance(observation, Masked)
-            f, solution = solve_precision(
-                self.modes, observation, self.roughness, values, tolerance=self.tolerance, steps=self.steps
-            )
-            z = self.modes.analysis(f)
-        else:
-            solution = solve_modes(
-                self.modes,
-                observation,
-                penalty,
-                values,
-                start=start,
-                tolerance=self.tolerance,
-                steps=self.steps,
-            )
-            z = solution.x
+        limits: dict[str, Any] = {"tolerance": self.tolerance, "steps": self.steps}
+        with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
+
+            def look(step: int, residual: float) -> None:
+                bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
+                bar.update(step - bar.n)
+
+            if self.form == "precision":
+                assert isinstance(observation, Masked)
+                f, solution = solve_precision(
+                    self.modes, observation, self.roughness, values, callback=look, **limits
+                )
+                z = self.modes.analysis(f)
+            else:
+                solution = solve_modes(
+                    self.modes, observation, penalty, values, start=start, callback=look, **limits
+                )
+                z = solution.x
         solution.warn_unless_converged(self.tolerance)
         return z, {
             "method": f"conjugate gradients, {self.form} form",
@@ -196,6 +205,7 @@ def solve_modes(
     joint: bool = False,
     tolerance: float = 1e-4,
     steps: int = 500,
+    callback: Look | None = None,
 ) -> Solution:
     """Conjugate gradients for (BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty).
 
@@ -219,6 +229,7 @@ def solve_modes(
         tolerance=tolerance,
         steps=steps,
         check_every=1 if values.device.type == "cpu" else 5,
+        callback=callback,
     )
 
 
@@ -254,6 +265,7 @@ def solve_precision(
     *,
     tolerance: float = 1e-4,
     steps: int = 500,
+    callback: Look | None = None,
 ) -> tuple[Float[Tensor, "signals channels *lattice"], Solution]:
     """Fill the unknown points so that fᵀKf is least, K = B diag(precision) Bᵀ, known points held; return f."""
     unknown = (observation.weights == 0).to(values)
@@ -267,6 +279,7 @@ def solve_precision(
         tolerance=tolerance,
         steps=steps,
         check_every=1 if values.device.type == "cpu" else 5,
+        callback=callback,
     )
     return known + solution.x, solution
 
