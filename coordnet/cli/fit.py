@@ -65,9 +65,12 @@ def run(options: Options) -> None:
         encoder = choose_encoder(options.encoder, chosen, samples)
         encoding = make_encoding(encoder, "complex", samples, generator)
         outside = "clamp" if options.clamp else "error"
+        progress = not options.quiet and sys.stderr.isatty()
         fit, seconds = timed(
             device,
-            lambda: fit_closed_form(encoding, samples, prior=chosen, robust=options.robust, outside=outside),
+            lambda: fit_closed_form(
+                encoding, samples, prior=chosen, robust=options.robust, outside=outside, progress=progress
+            ),
         )
         estimate, render_seconds = timed(device, fit.render)
         record = {
