@@ -56,12 +56,12 @@ from .plans import Plan as Plan
 from .priors import Adaptive as Adaptive
 from .priors import Smoothness as Smoothness
 from .reconstruction import Reconstruction as Reconstruction
+from .samples import Lattice as Lattice
+from .samples import MaskedLattice as MaskedLattice
+from .samples import Samples as Samples
+from .samples import ScatteredPoints as ScatteredPoints
 from .sampling import Bayer as Bayer
 from .sampling import Every as Every
-from .sampling import Lattice as Lattice
-from .sampling import MaskedLattice as MaskedLattice
 from .sampling import Random as Random
-from .sampling import Samples as Samples
-from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import sample as sample
 from .solvers import ConvergenceWarning as ConvergenceWarning

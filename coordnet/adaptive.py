@@ -28,7 +28,7 @@ from coordnet.observations import Masked, Observation, rotate
 from coordnet.plans import Plan, Solved
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.regularized import is_plain, is_structured, modes_of
-from coordnet.sampling import Geometry
+from coordnet.samples import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes: rows of samples have spectra
 # so steep that a residual which is small for pictures leaves them unfinished.

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.coordinates import Axes, Axis, lattice_points
-from coordnet.sampling import MaskedLattice, Samples, ScatteredPoints
+from coordnet.samples import MaskedLattice, Samples, ScatteredPoints
 
 Baseline = Callable[[Samples], Tensor | None]
 TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that a Delaunay triangulation takes in minutes

@@ -15,7 +15,7 @@ from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.regularized import SmoothPlan
 from coordnet.rowwise import RowwisePlan
-from coordnet.sampling import Geometry, Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.samples import Geometry, Lattice, MaskedLattice, Samples, ScatteredPoints
 
 TOLERANCE = {1: 1e-5, 2: 1e-4, 3: 1e-3, 4: 1e-3}
 LAST_TOLERANCE = {1: 1e-5, 2: 3e-4, 3: 1e-3, 4: 1e-3}  # of an adaptive fit, which starts near its solution

@@ -20,7 +20,7 @@ from coordnet.encoders import (
     RandomFourier,
     ShiftedBasis,
 )
-from coordnet.sampling import Geometry, Samples
+from coordnet.samples import Geometry, Samples
 
 F = TypeVar("F", Encoder, JointEncoder)
 

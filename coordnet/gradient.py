@@ -15,7 +15,7 @@ from coordnet.coordinates import Axes, lattice_points
 from coordnet.encodings import ComplexEncoding
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import MEMORY, Reconstruction
-from coordnet.sampling import Samples, ScatteredPoints
+from coordnet.samples import Samples, ScatteredPoints
 
 Callback = Callable[[int, float, float], None]
 Penalty = Callable[[CoordinateNetwork], Tensor]

@@ -7,7 +7,7 @@ from torch import Tensor
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import KroneckerLeastSquares
 from coordnet.plans import Plan, Solved
-from coordnet.sampling import Lattice
+from coordnet.samples import Lattice
 
 
 class LeastSquaresPlan(Plan):

@@ -15,7 +15,7 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.heads import Linear
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Geometry
+from coordnet.samples import Geometry
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.sampling import MaskedLattice, Samples, ScatteredPoints
+from coordnet.samples import MaskedLattice, Samples, ScatteredPoints
 
 STRIP = 6  # frames that stand for a video
 MOST_PIXELS = 1600  # along a side of a panel

@@ -16,7 +16,7 @@ from coordnet.modes import EncodingModes, Modes
 from coordnet.observations import Masked, Observation
 from coordnet.plans import Plan, Solved
 from coordnet.priors import Smoothness
-from coordnet.sampling import Geometry
+from coordnet.samples import Geometry
 from coordnet.solvers import Solution, conjugate_gradients
 
 CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too

@@ -12,7 +12,7 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.modes import EncodingModes
 from coordnet.plans import Plan, Solved
 from coordnet.priors import Smoothness
-from coordnet.sampling import ScatteredPoints
+from coordnet.samples import ScatteredPoints
 
 LIMIT = 2**27  # entries of the dense design: a gigabyte in float64
 

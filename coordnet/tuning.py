@@ -18,7 +18,7 @@ from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation
 from coordnet.priors import Smoothness
 from coordnet.regularized import modes_of, solve_modes
-from coordnet.sampling import Lattice, MaskedLattice, Samples
+from coordnet.samples import Lattice, MaskedLattice, Samples
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))

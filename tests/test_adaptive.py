@@ -16,7 +16,8 @@ from coordnet.metrics import psnr, snr
 from coordnet.observations import Masked
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Samples, ScatteredPoints, sample
+from coordnet.samples import Samples, ScatteredPoints
+from coordnet.sampling import sample
 from tests.helpers import synthetic_photograph
 
 

@@ -8,7 +8,7 @@ from coordnet.attention import AttentionClassifier, PositionedTokens
 from coordnet.coordinates import Axis
 from coordnet.encoders import DFT, ENCODERS, Encoder
 from coordnet.encodings import SimpleEncoding
-from coordnet.sampling import Lattice
+from coordnet.samples import Lattice
 
 SMALL = {
     "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},

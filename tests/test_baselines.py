@@ -5,7 +5,8 @@ from scipy.interpolate import CubicSpline, RectBivariateSpline, griddata
 
 from coordnet import baselines
 from coordnet.coordinates import Axis, lattice_points
-from coordnet.sampling import Samples, ScatteredPoints, sample
+from coordnet.samples import Samples, ScatteredPoints
+from coordnet.sampling import sample
 
 
 @pytest.mark.parametrize("degree", [1, 3])

@@ -9,7 +9,8 @@ from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.kronecker import RankWarning
 from coordnet.media import load_image
 from coordnet.metrics import psnr
-from coordnet.sampling import Lattice, sample
+from coordnet.samples import Lattice
+from coordnet.sampling import sample
 from tests.helpers import dense_least_squares
 
 

@@ -10,7 +10,7 @@ from coordnet.encodings import (
     SimpleEncoding,
     encoding_from,
 )
-from coordnet.sampling import Lattice
+from coordnet.samples import Lattice
 
 
 def make(kind, encoder):

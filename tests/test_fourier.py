@@ -13,7 +13,7 @@ from coordnet.fourier_layer import FourierLinear
 from coordnet.fourier_modes import FourierModes
 from coordnet.heads import Linear
 from coordnet.networks import CoordinateNetwork
-from coordnet.sampling import Lattice
+from coordnet.samples import Lattice
 
 SHAPES = [((7,), (7,)), ((7,), (10,)), ((4, 5), (6, 9)), ((3, 1, 4), (5, 1, 6)), ((2, 3, 2, 2), (4, 3, 2, 3))]
 

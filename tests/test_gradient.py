@@ -10,7 +10,8 @@ from coordnet.heads import MLP, Linear
 from coordnet.media import load_image
 from coordnet.metrics import psnr
 from coordnet.networks import CoordinateNetwork
-from coordnet.sampling import Samples, ScatteredPoints, sample
+from coordnet.samples import Samples, ScatteredPoints
+from coordnet.sampling import sample
 
 COMBINATIONS = [
     (SimpleEncoding, Linear()),

@@ -24,7 +24,8 @@ from coordnet.media import load_image
 from coordnet.metrics import psnr
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Lattice, sample
+from coordnet.samples import Lattice
+from coordnet.sampling import sample
 
 CHOICES = [Linear(), MLP(2, 8), Siren(2, 8), Finer(2, 8), GaussianMLP(2, 8), Wire(2, 8)]
 

@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "coordnet"
 
 STOREYS = [
-    {"_checks", "kronecker", "solvers", "coordinates", "sampling", "metrics"},
+    {"_checks", "kronecker", "solvers", "coordinates", "samples", "sampling", "metrics"},
     {"encoders", "blending"},
     {
         "encodings",

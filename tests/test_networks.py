@@ -6,7 +6,7 @@ from coordnet.encoders import Gaussian, RandomFourier
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.heads import MLP, Linear, head_configuration, head_from
 from coordnet.networks import CoordinateNetwork, KroneckerLinear
-from coordnet.sampling import Lattice
+from coordnet.samples import Lattice
 
 KINDS = [SimpleEncoding, ComplexEncoding]
 HEADS = [Linear(), MLP(0, 8), MLP(1, 8), MLP(3, 5)]

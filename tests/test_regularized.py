@@ -12,7 +12,8 @@ from coordnet.modes import EncodingModes
 from coordnet.observations import Masked
 from coordnet.priors import Smoothness
 from coordnet.regularized import is_structured, solve_modes
-from coordnet.sampling import Lattice, MaskedLattice, Samples, ScatteredPoints, sample
+from coordnet.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling import sample
 from coordnet.solvers import ConvergenceWarning
 from tests.helpers import kron, synthetic_photograph
 

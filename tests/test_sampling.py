@@ -3,17 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordnet.sampling import (
-    Bayer,
-    Every,
-    Lattice,
-    MaskedLattice,
-    Random,
-    Samples,
-    ScatteredPoints,
-    parse_pattern,
-    sample,
-)
+from coordnet.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling import Bayer, Every, Random, parse_pattern, sample
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3))

@@ -5,6 +5,21 @@ from typing import Annotated
 
 import typer
 
+from coordnet.cli.benches import bench
+from coordnet.cli.options import (
+    Device,
+    Encoder,
+    Force,
+    Json,
+    Out,
+    Picture,
+    Prior,
+    Quiet,
+    Sample,
+    Seed,
+    Signal,
+)
+
 app = typer.Typer(
     help="Reconstruct signals from samples with coordinate networks.",
     rich_markup_mode=None,
@@ -12,37 +27,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=False,
 )
-
-Sample = Annotated[
-    str,
-    typer.Option(
-        help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH."
-    ),
-]
-Encoder = Annotated[
-    str | None,
-    typer.Option(
-        help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; by "
-        "default fourier with an adaptive prior, else gaussian.",
-        show_default=False,
-    ),
-]
-Prior = Annotated[
-    str,
-    typer.Option(
-        help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
-    ),
-]
-Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
-Picture = Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
-Out = Annotated[
-    Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace results that are already there.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the record alone, as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing, show no bars.")]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+app.add_typer(bench, name="bench")
 
 
 @app.callback()
@@ -224,79 +209,6 @@ def encoders() -> None:
     from coordnet.cli.listings import print_encoders
 
     print_encoders()
-
-
-bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
-app.add_typer(bench, name="bench")
-
-
-@bench.command()
-def speed(
-    device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for DEVICE.json.")] = Path("results/speed"),
-) -> None:
-    """Time closed-form fits beside SciPy and bare matrix products."""
-    from coordnet.cli.devices import choose_device
-    from coordnet.experiments import speed as experiment
-
-    chosen = choose_device(device)
-    rows = experiment.run(chosen)
-    print(experiment.report(rows))
-    print(f"written to {experiment.write(rows, chosen, out)}")
-
-
-@bench.command()
-def quality(
-    data: Annotated[Path, typer.Option(help="Folder with kodak/, video/ and audio/.")],
-    only: Annotated[
-        str | None,
-        typer.Option(
-            help="Some of random, density, video, audio, entries, bayer, structured, memory, separated by commas; "
-            "all but memory if not given.",
-            show_default=False,
-        ),
-    ] = None,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="The first so many photographs alone.", show_default=False)
-    ] = None,
-    hindsight: Annotated[
-        bool, typer.Option("--hindsight", help="Follow every start and round of random samples too: slow.")
-    ] = False,
-    rbf: Annotated[bool, typer.Option("--rbf", help="RBFInterpolator on random samples too: slow.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("results/quality"),
-    quiet: Quiet = False,
-) -> None:
-    """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters."""
-    from coordnet.experiments import quality as experiment
-
-    settings = experiment.Settings(data, images, hindsight, rbf)
-    for name in experiment.parse_names(only):
-        rows = experiment.run(name, settings, progress=not quiet)
-        path = experiment.write(name, rows, settings, out)
-        if not quiet:
-            print(f"{experiment.report(rows)}\nwritten to {path}\n")
-
-
-@bench.command()
-def attention(
-    seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
-    epochs: Annotated[int, typer.Option(help="Of each training.")] = 10,
-    out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path(
-        "results/attention"
-    ),
-    quiet: Quiet = False,
-) -> None:
-    """Compare encodings of position in a small Transformer on scikit-learn's digits."""
-    from coordnet.experiments import attention as experiment
-
-    def tell(run: experiment.Run) -> None:
-        print(
-            f"seed {run.seed}  {run.encoding:26}{100 * run.accuracy:6.2f} %  {run.seconds:5.1f} s", flush=True
-        )
-
-    runs = experiment.run(seeds, epochs, None if quiet else tell)
-    folder = experiment.write(runs, epochs, out)
-    print(f"{experiment.report(runs)}\nwritten to {folder}")
 
 
 @app.command()

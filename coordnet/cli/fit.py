@@ -24,7 +24,7 @@ from coordnet.closed_form import fit_closed_form
 from coordnet.media import Media, MediaError, Table, read_table, write_media, write_table
 from coordnet.plotting import reconstruction_figure
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Samples, ScatteredPoints
+from coordnet.samples import Samples, ScatteredPoints
 
 
 @dataclass(frozen=True)

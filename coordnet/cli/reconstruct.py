@@ -32,7 +32,8 @@ from coordnet.media import read_mask, read_media
 from coordnet.networks import CoordinateNetwork
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Samples, parse_pattern, sample
+from coordnet.samples import Samples
+from coordnet.sampling import parse_pattern, sample
 from coordnet.tuning import scaled, tune_scale, tune_smoothness
 
 

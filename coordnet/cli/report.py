@@ -17,7 +17,7 @@ from coordnet.media import Media, write_media
 from coordnet.metrics import psnr, snr, ssim
 from coordnet.plotting import reconstruction_figure
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Samples, ScatteredPoints
+from coordnet.samples import Samples, ScatteredPoints
 
 Record = dict[str, Any]
 

@@ -20,7 +20,7 @@ from coordnet.plots_restoration import restoration_figure
 from coordnet.plotting import sampled_picture
 from coordnet.priors import Adaptive
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Samples, ScatteredPoints
+from coordnet.samples import Samples, ScatteredPoints
 
 NO_HOLD_OUT = "too little is known to hold any of it out"
 

@@ -10,7 +10,7 @@ from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
 from coordnet.heads import HEADS, Head
 from coordnet.priors import Adaptive, Smoothness
-from coordnet.sampling import Lattice, Samples
+from coordnet.samples import Lattice, Samples
 
 SUITED_POWER = {1: 1.0, 2: 1.5, 3: 2.0, 4: 2.0}  # the smoothness of natural signals by the number of axes
 LONGEST = 8192  # samples along an axis of which a factorised design is made without being asked for

@@ -20,7 +20,7 @@ from coordnet.learning import decorrelate, rounds, smoothest_modes, start_penalt
 from coordnet.observations import rotate
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Samples
+from coordnet.samples import Samples
 
 NEIGHBOURS = 20
 

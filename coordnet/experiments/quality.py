@@ -19,7 +19,8 @@ from coordnet.experiments import cubes, memory, peers
 from coordnet.experiments.damage import DAMAGE, Damage
 from coordnet.experiments.timing import machine
 from coordnet.priors import Adaptive, Smoothness
-from coordnet.sampling import ScatteredPoints, sample
+from coordnet.samples import ScatteredPoints
+from coordnet.sampling import sample
 
 SMOOTH = Smoothness(1.5, 0.01)
 SMOOTH_VIDEO = Smoothness(2.0, 0.01)

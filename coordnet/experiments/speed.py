@@ -14,7 +14,7 @@ from coordnet.coordinates import Axis
 from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
 from coordnet.experiments.timing import Timing, machine, measure
-from coordnet.sampling import Lattice
+from coordnet.samples import Lattice
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
 from coordnet.heads import Linear
 from coordnet.networks import CoordinateNetwork
-from coordnet.sampling import Lattice, sample
+from coordnet.samples import Lattice
+from coordnet.sampling import sample
 from tests.helpers import kron
 
 

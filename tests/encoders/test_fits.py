@@ -28,7 +28,8 @@ from coordnet.media import load_image
 from coordnet.metrics import psnr
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
-from coordnet.sampling import Lattice, sample
+from coordnet.samples import Lattice
+from coordnet.sampling import sample
 
 SMALL = {
     "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},

@@ -1,0 +1,79 @@
+"""``coordnet bench``: the measurements; what they run is imported when they run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordnet.cli.options import Device, Quiet
+
+bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
+
+
+@bench.command()
+def speed(
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="Folder for DEVICE.json.")] = Path("results/speed"),
+) -> None:
+    """Time closed-form fits beside SciPy and bare matrix products."""
+    from coordnet.cli.devices import choose_device
+    from coordnet.experiments import speed as experiment
+
+    chosen = choose_device(device)
+    rows = experiment.run(chosen)
+    print(experiment.report(rows))
+    print(f"written to {experiment.write(rows, chosen, out)}")
+
+
+@bench.command()
+def quality(
+    data: Annotated[Path, typer.Option(help="Folder with kodak/, video/ and audio/.")],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Some of random, density, video, audio, entries, bayer, structured, memory, separated by commas; "
+            "all but memory if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="The first so many photographs alone.", show_default=False)
+    ] = None,
+    hindsight: Annotated[
+        bool, typer.Option("--hindsight", help="Follow every start and round of random samples too: slow.")
+    ] = False,
+    rbf: Annotated[bool, typer.Option("--rbf", help="RBFInterpolator on random samples too: slow.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("results/quality"),
+    quiet: Quiet = False,
+) -> None:
+    """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters."""
+    from coordnet.experiments import quality as experiment
+
+    settings = experiment.Settings(data, images, hindsight, rbf)
+    for name in experiment.parse_names(only):
+        rows = experiment.run(name, settings, progress=not quiet)
+        path = experiment.write(name, rows, settings, out)
+        if not quiet:
+            print(f"{experiment.report(rows)}\nwritten to {path}\n")
+
+
+@bench.command()
+def attention(
+    seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Of each training.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path(
+        "results/attention"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Compare encodings of position in a small Transformer on scikit-learn's digits."""
+    from coordnet.experiments import attention as experiment
+
+    def tell(run: experiment.Run) -> None:
+        print(
+            f"seed {run.seed}  {run.encoding:26}{100 * run.accuracy:6.2f} %  {run.seconds:5.1f} s", flush=True
+        )
+
+    runs = experiment.run(seeds, epochs, None if quiet else tell)
+    folder = experiment.write(runs, epochs, out)
+    print(f"{experiment.report(runs)}\nwritten to {folder}")
