@@ -53,3 +53,11 @@ def closed(
         fade = fade.reshape(-1, *(1,) * (len(shape) - 1 - axis))
         f = torch.cat([f, behind + fade * (ahead - behind)], dim=axis + 2)
     return f
+
+
+def lengthened(
+    f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...]
+) -> Float[Tensor, "signals channels *shape"]:
+    """The signal with zeros behind it along every axis, up to the lengths of ``shape``."""
+    margins = [n - m for n, m in zip(shape, f.shape[2:], strict=True)]
+    return torch.nn.functional.pad(f, [width for margin in reversed(margins) for width in (0, margin)])

@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.extension import lengthened
 from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation, Rotated, rotate
 from coordnet.priors import Smoothness
-from coordnet.regularized import solve_modes, solve_precision
 from coordnet.solvers import Solution
+from coordnet.systems import solve_modes, solve_penalised, solve_precision
 
 WIDTH = {1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0}  # of the ratio's smoothing, in modes, by the number of axes
 DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
@@ -109,7 +110,7 @@ def _solved_covariance(
 ) -> Float[Tensor, "signals channels channels"]:
     """The covariance of channels that are never known together (a mosaic's), from each channel solved by itself."""
     penalty = FIRST.strength * FIRST.roughness(modes)
-    z = solve_modes(modes, observation, penalty, values, tolerance=1e-2).x
+    z = solve_penalised(modes, observation, penalty, values, tolerance=1e-2).x
     f = modes.synthesis(z).flatten(2).double()
     return f @ f.mT / f.shape[-1]
 
@@ -117,13 +118,9 @@ def _solved_covariance(
 def hold_known(problem: Problem) -> Problem:
     """The same problem in precision form, over the whole of a padded lattice; the padding is unknown."""
     modes = problem.modes.whole()
-    margins = [n - m for n, m in zip(modes.lattice, problem.modes.lattice, strict=True)]
-    widths = [width for margin in reversed(margins) for width in (0, margin)]
-    pad = torch.nn.functional.pad
-    observation = Masked(pad(problem.observation.weights, widths))
-    return replace(
-        problem, modes=modes, observation=observation, values=pad(problem.values, widths), held=True
-    )
+    observation = Masked(lengthened(problem.observation.weights, modes.lattice))
+    values = lengthened(problem.values, modes.lattice)
+    return replace(problem, modes=modes, observation=observation, values=values, held=True)
 
 
 def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:

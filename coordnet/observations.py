@@ -40,6 +40,10 @@ class Observation(ABC):
     def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Observation":
         """The same samples, each weight multiplied by a factor."""
 
+    @abstractmethod
+    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
+        """The diagonal of SᵀWS; where that is not diagonal, its sums over rows."""
+
     def normal(
         self, f: Float[Tensor, "signals channels *lattice"]
     ) -> Float[Tensor, "signals channels *lattice"]:
@@ -76,6 +80,10 @@ class Masked(Observation):
         """The same entries, each weight multiplied by a factor."""
         return Masked(self.weights * factor)
 
+    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
+        """W."""
+        return self.weights
+
 
 class Scattered(Observation):
     """Points between the nodes, through a blending matrix.
@@ -105,6 +113,10 @@ class Scattered(Observation):
     def reweighted(self, factor: Float[Tensor, "signals channels n"]) -> "Scattered":
         """The same points, each weight multiplied by a factor."""
         return Scattered(self.blending, self.weights * factor)
+
+    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
+        """SᵀW 1: every row of S sums to 1."""
+        return self.blending.adjoint(self.weights).clamp(min=0)
 
 
 class Rotated(Observation):
@@ -137,6 +149,10 @@ class Rotated(Observation):
     def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Rotated":
         """The same samples, each weight multiplied by a factor."""
         return Rotated(self.base.reweighted(factor), self.rotation)
+
+    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
+        """The diagonal of RᵀSᵀWSR."""
+        return rotate(self.rotation.square().mT, self.base.diagonal())
 
 
 def rotate(

@@ -1,6 +1,5 @@
 """Closed-form fits with a smoothness prior, wherever the samples are."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,24 +16,19 @@ from coordnet.observations import Masked, Observation
 from coordnet.plans import Plan, Solved
 from coordnet.priors import Smoothness
 from coordnet.samples import Geometry
-from coordnet.solvers import Solution, conjugate_gradients
+from coordnet.systems import solve_penalised, solve_precision
 
 CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
-COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
 HUBER = 1.345  # standard deviations: 95 % efficient where the errors are normal (Huber 1981, section 7.9)
-
-Look = Callable[[int, float], None]  # told the step and the worst relative residual
 
 
 class SmoothPlan(Plan):
     """Minimise Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
 
     A whole lattice takes no iteration: z = Bᵀ y / (1 + λρ). Elsewhere the normal equations
-    (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, preconditioned by 1 / (q* + λρ) with q* the
-    effective density of the samples. Where unknown points cluster (holes, scratches, text), a complete basis is
-    solved in precision form: with K = B diag(ρ) Bᵀ restricted to the unknown points u and the known ones k,
-    K_uu x = -K_uk y,
-    preconditioned by the covariance B diag(1/(ρ + ε)) Bᵀ restricted to them; known samples are then held exactly.
+    (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients: on the lattice itself or in the modes
+    (``solve_penalised``). Where unknown points cluster (holes, scratches, text), a complete basis is solved in
+    precision form, known samples held exactly (``solve_precision``).
 
     Parameters
     ----------
@@ -116,7 +110,7 @@ class SmoothPlan(Plan):
                 )
                 z = self.modes.analysis(f)
             else:
-                solution = solve_modes(
+                solution = solve_penalised(
                     self.modes, observation, penalty, values, start=start, callback=look, **limits
                 )
                 z = solution.x
@@ -193,97 +187,3 @@ def is_structured(weights: Float[Tensor, "signals channels *lattice"]) -> bool:
         pairs += int(left.sum())
         both += int((left & right).sum())
     return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
-
-
-def solve_modes(
-    modes: Modes,
-    observation: Observation,
-    penalty: Tensor,
-    values: Float[Tensor, "signals channels *samples"],
-    *,
-    start: Tensor | None = None,
-    joint: bool = False,
-    tolerance: float = 1e-4,
-    steps: int = 500,
-    callback: Look | None = None,
-) -> Solution:
-    """Conjugate gradients for (BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty).
-
-    q* is the ``effective_density``. ``joint`` systems are one for all channels of a signal, which the observation
-    couples.
-    """
-    penalty = penalty.reshape(*(1,) * (2 + len(modes.lattice) - penalty.ndim), *penalty.shape)
-    effective = effective_density(modes.thinned(penalty), observation.density)
-    preconditioner = 1 / (effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice)) + penalty)
-
-    def inner(a: Tensor, b: Tensor) -> Tensor:
-        product = modes.inner(a, b)
-        return product.sum(1, keepdim=True) if joint else product
-
-    return conjugate_gradients(
-        lambda z: add_scaled(modes.analysis(observation.normal(modes.synthesis(z))), penalty, z),
-        modes.analysis(observation.adjoint(values)),
-        preconditioner=lambda r: preconditioner * r,
-        inner=inner,
-        start=start,
-        tolerance=tolerance,
-        steps=steps,
-        check_every=1 if values.device.type == "cpu" else 5,
-        callback=callback,
-    )
-
-
-def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
-    """Add scale × z to ``out`` in place; a real scale, and z real or complex."""
-    if not z.is_complex():
-        return out.addcmul_(scale, z)
-    torch.view_as_real(out).addcmul_(scale.unsqueeze(-1), torch.view_as_real(z))
-    return out
-
-
-def effective_density(
-    penalty: Float[Tensor, "signals channels m"], density: float
-) -> Float[Tensor, "signals channels 1"]:
-    """The q* for which 1 / (q* + penalty) is the mean inverse of a random mask's system.
-
-    A mode is disturbed by what the mask leaves of all the others, so that it is measured as if by a density of
-    q* = q / (1 + (1 - q) mean(1 / (q* + penalty))), iterated here to its fixed point; against q itself as
-    preconditioner it takes 40 % fewer steps at 5 % density, and as many from 25 % on.
-    """
-    effective = torch.full_like(penalty[..., :1], density)
-    for _ in range(60):
-        others = (1 / (effective + penalty)).mean(-1, keepdim=True)
-        effective = density / (1 + max(1 - density, 0.0) * others)
-    return effective.clamp(min=torch.finfo(penalty.dtype).tiny)
-
-
-def solve_precision(
-    modes: Modes,
-    observation: Masked,
-    precision: Tensor,
-    values: Float[Tensor, "signals channels *lattice"],
-    *,
-    tolerance: float = 1e-4,
-    steps: int = 500,
-    callback: Look | None = None,
-) -> tuple[Float[Tensor, "signals channels *lattice"], Solution]:
-    """Fill the unknown points so that fᵀKf is least, K = B diag(precision) Bᵀ, known points held; return f."""
-    unknown = (observation.weights == 0).to(values)
-    known = values * (1 - unknown)
-    covariance = 1 / (precision + COVARIANCE_FLOOR * precision.mean(modes.axes, keepdim=True))
-    solution = conjugate_gradients(
-        lambda x: unknown * modes.filter(x, precision),
-        -unknown * modes.filter(known, precision),
-        preconditioner=lambda r: unknown * modes.filter(r, covariance),
-        inner=lattice_inner,
-        tolerance=tolerance,
-        steps=steps,
-        check_every=1 if values.device.type == "cpu" else 5,
-        callback=callback,
-    )
-    return known + solution.x, solution
-
-
-def lattice_inner(a: Tensor, b: Tensor) -> Tensor:
-    """⟨a, b⟩ of every signal and channel of a lattice."""
-    return (a * b).sum(tuple(range(2, a.ndim)), keepdim=True)

@@ -21,6 +21,7 @@ STOREYS = [
         "priors",
         "observations",
         "extension",
+        "systems",
     },
     {
         "reconstruction",
