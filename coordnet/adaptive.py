@@ -210,6 +210,7 @@ class AdaptivePlan(Plan):
         penalty, z, left = start_penalty(problem, start), None, kept
         if chosen is not None and chosen.last is not None:
             penalty, z, left = chosen.penalties[max(kept - 1, 0)], chosen.last.solution.x, min(kept, 1)
+        bar.total = bar.n + left + 1
         for step in itertools.islice(
             rounds(problem, penalty, smoothest, tolerance=self.learning, start=z), left
         ):

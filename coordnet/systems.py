@@ -91,8 +91,8 @@ def solve_lattice(
     The first part is diagonal on the lattice (or nearly), the second in the modes, and the preconditioner
     (SᵀWS + c)^(-1/2) B diag(1 / (c* + penalty)) Bᵀ (SᵀWS + c)^(-1/2)
     inverts each where it is, with c half of the median penalty and c* the lesser of c and the
-    ``effective_density``. Against 1 / (c* + penalty) alone it takes a third to a half of the steps to the same error, for
-    twice the transforms a step, and their number does not grow with the lattice.
+    ``effective_density``. Against 1 / (c* + penalty) alone it takes a third to a half of the steps to the same
+    error, for twice the transforms a step, and their number does not grow with the lattice.
 
     Notes
     -----

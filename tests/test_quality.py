@@ -10,10 +10,22 @@ from PIL import Image
 
 from coordnet.adaptive import LEARNING
 from coordnet.closed_form import LAST_TOLERANCE
-from coordnet.experiments import cubes, damage, memory, peers, quality
+from coordnet.experiments import (
+    cases,
+    cubes,
+    damage,
+    iterations,
+    memory,
+    noise_peers,
+    peers,
+    quality,
+    quality_report,
+)
 from coordnet.experiments.demosaicing_peers import bilinear, malvar
 from coordnet.media import MediaError, write_audio, write_video
+from coordnet.metrics import psnr
 from coordnet.priors import Smoothness
+from coordnet.samples import Lattice, Samples
 from coordnet.sampling import sample
 from tests.helpers import synthetic_photograph
 
@@ -196,7 +208,7 @@ def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
             "--data",
             folder,
             "--only",
-            "random,bayer",
+            "random,bayer,denoise,noise",
             "--images",
             1,
             "--rbf",
@@ -208,8 +220,8 @@ def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
     record = json.loads((tmp_path / "results" / "quality" / "random.json").read_text())
     assert record["machine"]["threads"] >= 1
     methods = [row["method"] for row in record["rows"]]
-    assert methods[:3] == ["griddata linear", "smooth", "adaptive"]
-    assert len(methods) == 5
+    assert methods[:4] == ["griddata linear", "smooth", "smooth, tuned", "adaptive"]
+    assert len(methods) == 7
     assert all(
         row["signal"] == "kodim01" and row["psnr"] > 10 and row["seconds"] > 0 for row in record["rows"]
     )
@@ -218,6 +230,10 @@ def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
     assert f"{best['adaptive'] - best['griddata linear']:+.2f}" in out
     bayer = json.loads((tmp_path / "results" / "quality" / "bayer.json").read_text())
     assert [row["method"] for row in bayer["rows"]] == ["bilinear", "Malvar 5×5", "adaptive"]
+    assert best["smooth, best of a grid with hindsight"] >= best["smooth"] - 0.01
+    for name in ("denoise", "noise"):
+        rows = json.loads((tmp_path / "results" / "quality" / f"{name}.json").read_text())["rows"]
+        assert all(row["psnr"] > 15 for row in rows), rows
 
 
 def test_the_benchmark_refuses_unknown_names_and_folders(run, tmp_path):
@@ -230,11 +246,11 @@ def test_the_benchmark_refuses_unknown_names_and_folders(run, tmp_path):
 def test_reports_count_what_is_below_the_peer():
     scores = {"peer": (10.0, 20.0), "ours": (11.0, 19.5)}
     rows = [
-        quality.Row("task", signal, method, "psnr", score, 2.0 if method == "ours" else 1.0)
+        cases.Row("task", signal, method, "psnr", score, 2.0 if method == "ours" else 1.0)
         for method, pair in scores.items()
         for signal, score in zip("ab", pair, strict=True)
     ]
-    line = quality.report(rows).splitlines()[-1].split()
+    line = quality_report.report(rows).splitlines()[-1].split()
     assert line == ["task", "ours", "2", "15.25", "dB", "+0.25", "-0.50", "1", "2.00", "s", "2.0×"]
 
 
@@ -247,10 +263,43 @@ def test_memory_is_that_of_the_fit_s_own_process():
     assert made.iterations > 5
 
 
+def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against():
+    truth = torch.full((40, 50, 3), 0.5)
+    seen = []
+
+    def method(samples):
+        seen.append(samples.values)
+        return peers.Estimate(truth)
+
+    (row,) = cases.Case("task", "flat", lambda: truth, "full", {"truth": method}, noise=0.1).run()
+    assert row.score > 100
+    assert float(seen[0].std()) == pytest.approx(0.1, rel=0.05)
+
+
+def test_total_variation_s_best_weight_is_the_truth_s_choice():
+    picture = synthetic_photograph(32, 32)
+    noisy = Samples(Lattice((32, 32)), picture + 0.1 * torch.randn(picture.shape))
+    scores = []
+
+    def score(signal):
+        scores.append(psnr(signal, picture))
+        return scores[-1]
+
+    made = noise_peers.best_total_variation(score)(noisy)
+    assert psnr(made.signal, picture) == max(scores) and len(scores) == len(noise_peers.WEIGHTS)
+
+
+def test_iterations_are_counted_at_every_size(folder):
+    rows = iterations.table(cubes.photograph(folder, "kodim01"), (32, 64))
+    assert len(rows) == 2 * len(iterations.POWERS) * len(iterations.DENSITIES)
+    dense, sparse = rows[0], rows[-1]
+    assert dense.measure == "steps" and 1 <= dense.score < sparse.score < 120
+
+
 def test_memory_is_a_row_of_its_own(monkeypatch):
     monkeypatch.setattr(memory, "footprint", lambda size: memory.Footprint(12.5, 3.25, 40))
-    (row,) = quality.run("memory", quality.Settings(Path()))
+    (row,) = quality.run("memory", cases.Settings(Path()))
     assert row.as_json()["peak"] == 3.25
-    assert "3.25 GiB" in quality.report([row])
+    assert "3.25 GiB" in quality_report.report([row])
     assert quality.parse_names("memory, audio") == ("memory", "audio")
     assert "memory" not in quality.parse_names(None)

@@ -31,8 +31,8 @@ def quality(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some of random, density, video, audio, entries, bayer, structured, memory, separated by commas; "
-            "all but memory if not given.",
+            help="Some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations, "
+            "memory, separated by commas; all but memory if not given.",
             show_default=False,
         ),
     ] = None,
@@ -40,7 +40,10 @@ def quality(
         int | None, typer.Option(min=1, help="The first so many photographs alone.", show_default=False)
     ] = None,
     hindsight: Annotated[
-        bool, typer.Option("--hindsight", help="Follow every start and round of random samples too: slow.")
+        bool,
+        typer.Option(
+            "--hindsight", help="The best that the truth would choose of random samples, too: slow."
+        ),
     ] = False,
     rbf: Annotated[bool, typer.Option("--rbf", help="RBFInterpolator on random samples too: slow.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("results/quality"),
@@ -48,13 +51,15 @@ def quality(
 ) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters."""
     from coordnet.experiments import quality as experiment
+    from coordnet.experiments import quality_report
+    from coordnet.experiments.cases import Settings
 
-    settings = experiment.Settings(data, images, hindsight, rbf)
+    settings = Settings(data, images, hindsight, rbf)
     for name in experiment.parse_names(only):
         rows = experiment.run(name, settings, progress=not quiet)
-        path = experiment.write(name, rows, settings, out)
+        path = quality_report.write(name, rows, settings, out)
         if not quiet:
-            print(f"{experiment.report(rows)}\nwritten to {path}\n")
+            print(f"{quality_report.report(rows)}\nwritten to {path}\n")
 
 
 @bench.command()

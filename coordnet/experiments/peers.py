@@ -21,6 +21,7 @@ from coordnet.observations import rotate
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Samples
+from coordnet.tuning import tune_smoothness
 
 NEIGHBOURS = 20
 
@@ -34,6 +35,12 @@ class Estimate:
 
 
 Method = Callable[[Samples], Estimate]
+Score = Callable[[Tensor], float]
+GRID = tuple(
+    Smoothness(power, strength)
+    for power in (1.0, 1.25, 1.5, 1.75, 2.0)
+    for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+)
 
 
 def baseline(method: baselines.Baseline) -> Method:
@@ -72,12 +79,43 @@ def adaptive(prior: Adaptive | None = None) -> Method:
     return apply
 
 
+def tuned(criterion: str = "hold-out") -> Method:
+    """The smooth prior of a complex Gaussian encoding with all its numbers chosen from the samples."""
+
+    def apply(samples: Samples) -> Estimate:
+        encoding = ComplexEncoding.like(Gaussian, samples)
+        prior = tune_smoothness(encoding, samples, criterion=criterion).choice
+        fit = fit_closed_form(encoding, samples, prior=prior)
+        anisotropy = ", ".join(f"{a:g}" for a in prior.anisotropy)
+        chosen = f"power {prior.power:g}, strength {prior.strength:g}, anisotropy {anisotropy}"
+        return Estimate(fit.render(), chosen)
+
+    return apply
+
+
+def best_smooth(score: Score) -> Method:
+    """The smooth prior of a grid of thirty candidates that only the truth tells to be the best."""
+
+    def apply(samples: Samples) -> Estimate:
+        encoding = ComplexEncoding.like(Gaussian, samples)
+        made = (
+            Estimate(
+                fit_closed_form(encoding, samples, prior=prior).render(),
+                f"power {prior.power:g}, strength {prior.strength:g}",
+            )
+            for prior in GRID
+        )
+        return max(made, key=lambda estimate: score(estimate.signal))
+
+    return apply
+
+
 def _chosen(fit: Reconstruction) -> str:
     start = fit.report["start"]
     return f"power {start['power']:g}, strength {start['strength']:g}, {fit.report['rounds']} rounds"
 
 
-def with_hindsight(score: Callable[[Tensor], float], count: int = 8) -> Method:
+def with_hindsight(score: Score, count: int = 8) -> Method:
     """The best of every start and every round, by the score that only the truth gives."""
 
     def apply(samples: Samples) -> Estimate:
