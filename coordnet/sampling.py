@@ -174,6 +174,8 @@ def sample(
     values = signal[geometry.slices]
     missing = torch.isnan(values)
     if bool(missing.any()):
+        if bool(missing.all()):
+            raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
         geometry = _without(geometry, missing)
         values = torch.where(missing, 0.0, values)
     if isinstance(geometry, MaskedLattice):

@@ -53,6 +53,7 @@ def run(options: Options) -> None:
     table = read_table(options.points)
     coordinates, values = split_table(table, len(shape), options.points)
     bounds = parse_bounds(options.bounds, coordinates)
+    coordinates = within(coordinates, bounds, options.points, clamp=options.clamp)
     query = None if options.at is None else read_query(options.at, bounds, clamp=options.clamp)
     with staged_folder(options.out, command="fit", name=options.points.stem, force=options.force) as (
         staging,
@@ -64,12 +65,11 @@ def run(options: Options) -> None:
         chosen = choose_prior(prior, samples, robust=options.robust)
         encoder = choose_encoder(options.encoder, chosen, samples)
         encoding = make_encoding(encoder, "complex", samples, generator)
-        outside = "clamp" if options.clamp else "error"
         progress = not options.quiet and sys.stderr.isatty()
         fit, seconds = timed(
             device,
             lambda: fit_closed_form(
-                encoding, samples, prior=chosen, robust=options.robust, outside=outside, progress=progress
+                encoding, samples, prior=chosen, robust=options.robust, progress=progress
             ),
         )
         estimate, render_seconds = timed(device, fit.render)
@@ -169,12 +169,23 @@ def read_query(path: Path, bounds: Tensor, *, clamp: bool) -> Query:
     coordinates = table.values[:, :dims]
     if not bool(torch.isfinite(coordinates).all()):
         raise MediaError(f"{path}: expected finite coordinates, found empty cells, NaN or infinity")
+    return Query(coordinates, within(coordinates, bounds, path, clamp=clamp))
+
+
+def within(coordinates: Tensor, bounds: Tensor, path: Path, *, clamp: bool) -> Tensor:
+    """The points of a file, those outside the bounds moved to them.
+
+    Raises
+    ------
+    MediaError
+        If a point is outside and not to be clamped.
+    """
     inside = coordinates.clamp(bounds[:, 0], bounds[:, 1])
     outside = (inside != coordinates).any(1)
     if bool(outside.any()) and not clamp:
-        worst = ", ".join(f"{x:g}" for x in coordinates[outside][0].tolist())
-        raise MediaError(f"{path}: expected points within the bounds (or --clamp), found ({worst})")
-    return Query(coordinates, inside)
+        first = ", ".join(f"{x:g}" for x in coordinates[outside][0].tolist())
+        raise MediaError(f"{path}: expected points within the bounds (or --clamp), found ({first})")
+    return inside
 
 
 def to_unit(coordinates: Tensor, bounds: Tensor, shape: tuple[int, ...]) -> Tensor:

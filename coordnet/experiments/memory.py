@@ -1,21 +1,27 @@
-"""Peak memory and seconds of the fit of one large masked picture, measured in a process of its own."""
+"""Peak memory and seconds of ``coordnet reconstruct`` on one large picture, in a process of its own."""
 
 import json
 import subprocess
 import sys
-import time
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from coordnet.closed_form import fit_closed_form
-from coordnet.encoders import Triangle
-from coordnet.encodings import ComplexEncoding
-from coordnet.priors import Smoothness
-from coordnet.sampling import sample
+from coordnet.media import write_image
 
 LARGE = 4096
+COMMAND = """
+import sys
+from coordnet.cli import main
+from coordnet.experiments.memory import peak_gib
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+print(peak_gib())
+"""
 
 
 @dataclass(frozen=True)
@@ -27,21 +33,20 @@ class Footprint:
     iterations: int
 
 
-def footprint(size: int = LARGE) -> Footprint:
-    """Fit a random quarter of a picture of size² × 3 in a fresh process, and say what it took."""
-    command = [sys.executable, "-m", "coordnet.experiments.memory", str(size)]
-    outcome = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Footprint(**json.loads(outcome.stdout))
+def footprint(size: int = LARGE, prior: str = "smooth") -> Footprint:
+    """Reconstruct a picture of size² × 3 from a random quarter of its pixels, by the command in a fresh process.
 
-
-def fit_large(size: int) -> Footprint:
-    """Fit a random quarter of size² × 3 float32 samples with the smooth prior, in this process."""
-    samples = sample(rolling_hills(size), "random:0.25")
-    encoding = ComplexEncoding.like(Triangle, samples)
-    start = time.perf_counter()
-    fit = fit_closed_form(encoding, samples, prior=Smoothness(1.5, 0.01))
-    seconds = time.perf_counter() - start
-    return Footprint(seconds, peak_gib(), int(fit.report["iterations"]))
+    The memory is that of all the command does: it reads the picture, fits, renders, scores and draws. The seconds and
+    the iterations are those of the fit.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        picture, out = Path(folder, "hills.png"), Path(folder, "out")
+        write_image(rolling_hills(size), picture)
+        options = ["--sample", "random:0.25", "--prior", prior, "--out", str(out), "--quiet"]
+        command = [sys.executable, "-c", COMMAND, "reconstruct", str(picture), *options]
+        outcome = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        record = json.loads((out / "record.json").read_text())
+    return Footprint(record["seconds"]["fit"], float(outcome.stdout), int(record["report"]["iterations"]))
 
 
 def rolling_hills(size: int) -> torch.Tensor:
@@ -65,7 +70,3 @@ def peak_gib() -> float:
 
     unit = 2**30 if sys.platform == "darwin" else 2**20  # macOS counts bytes, others KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-if __name__ == "__main__":
-    print(json.dumps(vars(fit_large(int(sys.argv[1])))))
