@@ -102,7 +102,7 @@ def test_means_are_weighted():
     [
         (lambda s: sample(s, torch.zeros(6, 5)), "none: the mask is empty"),
         (lambda s: sample(s, torch.ones(5, 5)), r"`mask`: expected shape \(6, 5\) or \(6, 5, 2\)"),
-        (lambda s: sample(s * torch.nan, "full"), "the mask is empty"),
+        (lambda s: sample(s * torch.nan, "full"), "`signal`: expected a value that is not NaN"),
         (lambda s: sample(s[0, 0], "full"), "`signal`: expected shape"),
         (lambda s: sample(s, "bayer:RGGB"), "three channels"),
         (lambda s: sample(s, "every:2+7"), "`offsets`: expected at least 0 and below the axis's 6 samples"),
