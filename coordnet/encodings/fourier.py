@@ -1,6 +1,6 @@
 """The Fourier encoding of a padded lattice, whose matrices are FFTs."""
 
-from typing import Any, cast, final
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,6 @@ from coordnet.encodings.base import Encoding, axes_of
 from coordnet.samples import Geometry, Samples
 
 
-@final
 class FourierEncoding(Encoding):
     """Ψ(x) = exp(2πi k₁u₁) ⊗ … ⊗ exp(2πi k_d u_d) at the integer frequencies of a padded lattice.
 

@@ -34,7 +34,7 @@ class ComplexEncoding(Encoding):
         return [encoder(x) for encoder, x in zip(self.encoders, points.unbind(-1), strict=True)]
 
     @property
-    def axisat_least_one(self) -> list[Encoder]:
+    def axis_encoders(self) -> list[Encoder]:
         """The encoders, one an axis."""
         return [encoder for encoder in self.encoders if isinstance(encoder, Encoder)]
 
