@@ -1,5 +1,6 @@
 """What every encoder is: a map of positions to K features, with its theory beside it."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,9 +13,10 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.coordinates import Axis
 from coordnet.encoders.parameters import Parameter, in_unit_interval
+from coordnet.encoders.quadrature import averaged_similarity
 
 E = TypeVar("E", bound="Encoder")
-QUADRATURE = 2048  # midpoints of the rule that integrates similarities over positions
+M = TypeVar("M", bound="FeatureMap")
 
 
 class FeatureMap(nn.Module, ABC):
@@ -77,6 +79,32 @@ class FeatureMap(nn.Module, ABC):
         value = value.detach().double().cpu()
         return tuple(value.tolist()) if value.ndim else float(value)
 
+    def rescaled(self: M, factor: float) -> M:
+        """A copy whose scale parameters are ``factor`` times these, or the least that they may be.
+
+        Raises
+        ------
+        ValueError
+            If the factor is not positive.
+        """
+        _checks.positive("factor", factor)
+        other = copy.deepcopy(self)
+        for parameter in self.parameters:
+            value = self.scale(parameter.name)
+            scaled = [
+                max(v * factor, parameter.least) for v in (value if isinstance(value, tuple) else (value,))
+            ]
+            if self.learnable:
+                log = (
+                    torch.tensor(scaled, dtype=torch.float64)
+                    .log()
+                    .reshape(getattr(other, parameter.name).shape)
+                )
+                other.get_parameter(f"log_{parameter.name}").data.copy_(log)
+            else:
+                setattr(other, parameter.name, tuple(scaled) if isinstance(value, tuple) else scaled[0])
+        return other
+
     @property
     def columns(self) -> int:
         """The number of columns of the encoding matrix: K, and the padding nodes where there are any."""
@@ -105,6 +133,27 @@ class FeatureMap(nn.Module, ABC):
         return features if self.gain == 1 else features * self.gain
 
     @classmethod
+    def _made(
+        cls: type[M],
+        make: Callable[..., M],
+        positions: Tensor,
+        features: int | None,
+        normalize: bool,
+        generator: torch.Generator | None,
+        options: dict[str, Any],
+    ) -> M:
+        """What ``like`` does whatever the number of axes: check the options, construct, normalise at the positions."""
+        if features is not None:
+            _checks.integer("features", features, 1)
+        cls._check_options(options)
+        if cls.random:
+            options["generator"] = generator
+        encoder = make(features, **options)
+        if normalize:
+            encoder.gain = 1 / float(encoder(positions).detach().norm(dim=-1).max())
+        return encoder
+
+    @classmethod
     def _check_options(cls, options: dict[str, Any]) -> None:
         for option in options:
             if option not in cls.options():
@@ -123,8 +172,7 @@ class Encoder(FeatureMap):
         Where the integral depends on x it is averaged over the pairs of positions in [0, 1) that are δ apart,
         by quadrature; |δ| ≤ 1 then.
         """
-        rule = (torch.arange(QUADRATURE, dtype=torch.float64, device=delta.device) + 0.5) / QUADRATURE
-        return averaged_similarity(self.encode, rule.unsqueeze(-1), delta.unsqueeze(-1), squeeze=True)
+        return averaged_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1))
 
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D as the papers print it, where that is not ``similarity``; for reproduction."""
@@ -172,16 +220,12 @@ class Encoder(FeatureMap):
         ValueError
             If a parameter is unknown or out of its range.
         """
-        if features is not None:
-            _checks.integer("features", features, 1)
         scales = scales_for(cls.parameters, options, axis)
-        cls._check_options(options)
-        if cls.random:
-            options["generator"] = generator
-        encoder = cls.for_axis(axis, features, scales, **options)
-        if normalize:
-            encoder.gain = 1 / float(encoder(axis.points()).detach().norm(dim=-1).max())
-        return encoder
+
+        def make(features: int | None, **others: Any) -> E:
+            return cls.for_axis(axis, features, scales, **others)
+
+        return cls._made(make, axis.points(), features, normalize, generator, options)
 
 
 def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis: Axis) -> dict[str, float]:
@@ -192,38 +236,6 @@ def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis:
         else p.suited(axis.spacing)
         for p in parameters
     }
-
-
-@torch.no_grad()
-def averaged_similarity(
-    encode: Callable[[Tensor], Tensor],
-    rule: Float[Tensor, "nodes d"],
-    delta: Float[Tensor, "*shape d"],
-    *,
-    squeeze: bool = False,
-) -> Float[Tensor, "*shape"]:
-    """The mean of ψ(x)·ψ(x + δ) over the pairs of positions in the unit cube that are δ apart, over that at δ = 0.
-
-    Parameters
-    ----------
-    encode : function
-        ψ of positions (…, d), or of (…) where ``squeeze``.
-    rule : (nodes, d)
-        Nodes of an equal-weight quadrature rule on the unit cube.
-    delta : (*shape, d)
-        Offsets within [-1, 1].
-    squeeze : bool
-        Positions are numbers (d = 1).
-    """
-
-    def product(offset: Tensor) -> Tensor:
-        x = (-offset).clamp(min=0) + rule * (1 - offset.abs())
-        pair = [(y.squeeze(-1) if squeeze else y) for y in (x, x + offset)]
-        return (encode(pair[0]) * encode(pair[1])).sum(-1).mean()
-
-    offsets = delta.double().reshape(-1, delta.shape[-1])
-    values = torch.stack([product(offset) for offset in offsets]) / product(torch.zeros_like(rule[0]))
-    return values.reshape(delta.shape[:-1]).to(delta)
 
 
 def _positive(name: str, value: float | tuple[float, ...]) -> float | tuple[float, ...]:
