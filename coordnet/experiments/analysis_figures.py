@@ -140,7 +140,7 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
     first = 2 * math.pi / length
     for i, (label, w) in enumerate({"sinusoidal": sinusoidal, "DFT": dft}.items()):
         density, bins = frequency_density(w, length).tolist(), (w / first).tolist()
-        show_spectrum(ax, bins, density, label=label, colour=f"C{i}")
+        show_spectrum(ax, bins, density, label=label, colour=f"C{i}", below=0.004 * (i + 1))
         numbers[label] = {"bins": bins, "density": density}
     below = int((sinusoidal < first).sum())
     numbers["below the first DFT frequency"] = {
@@ -148,7 +148,8 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
         "of": len(sinusoidal),
         "paper's count of entries": round(length / 4 * math.log10(length / (2 * math.pi))),
     }
-    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1"
+    printed = numbers["below the first DFT frequency"]["paper's count of entries"]
+    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1 (the paper: {printed} of {length} entries)"
     ax.set_title(f"Frequencies over DFT bins, d = {length}\n{share}", fontsize=10)
     ax.legend()
     return figure, numbers
@@ -167,7 +168,7 @@ def figure_faithfulness(length: int = LENGTH) -> Drawn:
             numbers.setdefault(label, {})[str(position)] = back
         ax.set_title(f"position {position}", fontsize=10)
         ax.label_outer()
-        ax.legend(fontsize=8, loc="upper right")
+    figure.axes[0].legend(fontsize=8, loc="upper right")  # position 5 leaves it free
     return figure, numbers
 
 
