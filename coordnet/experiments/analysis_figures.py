@@ -149,7 +149,7 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
         "paper's count of entries": round(length / 4 * math.log10(length / (2 * math.pi))),
     }
     printed = numbers["below the first DFT frequency"]["paper's count of entries"]
-    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1 (the paper: {printed} of {length} entries)"
+    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1; the paper counts {printed} entries"
     ax.set_title(f"Frequencies over DFT bins, d = {length}\n{share}", fontsize=10)
     ax.legend()
     return figure, numbers
