@@ -43,9 +43,9 @@ def positions_on(encoder: FeatureMap, axes: Axes) -> Float[Tensor, "..."]:
 @torch.no_grad()
 def rank_over_scale(encoder: FeatureMap, axes: Axes, factors: Sequence[float]) -> Sweep | None:
     """Stable rank of an encoder and of its copies at some factors of its scale; None where it has no scale."""
-    if not encoder.parameters:
+    if not encoder.scales:
         return None
-    name, x = encoder.parameters[0].name, positions_on(encoder, axes)
+    name, x = encoder.scales[0].name, positions_on(encoder, axes)
     copies = [encoder.rescaled(factor) for factor in factors]
     scales = [copy.scale(name) for copy in copies]
     return Sweep(

@@ -106,7 +106,11 @@ def _draw_curves(part: SubFigure, found: EncoderSummary, axis: Axis) -> None:
         show_stable_rank(panel, sweep.at, sweep.measured, theory, label="measured", colour="C0")
         panel.set(xlabel="number of samples N" if sweep.name == "N" else sweep.name)
         if sweep.name != "N":
-            panel.set(xscale="log", yscale="log")
+            panel.set_xscale("log")
+        if max(sweep.measured) > 3 * min(sweep.measured):
+            panel.set_yscale("log")
+        else:
+            panel.ticklabel_format(axis="y", useOffset=False)
         panel.legend(fontsize=8) if theory is None else show_theory_in_legend(panel)
     if found.spectrum is not None and found.reconstruction is not None:
         show_shares(panels[0, 2], found.spectrum)

@@ -33,7 +33,10 @@ class FeatureMap(nn.Module, ABC):
         What every feature is multiplied by; the papers divide an encoding matrix by its largest row norm, which
         is a gain of one over that norm (see ``like``).
     learnable : bool
-        Train the scales, from their given values on.
+        Train the scales, from their given values on. That mends a bad start; a good one it can overfit, where there
+        are as many features as samples: on a 128×128 crop a Gaussian's σ that starts at 0.64 spacings falls to 0.27
+        in 300 epochs at a rate of 0.1, and the held-out PSNR from 27.5 to 14.1 dB. With a tenth of the samples as
+        ``held_out`` of ``fit_gradient`` it is 21.6 dB; at a rate of 0.01 it stays at 27.5 dB without, 26.5 dB with.
     **scales
         The scale parameters: positive numbers, or tuples of one an axis.
 
@@ -45,7 +48,7 @@ class FeatureMap(nn.Module, ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    parameters: ClassVar[tuple[Parameter, ...]] = ()  # type: ignore[assignment]
+    scales: ClassVar[tuple[Parameter, ...]] = ()
     random: ClassVar[bool] = False
 
     def __init__(
@@ -89,7 +92,7 @@ class FeatureMap(nn.Module, ABC):
         """
         _checks.positive("factor", factor)
         other = copy.deepcopy(self)
-        for parameter in self.parameters:
+        for parameter in self.scales:
             value = self.scale(parameter.name)
             scaled = [
                 max(v * factor, parameter.least) for v in (value if isinstance(value, tuple) else (value,))
@@ -120,14 +123,14 @@ class FeatureMap(nn.Module, ABC):
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
-        scales = {p.name: self.scale(p.name) for p in self.parameters}
-        learnable = {"learnable": self.learnable} if self.parameters else {}
+        scales = {p.name: self.scale(p.name) for p in self.scales}
+        learnable = {"learnable": self.learnable} if self.scales else {}
         return {"features": self.features, **scales, **learnable, "gain": self.gain}
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
         """The names of what ``like`` takes beside the scale parameters."""
-        return ("learnable",) if cls.parameters else ()
+        return ("learnable",) if cls.scales else ()
 
     def _amplified(self, features: Tensor) -> Tensor:
         return features if self.gain == 1 else features * self.gain
@@ -157,9 +160,7 @@ class FeatureMap(nn.Module, ABC):
     def _check_options(cls, options: dict[str, Any]) -> None:
         for option in options:
             if option not in cls.options():
-                names = ", ".join(
-                    [*(p.name for p in cls.parameters), "features", "normalize", *cls.options()]
-                )
+                names = ", ".join([*(p.name for p in cls.scales), "features", "normalize", *cls.options()])
                 raise _checks.wrong(option, f"a parameter of the {cls.name} encoder ({names})", repr(option))
 
 
@@ -220,7 +221,7 @@ class Encoder(FeatureMap):
         ValueError
             If a parameter is unknown or out of its range.
         """
-        scales = scales_for(cls.parameters, options, axis)
+        scales = scales_for(cls.scales, options, axis)
 
         def make(features: int | None, **others: Any) -> E:
             return cls.for_axis(axis, features, scales, **others)

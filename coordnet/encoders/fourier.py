@@ -120,7 +120,7 @@ class LinearFourier(FrequencyRow):
 
     name = "linf"
     summary = "frequencies in even steps from 1"
-    parameters = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
+    scales = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -138,7 +138,7 @@ class LogFourier(FrequencyRow):
 
     name = "logf"
     summary = "frequencies in even ratios from 1"
-    parameters = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
+    scales = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -169,7 +169,7 @@ class RandomFourier(FourierFeatures):
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
-    parameters = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
+    scales = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
     random = True
 
     def __init__(

@@ -88,8 +88,8 @@ class JointEncoder(FeatureMap):
         ValueError
             If a parameter is unknown or out of its range.
         """
-        each = [scales_for(cls.parameters, dict(options), axis) for axis in axes]
-        scales = {p.name: tuple(one[p.name] for one in each) for p in cls.parameters}
+        each = [scales_for(cls.scales, dict(options), axis) for axis in axes]
+        scales = {p.name: tuple(one[p.name] for one in each) for p in cls.scales}
         others = {name: value for name, value in options.items() if name not in scales}
 
         def make(features: int | None, **others: Any) -> J:

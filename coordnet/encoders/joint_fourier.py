@@ -68,7 +68,7 @@ class JointRandomFourier(JointFourier):
 
     name = "joint-rff"
     summary = "frequency vectors drawn from a normal distribution"
-    parameters = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
+    scales = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
     random = True
 
     def __init__(
@@ -114,7 +114,7 @@ class MultiSine(JointFourier):
 
     name = "md-sine"
     summary = "the Transformer's frequencies, added over the axes"
-    parameters = (Parameter("step", "length", "1px", "distance of neighbouring positions s = x / step"),)
+    scales = (Parameter("step", "length", "1px", "distance of neighbouring positions s = x / step"),)
 
     def __init__(
         self,

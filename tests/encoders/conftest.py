@@ -8,7 +8,7 @@ KINDS = {
     "encoder": ENCODERS,
     "one_axis": {n: e for n, e in ENCODERS.items() if issubclass(e, Encoder)},
     "joint": {n: e for n, e in ENCODERS.items() if issubclass(e, JointEncoder)},
-    "scaled": {n: e for n, e in ENCODERS.items() if e.parameters},
+    "scaled": {n: e for n, e in ENCODERS.items() if e.scales},
 }
 
 

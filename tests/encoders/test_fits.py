@@ -68,7 +68,7 @@ def test_scales_train_in_every_encoding(scaled, photograph, tmp_path):
     samples = sample(photograph[:24, :20], "every:2")
     for kind in kinds(scaled):
         encoding = kind.like(scaled, samples, learnable=True, **SMALL.get(scaled.name, {}))
-        logs = tuple(f"log_{p.name}" for p in scaled.parameters)
+        logs = tuple(f"log_{p.name}" for p in scaled.scales)
         start = {n: p.clone() for n, p in encoding.named_parameters() if n.endswith(logs)}
         assert start
         fit = fit_gradient(
@@ -181,6 +181,22 @@ def test_learning_sigma_recovers_from_a_bad_start():
         fit = fit_gradient(CoordinateNetwork(encoding, Linear()), samples, epochs=300, lr=1e-1)
         quality[learnable] = psnr(fit.render(), image, held_out)
     assert quality[True] > quality[False] + 1
+
+
+def test_held_out_samples_limit_an_overfitting_sigma():
+    """From a good start a trained σ shrinks until it interpolates; a tenth of the samples held out stops it early."""
+    image = load_image("astronaut")[60:124, 160:224]
+    lattice = sample(image, "every:2").geometry.known(3).any(-1)
+    hidden = lattice & (torch.rand(64, 64, generator=torch.Generator().manual_seed(0)) < 0.1)
+    known, held_out = sample(image, (lattice & ~hidden).float()), sample(image, hidden.float())
+    encoding = ComplexEncoding.like(Gaussian, sample(image, "every:2"), sigma="0.64px", learnable=True)
+    network = CoordinateNetwork(encoding, Linear())
+    fits = [
+        fit_gradient(network, known, epochs=200, lr=1e-1, **options)
+        for options in ({}, {"held_out": held_out, "patience": 50})
+    ]
+    free, stopped = (psnr(fit.render(), image, ~lattice) for fit in fits)
+    assert stopped > free + 1
 
 
 def test_dropout_works_in_training_alone(photograph):

@@ -82,15 +82,22 @@ def test_positions_carry_gradients(encoder, small):
 def test_listing_is_complete(encoder):
     assert ENCODERS[encoder.name] is encoder
     assert encoder.summary
-    for parameter in encoder.parameters:
+    for parameter in encoder.scales:
         assert parameter.meaning
         assert parameter.suited(1 / 64) > 0
     for option in encoder.options():
         assert option in inspect.getdoc(encoder) or option in ("padding", "learnable")
 
 
+def test_an_encoder_is_a_module(encoder):
+    """Its parameters are what optimisers take, and freezing them freezes the features."""
+    psi = make(encoder)
+    assert len(list(psi.parameters())) == len(dict(psi.named_parameters()))
+    assert not psi.requires_grad_(False)(scattered(encoder, 3)).requires_grad
+
+
 def test_bad_scales_are_refused(scaled):
-    first = scaled.parameters[0]
+    first = scaled.scales[0]
     other = "0.5/px" if first.unit == "length" else "2px"
     for value in (-1.0, 0.0, math.nan, math.inf, "wide", other, "-1px"):
         with pytest.raises(ValueError, match=f"`{first.name}`: expected"):
@@ -99,7 +106,7 @@ def test_bad_scales_are_refused(scaled):
 
 def test_scales_below_their_least_are_refused(scaled):
     """f_max below 1, and whatever else has a least value."""
-    for parameter in scaled.parameters:
+    for parameter in scaled.scales:
         if parameter.least:
             value = 0.9 * parameter.least
             with pytest.raises(ValueError, match=f"`{parameter.name}`: expected at least .*received {value}"):
@@ -118,7 +125,7 @@ def test_rescaled_is_built_with_the_other_scale(scaled):
     for learnable in (False, True):
         psi = make(scaled, learnable=learnable)
         other = psi.rescaled(2.5)
-        for parameter in scaled.parameters:
+        for parameter in scaled.scales:
             value = psi.scale(parameter.name)
             values = tuple(2.5 * v for v in (value if isinstance(value, tuple) else (value,)))
             found = other.scale(parameter.name)
@@ -130,7 +137,7 @@ def test_rescaled_is_built_with_the_other_scale(scaled):
         assert other.learnable is learnable
         assert not torch.allclose(other(x), psi(x))
         floor = psi.rescaled(1e-9)
-        assert all(min(np.atleast_1d(floor.scale(p.name))) >= p.least for p in scaled.parameters)
+        assert all(min(np.atleast_1d(floor.scale(p.name))) >= p.least for p in scaled.scales)
     with pytest.raises(ValueError, match="`factor`: expected a positive"):
         psi.rescaled(0.0)
 
@@ -150,13 +157,13 @@ def test_learnable_starts_from_the_fixed_values(scaled):
     fixed, trained = make(scaled, **options), make(scaled, learnable=True, **options)
     x = scattered(scaled, 20)
     assert torch.allclose(fixed(x), trained(x), atol=1e-12)
-    for parameter in scaled.parameters:
+    for parameter in scaled.scales:
         assert trained.scale(parameter.name) == pytest.approx(fixed.scale(parameter.name), rel=1e-12)
         assert getattr(trained, f"log_{parameter.name}").requires_grad
     features = trained(x + 0.013)
     weights = torch.randn(features.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     (features * weights).sum().backward()
-    for parameter in scaled.parameters:
+    for parameter in scaled.scales:
         gradient = getattr(trained, f"log_{parameter.name}").grad
         assert bool(torch.isfinite(gradient).all())
         assert float(gradient.abs().max()) > 0

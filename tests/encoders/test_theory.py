@@ -132,7 +132,7 @@ def test_theoretical_stable_rank(variant):
         return
     options = {k: v for k, v in options.items() if k == "degree"}
     many = {} if encoder is Identity else {"features": 4000}
-    wide = {p.name: "20px" if p.unit == "length" else "0.0025/px" for p in encoder.parameters}
+    wide = {p.name: "20px" if p.unit == "length" else "0.0025/px" for p in encoder.scales}
     made = [encoder.like(Axis(2000), **many, **options, **scales) for scales in (wide, {})]
     known = [psi for psi in made if not math.isnan(psi.stable_rank(2000))]
     if not known:
