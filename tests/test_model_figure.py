@@ -8,7 +8,7 @@ from coordnet.cli import main
 from coordnet.cli.model_figure import plane
 from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Gaussian
-from coordnet.encodings import FourierEncoding
+from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.sampling import sample
 from tests.helpers import synthetic_photograph
