@@ -59,7 +59,8 @@ def fit_gradient(
         Fit each channel's mean apart.
     held_out : Samples, optional
         Samples to score on after each epoch; the best epoch is returned, and training stops after ``patience``
-        epochs without a better one.
+        epochs without a better one. A trained scale can overfit (it shrinks until the samples are interpolated and
+        the rest is lost); this limits it without mending it wholly: see ``learnable`` in ``FeatureMap``.
     patience : int
         See ``held_out``.
     generator : torch.Generator, optional

@@ -49,16 +49,26 @@ def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: 
 
 def show_singular_values(ax: Plot, values: Curve) -> Plot:
     """Singular values, falling, on a logarithmic axis, in units of the largest."""
-    ax.semilogy(range(1, len(values) + 1), [max(v / values[0], 1e-18) for v in values], color="C0")
-    ax.set(xlabel="index", ylabel="singular value / largest", ylim=(1e-18, 3))
+    relative = [max(v / values[0], 1e-18) for v in values]
+    ax.semilogy(range(1, len(values) + 1), relative, color="C0")
+    ax.set(xlabel="index", ylabel="singular value / largest", ylim=(min(relative[-1] / 3, 0.03), 3))
     return ax
 
 
-def show_spectrum(ax: Plot, frequencies: Curve, density: Curve, *, label: str, colour: str) -> Plot:
-    """The density of an encoder's frequencies over DFT bins k, and the frequencies themselves as ticks below it."""
+def show_spectrum(
+    ax: Plot, frequencies: Curve, density: Curve, *, label: str, colour: str, below: float
+) -> Plot:
+    """The density of an encoder's frequencies over DFT bins k, and the frequencies as ticks ``below`` zero."""
     ax.plot(range(len(density)), density, color=colour, lw=1.8, label=label)
-    ax.plot(frequencies, [-0.02 * max(density)] * len(frequencies), "|", color=colour, ms=7, alpha=0.6)
+    ax.plot(frequencies, [-below] * len(frequencies), "|", color=colour, ms=7, alpha=0.6)
     ax.set(xlabel="DFT bin k", ylabel="density of frequencies")
+    return ax
+
+
+def show_shares(ax: Plot, shares: Curve) -> Plot:
+    """The share of each DFT bin k in an encoder's spectrum."""
+    ax.plot(range(len(shares)), shares, color="C0", lw=1.5)
+    ax.set(xlabel="DFT bin k", ylabel="share of the spectrum", ylim=(0, 1.1 * max(shares)))
     return ax
 
 

@@ -113,7 +113,7 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     hidden = ~inner.known(samples.channels).to(samples.values.device)
     table = []
     for factor in tqdm(SCALES, "tuning", disable=not progress, dynamic_ncols=True):
-        scales = {p.name: scaled(p.default, factor) for p in encoder.parameters if p.name not in options}
+        scales = {p.name: scaled(p.default, factor) for p in encoder.scales if p.name not in options}
         made = fit_closed_form(ComplexEncoding.like(encoder, half, **scales, **options), half)
         error = (made.render() - samples.values)[hidden].square().mean()
         table.append({"factor": factor, "score": float(error)})

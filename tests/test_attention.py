@@ -107,8 +107,8 @@ def test_what_cannot_be_is_refused(build, message):
         build(encoding_of(ENCODERS["gaussian"]))
 
 
-def test_the_experiment(tmp_path):
-    """One epoch of two encodings: scored on the right digits, written whole."""
+def test_the_experiment(tmp_path, monkeypatch):
+    """One epoch of every encoding: the rate is chosen by validation, the rest is scored and written whole."""
     pytest.importorskip("sklearn", reason="needs the extra 'attention'")
     from coordnet.experiments import attention as experiment
 
@@ -117,14 +117,36 @@ def test_the_experiment(tmp_path):
     assert float(data[0].max()) == 1
     names = list(experiment.ENCODINGS)
     assert len(names) == 8
-    runs = [experiment.train(name, 0, 1, (data[0][:200], data[1][:200])) for name in names]
-    assert all(0 <= r.accuracy <= 1 for r in runs)
-    again = experiment.train(names[3], 0, 1, (data[0][:200], data[1][:200]))
-    assert again.accuracy == runs[3].accuracy
+    monkeypatch.setattr(experiment, "digits", lambda: (data[0][:60], data[1][:60]))
+    runs = experiment.run(seeds=1, epochs=1)
+    tried = [r for r in runs if r.test is None]
+    reported = [r for r in runs if r.test is not None]
+    assert {r.seed for r in tried} == {experiment.CHOICE_SEED}
+    assert [r.encoding for r in reported] == names
+    for r in reported:
+        choices = [t for t in tried if t.encoding == r.encoding]
+        assert [t.rate for t in choices] == list(experiment.RATES)
+        assert max(t.validation for t in choices) == next(t.validation for t in choices if t.rate == r.rate)
+        assert 0 <= r.test <= 1
+    again = experiment.train(names[3], 0, reported[3].rate, 1, experiment.digits())
+    assert (again.validation, again.test) == (reported[3].validation, reported[3].test)
     experiment.write(runs, 1, tmp_path)
-    assert len(json.loads((tmp_path / "attention.json").read_text())["runs"]) == 8
+    assert len(json.loads((tmp_path / "attention.json").read_text())["runs"]) == len(runs) == 8 * 4
     table = (tmp_path / "attention.md").read_text()
     assert all(name in table for name in names)
+
+
+def test_no_test_digit_trains_or_chooses():
+    pytest.importorskip("sklearn", reason="needs the extra 'attention'")
+    from coordnet.experiments.attention import CHOICE_SEED, split
+
+    parts = [split(1797, seed) for seed in (0, 1, CHOICE_SEED)]
+    for part in parts:
+        assert torch.equal(part.test, parts[0].test)
+        everything = torch.cat([part.train, part.validation, part.test])
+        assert torch.equal(everything.sort().values, torch.arange(1797))
+        assert (len(part.validation), len(part.test)) == (359, 539)
+    assert not torch.equal(parts[0].validation, parts[1].validation)
 
 
 def test_dft_on_the_line_is_one_hot_in_disguise():

@@ -44,7 +44,7 @@ def test_forward_and_adjoint_pass_the_dot_test(kind, lengths, seed):
 def test_the_weights_are_the_least_squares_ones(name):
     """Against ψ(x) ≈ α₁ψ(x₀) + α₂ψ(x₀ + d) solved by the dense normal equations."""
     encoder = ENCODERS[name]
-    scales = {p.name: 0.02 if p.unit == "length" else 9.0 for p in encoder.parameters}
+    scales = {p.name: 0.02 if p.unit == "length" else 9.0 for p in encoder.scales}
     psi = encoder.like(Axis(100), features=20000, **scales)
     beta = torch.linspace(0, 1, 9, dtype=torch.float64)
     ours = similarity_weights(psi.similarity, 0.015, beta)

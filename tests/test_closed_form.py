@@ -53,7 +53,7 @@ def _lattice(weights, designs):
 def test_wide_bases_stay_finite_and_warn(name):
     """Far beyond the spacing every basis is ill-conditioned; the answer is finite and the axis named."""
     encoder = ENCODERS[name]
-    parameter = encoder.parameters[0]
+    parameter = encoder.scales[0]
     wide = "30px" if parameter.unit == "length" else "0.03/px"
     samples = sample(torch.rand(64, 64, 1), "full")
     encoding = ComplexEncoding.like(encoder, samples, **{parameter.name: wide})

@@ -75,6 +75,33 @@ def test_finer_biases_are_as_wide_as_asked():
     assert float(network.first.weight.detach().abs().max()) <= 0.5
 
 
+def test_finer_holds_its_factor_in_the_derivative():
+    """As the authors' code has it: ω₀ (|x| + 1) cos(ω₀ (|x| + 1) x), not the derivative of the whole."""
+    x = torch.linspace(-1, 1, 21, dtype=torch.float64, requires_grad=True)
+    Finer(omega=7.0).activation()(x).sum().backward()
+    pace = 7 * (x.detach().abs() + 1)
+    assert torch.allclose(x.grad, pace * torch.cos(pace * x.detach()))
+
+
+def test_finer_hidden_layers_start_as_sirens():
+    """Weights within √(6/n)/ω₀ in every layer but the first, the last one too; only the first biases are wide."""
+    for layer in CoordinateNetwork(identity(), Finer(depth=3, width=512, bias=5.0)).rest[1::2]:
+        assert float(layer.weight.detach().abs().max()) == pytest.approx(math.sqrt(6 / 512) / 30, rel=0.01)
+        assert float(layer.bias.detach().abs().max()) <= 1 / math.sqrt(512)
+
+
+def test_wire_starts_as_complex_linear_layers_do():
+    """Real and imaginary parts as ``nn.Linear`` draws them in complex numbers, the authors' layers."""
+    torch.manual_seed(0)
+    theirs = torch.nn.Linear(300, 400, dtype=torch.cfloat)
+    ours = CoordinateNetwork(identity(), Wire(depth=2, width=300)).rest[1]
+    for part, real in enumerate((torch.real, torch.imag)):
+        for name in ("weight", "bias"):
+            drawn, reference = getattr(ours, name)[part].detach(), real(getattr(theirs, name)).detach()
+            assert float(drawn.std()) == pytest.approx(float(reference.std()), rel=0.1)
+            assert float(drawn.abs().max()) <= 1 / math.sqrt(300)
+
+
 def test_wire_is_complex_within_and_real_without():
     network = CoordinateNetwork(identity(), Wire(depth=2, width=6)).double()
     seen = preactivations(network, torch.rand(5, 2, dtype=torch.float64))

@@ -9,7 +9,7 @@ from coordnet.cli.model_figure import plane
 from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.priors import Adaptive
+from coordnet.priors import Adaptive, Smoothness
 from coordnet.sampling import sample
 from tests.helpers import synthetic_photograph
 
@@ -45,7 +45,8 @@ def test_analyze_shows_what_a_model_learned(encoder, tmp_path, monkeypatch, caps
 
 def test_a_model_without_a_spectrum_is_refused(tmp_path, monkeypatch, capsys):
     samples = sample(synthetic_photograph(12, 10), "full")
-    fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples).save(tmp_path / "model.safetensors")
+    fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=Smoothness(1.5, 0.01))
+    fit.save(tmp_path / "model.safetensors")
     monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", str(tmp_path / "model.safetensors")])
     assert main() == 2
     assert "without a spectrum" in capsys.readouterr().err

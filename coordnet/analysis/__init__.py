@@ -1,19 +1,24 @@
 """What makes an encoding good: rank, distance, spectrum, faithfulness."""
 
 from coordnet.analysis.distance import distance_preservation, similarity_map
-from coordnet.analysis.faithfulness import frequency_density, position_reconstruction
+from coordnet.analysis.faithfulness import encoder_spectrum, frequency_density, position_reconstruction
 from coordnet.analysis.matching import matched_scale
 from coordnet.analysis.matrices import condition_number, linear_fit_rank, singular_values, stable_rank
 from coordnet.analysis.summary import EncoderSummary, summarise
+from coordnet.analysis.sweeps import Sweep, rank_over_samples, rank_over_scale
 
 __all__ = [
     "EncoderSummary",
+    "Sweep",
     "condition_number",
     "distance_preservation",
+    "encoder_spectrum",
     "frequency_density",
     "linear_fit_rank",
     "matched_scale",
     "position_reconstruction",
+    "rank_over_samples",
+    "rank_over_scale",
     "similarity_map",
     "singular_values",
     "stable_rank",

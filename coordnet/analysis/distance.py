@@ -6,30 +6,32 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.coordinates import Axes, lattice_points
-from coordnet.encoders import Encoder
+from coordnet.encoders import Encoder, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding
 
 
 @torch.no_grad()
 def distance_preservation(
-    encoder: Encoder, delta: Float[Tensor, " m"], centre: float = 0.5
+    encoder: Encoder | JointEncoder,
+    delta: Float[Tensor, " m"] | Float[Tensor, "m d"],
+    centre: float | tuple[float, ...] = 0.5,
 ) -> Float[Tensor, " m"]:
     """ψ(c)·ψ(c + δ) / ψ(c)·ψ(c), the measured twin of ``encoder.similarity(delta)``.
 
     Parameters
     ----------
-    encoder : Encoder
+    encoder : Encoder or JointEncoder
         With its nodes dense enough around c.
-    delta : (m,)
+    delta : (m,), or (m, d) of a joint encoder
         Distances, in units of the unit interval.
-    centre : float
-        c.
+    centre : float, or tuple of float
+        c; one number for all axes, or one an axis.
 
     Notes
     -----
     Zheng et al. (ECCV 2022), section 3.
     """
-    c = torch.as_tensor(centre).to(delta)
+    c = torch.as_tensor(centre).to(delta).expand(delta.shape[1:])
     base = encoder(c)
     return encoder(c + delta) @ base / (base @ base)
 

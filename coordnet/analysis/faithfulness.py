@@ -7,6 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.coordinates import Axis
+from coordnet.encoders import Encoder, FourierFeatures
 
 WIDTH = 4.0  # of the kernel, in DFT bins: the paper's σ = 4·2π/d
 
@@ -35,6 +37,30 @@ def frequency_density(
     distance = bins.unsqueeze(-1) - frequencies.double()
     g = torch.exp(-0.5 * (distance / sigma).square()).sum(-1)
     return g / g.sum()
+
+
+@torch.no_grad()
+def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
+    """The share g_k of each DFT bin k = 0 … ⌊N/2⌋ in an encoder on the N samples of an axis, with Σ g_k = 1.
+
+    Of a Fourier family the kernel density of its frequencies, as the paper has it. Of others the energy of the
+    matrix's columns at the signed frequencies ±k, an average over both: flat for the DFT encoding.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Of one axis.
+    axis : Axis
+        Its samples.
+
+    Notes
+    -----
+    Idé et al. (2024), section 3, for the density.
+    """
+    if isinstance(encoder, FourierFeatures):
+        return frequency_density(2 * math.pi * axis.spacing * encoder.frequencies, axis.count)
+    energy = torch.fft.rfft(encoder(axis.points()), dim=0).abs().square().sum(-1)
+    return energy / energy.sum()
 
 
 def position_reconstruction(

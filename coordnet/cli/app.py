@@ -217,7 +217,7 @@ def analyze(
         Path | None,
         typer.Argument(
             metavar="[MODEL]",
-            help="A model.safetensors: its fit, and the spectrum it learned.",
+            help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained.",
             show_default=False,
         ),
     ] = None,
@@ -233,15 +233,27 @@ def analyze(
             help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.", show_default=False
         ),
     ] = None,
-    count: Annotated[
-        int, typer.Option("--samples", help="Samples of the axis that encoders are measured on.")
-    ] = 256,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one.",
+            show_default=False,
+        ),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROW,COLUMN",
+            help="A position of the grid whose similarity to all others is drawn; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     out: Out = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Measure encoders (rank, similarity, singular values), draw a figure of the papers, or look into a model."""
+    """Measure encoders (ranks, similarity, spectrum, heat maps), draw a figure of the papers, or look into a model."""
     from coordnet.cli.analyze import run
 
-    run(model, encoder or [], figure, count, seed, out, force, json)
+    run(model, encoder or [], figure, samples, at or [], seed, out, force, json)

@@ -65,7 +65,7 @@ def quality(
 @bench.command()
 def attention(
     seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
-    epochs: Annotated[int, typer.Option(help="Of each training.")] = 10,
+    epochs: Annotated[int, typer.Option(help="Of each training.")] = 18,
     out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path(
         "results/attention"
     ),
@@ -75,8 +75,10 @@ def attention(
     from coordnet.experiments import attention as experiment
 
     def tell(run: experiment.Run) -> None:
+        test = "" if run.test is None else f"  test {100 * run.test:.2f} %"
+        scores = f"validation {100 * run.validation:.2f} %{test}"
         print(
-            f"seed {run.seed}  {run.encoding:26}{100 * run.accuracy:6.2f} %  {run.seconds:5.1f} s", flush=True
+            f"{run.encoding:26}seed {run.seed:<5}rate {run.rate:<7g}{scores}  {run.seconds:.1f} s", flush=True
         )
 
     runs = experiment.run(seeds, epochs, None if quiet else tell)

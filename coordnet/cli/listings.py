@@ -16,7 +16,7 @@ def print_encoders() -> None:
     for name, encoder in ENCODERS.items():
         axes = "several axes jointly: " if issubclass(encoder, JointEncoder) else ""
         print(f"{name:58}{axes}{encoder.summary}")
-        for parameter in encoder.parameters:
+        for parameter in encoder.scales:
             unit, default = parameter.unit, parameter.default
             print(f"{'':20}{parameter.name:14}{unit:12}{default:12}{parameter.meaning}")
         if encoder.options():

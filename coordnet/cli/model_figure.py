@@ -6,23 +6,45 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.encodings import FourierEncoding
-from coordnet.plots_analysis import show_variance
+from coordnet.analysis import condition_number, linear_fit_rank, similarity_map, singular_values, stable_rank
+from coordnet.analysis.sweeps import known
+from coordnet.coordinates import Axis, lattice_points
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.plots_analysis import show_similarity, show_singular_values, show_variance
 from coordnet.reconstruction import Reconstruction
+
+WINDOW = 64  # neighbouring samples along each axis of a heat map
+RANK = 1e-5  # singular values of a rendered channel below this share of the largest count as zero
 
 
 def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    """A panel for each channel's learned variances; its render where nothing was learned.
+    """What an adaptive prior learned, a panel for each channel; of other models the encoding as it is fitted.
 
     Raises
     ------
     ValueError
-        If the model has no spectrum to show: it was not fitted with an adaptive prior.
+        If the model has nothing to show: a Fourier encoding without a learned spectrum.
     """
-    if "precision" not in model.learned:
+    numbers: dict[str, Any] = {
+        "grid": list(model.grid),
+        "channels": model.channels,
+        "parameters": model.network.parameter_count,
+        "report": model.report,
+    }
+    if len(model.grid) == 2:
+        numbers["rank of each channel"] = list(linear_fit_rank(model, RANK))
+    if "precision" in model.learned:
+        drawn, found = _spectrum_figure(model)
+    elif isinstance(model.network.encoding, FourierEncoding):
         raise ValueError(
-            "`model`: expected one fitted with an adaptive prior, received one without a spectrum"
+            "`model`: expected one with an adaptive prior or another encoder, received a Fourier one without a spectrum"
         )
+    else:
+        drawn, found = _encoding_figure(model)
+    return drawn, {**numbers, **found}
+
+
+def _spectrum_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     variance = 10 * torch.log10(1 / model.learned["precision"][0].clamp(min=1e-6))
     figure = Figure(figsize=(4.6 * len(variance), 4.2), layout="constrained")
     signed = isinstance(model.network.encoding, FourierEncoding)
@@ -30,14 +52,28 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
         show_variance(
             ax, plane(variance[c], signed), f"rotated channel {c + 1} of {len(variance)}", signed=signed
         )
-    numbers = {
-        "grid": list(model.grid),
-        "channels": model.channels,
-        "parameters": model.network.parameter_count,
-        "report": model.report,
-        "variance_db": {"least": float(variance.min()), "most": float(variance.max())},
-    }
-    return figure, numbers
+    return figure, {"variance_db": {"least": float(variance.min()), "most": float(variance.max())}}
+
+
+def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
+    """Singular values of its matrices, and the similarity of two positions to all others where there are two axes."""
+    encoding, axes = model.network.encoding, tuple(Axis(min(n, WINDOW), 0.0, 1 / n) for n in model.grid)
+    if isinstance(encoding, ComplexEncoding):
+        matrices = encoding.designs(tuple(Axis(n) for n in model.grid))
+    else:
+        matrices = [encoding(lattice_points(axes)).flatten(0, -2)]
+    plane_nodes = [tuple(a.count // part for a in axes) for part in (4, 2)] if len(axes) == 2 else []
+    figure = Figure(figsize=(4.2 * (len(matrices) + len(plane_nodes)), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(matrices) + len(plane_nodes), squeeze=False)[0]
+    for j, (ax, matrix) in enumerate(zip(panels, matrices, strict=False)):
+        show_singular_values(ax, singular_values(matrix).tolist()).set_title(f"matrix {j + 1}", fontsize=9)
+    if plane_nodes:
+        maps = similarity_map(encoding, axes, torch.tensor(plane_nodes))
+        for ax, values, node in zip(panels[len(matrices) :], maps, plane_nodes, strict=True):
+            show_similarity(ax, values, f"similarity, at {node}")
+        figure.colorbar(panels[-1].images[0], ax=panels[-1], shrink=0.8)
+    measured = [{"stable_rank": stable_rank(a), "condition": known(condition_number(a))} for a in matrices]
+    return figure, {"matrices": measured}
 
 
 def plane(variance: Tensor, signed: bool) -> Tensor:

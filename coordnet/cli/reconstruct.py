@@ -162,7 +162,7 @@ def tuned(
     if not issubclass(kind, Encoder) or options.tune == "gcv":
         raise _checks.wrong("tune", "hold-out, and an encoder of one axis", f"{options.tune} with {encoder}")
     made = tune_scale(kind, samples, progress=options.progress, **chosen)
-    scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.parameters if p.name not in chosen]
+    scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.scales if p.name not in chosen]
     text = encoder + ("," if ":" in encoder else ":") + ",".join(scales) if scales else encoder
     return text, prior, {"tuning": {"criterion": made.criterion, "tried": made.table}}
 

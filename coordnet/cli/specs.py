@@ -221,7 +221,7 @@ def describe_encoder(text: str, encoding: Encoding) -> str:
     if not encoders:  # a Fourier encoding
         return f"{name}:features={'x'.join(map(str, encoding.shape))}"
     parts = []
-    for parameter in encoders[0].parameters:
+    for parameter in encoders[0].scales:
         values = [e.scale(parameter.name) for e in encoders]
         each = values[0] if isinstance(values[0], tuple) else values
         parts.append(f"{parameter.name}={'x'.join(dict.fromkeys(f'{value:.6g}' for value in each))}")

@@ -6,7 +6,8 @@ from coordnet.encoders.embedding import JointEmbedding, LearnedEmbedding
 from coordnet.encoders.fourier import FourierFeatures, LinearFourier, LogFourier, RandomFourier
 from coordnet.encoders.hash_grid import HashGrid
 from coordnet.encoders.identity import Identity
-from coordnet.encoders.joint import JointEncoder, JointRandomFourier, MultiSine
+from coordnet.encoders.joint import JointEncoder
+from coordnet.encoders.joint_fourier import JointFourier, JointRandomFourier, MultiSine
 from coordnet.encoders.learnable_fourier import LearnableFourier
 from coordnet.encoders.parameters import Parameter
 from coordnet.encoders.positional import DFT, Sinusoidal
@@ -53,6 +54,7 @@ __all__ = [
     "Impulse",
     "JointEmbedding",
     "JointEncoder",
+    "JointFourier",
     "JointRandomFourier",
     "LearnableFourier",
     "LearnedEmbedding",

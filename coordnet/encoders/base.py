@@ -1,5 +1,6 @@
 """What every encoder is: a map of positions to K features, with its theory beside it."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,9 +13,10 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.coordinates import Axis
 from coordnet.encoders.parameters import Parameter, in_unit_interval
+from coordnet.encoders.quadrature import averaged_similarity
 
 E = TypeVar("E", bound="Encoder")
-QUADRATURE = 2048  # midpoints of the rule that integrates similarities over positions
+M = TypeVar("M", bound="FeatureMap")
 
 
 class FeatureMap(nn.Module, ABC):
@@ -31,7 +33,10 @@ class FeatureMap(nn.Module, ABC):
         What every feature is multiplied by; the papers divide an encoding matrix by its largest row norm, which
         is a gain of one over that norm (see ``like``).
     learnable : bool
-        Train the scales, from their given values on.
+        Train the scales, from their given values on. That mends a bad start; a good one it can overfit, where there
+        are as many features as samples: on a 128×128 crop a Gaussian's σ that starts at 0.64 spacings falls to 0.27
+        in 300 epochs at a rate of 0.1, and the held-out PSNR from 27.5 to 14.1 dB. With a tenth of the samples as
+        ``held_out`` of ``fit_gradient`` it is 21.6 dB; at a rate of 0.01 it stays at 27.5 dB without, 26.5 dB with.
     **scales
         The scale parameters: positive numbers, or tuples of one an axis.
 
@@ -43,7 +48,7 @@ class FeatureMap(nn.Module, ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    parameters: ClassVar[tuple[Parameter, ...]] = ()  # type: ignore[assignment]
+    scales: ClassVar[tuple[Parameter, ...]] = ()
     random: ClassVar[bool] = False
 
     def __init__(
@@ -77,6 +82,32 @@ class FeatureMap(nn.Module, ABC):
         value = value.detach().double().cpu()
         return tuple(value.tolist()) if value.ndim else float(value)
 
+    def rescaled(self: M, factor: float) -> M:
+        """A copy whose scale parameters are ``factor`` times these, or the least that they may be.
+
+        Raises
+        ------
+        ValueError
+            If the factor is not positive.
+        """
+        _checks.positive("factor", factor)
+        other = copy.deepcopy(self)
+        for parameter in self.scales:
+            value = self.scale(parameter.name)
+            scaled = [
+                max(v * factor, parameter.least) for v in (value if isinstance(value, tuple) else (value,))
+            ]
+            if self.learnable:
+                log = (
+                    torch.tensor(scaled, dtype=torch.float64)
+                    .log()
+                    .reshape(getattr(other, parameter.name).shape)
+                )
+                other.get_parameter(f"log_{parameter.name}").data.copy_(log)
+            else:
+                setattr(other, parameter.name, tuple(scaled) if isinstance(value, tuple) else scaled[0])
+        return other
+
     @property
     def columns(self) -> int:
         """The number of columns of the encoding matrix: K, and the padding nodes where there are any."""
@@ -92,25 +123,44 @@ class FeatureMap(nn.Module, ABC):
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
-        scales = {p.name: self.scale(p.name) for p in self.parameters}
-        learnable = {"learnable": self.learnable} if self.parameters else {}
+        scales = {p.name: self.scale(p.name) for p in self.scales}
+        learnable = {"learnable": self.learnable} if self.scales else {}
         return {"features": self.features, **scales, **learnable, "gain": self.gain}
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
         """The names of what ``like`` takes beside the scale parameters."""
-        return ("learnable",) if cls.parameters else ()
+        return ("learnable",) if cls.scales else ()
 
     def _amplified(self, features: Tensor) -> Tensor:
         return features if self.gain == 1 else features * self.gain
 
     @classmethod
+    def _made(
+        cls: type[M],
+        make: Callable[..., M],
+        positions: Tensor,
+        features: int | None,
+        normalize: bool,
+        generator: torch.Generator | None,
+        options: dict[str, Any],
+    ) -> M:
+        """What ``like`` does whatever the number of axes: check the options, construct, normalise at the positions."""
+        if features is not None:
+            _checks.integer("features", features, 1)
+        cls._check_options(options)
+        if cls.random:
+            options["generator"] = generator
+        encoder = make(features, **options)
+        if normalize:
+            encoder.gain = 1 / float(encoder(positions).detach().norm(dim=-1).max())
+        return encoder
+
+    @classmethod
     def _check_options(cls, options: dict[str, Any]) -> None:
         for option in options:
             if option not in cls.options():
-                names = ", ".join(
-                    [*(p.name for p in cls.parameters), "features", "normalize", *cls.options()]
-                )
+                names = ", ".join([*(p.name for p in cls.scales), "features", "normalize", *cls.options()])
                 raise _checks.wrong(option, f"a parameter of the {cls.name} encoder ({names})", repr(option))
 
 
@@ -123,8 +173,7 @@ class Encoder(FeatureMap):
         Where the integral depends on x it is averaged over the pairs of positions in [0, 1) that are δ apart,
         by quadrature; |δ| ≤ 1 then.
         """
-        rule = (torch.arange(QUADRATURE, dtype=torch.float64, device=delta.device) + 0.5) / QUADRATURE
-        return averaged_similarity(self.encode, rule.unsqueeze(-1), delta.unsqueeze(-1), squeeze=True)
+        return averaged_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1))
 
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D as the papers print it, where that is not ``similarity``; for reproduction."""
@@ -172,16 +221,12 @@ class Encoder(FeatureMap):
         ValueError
             If a parameter is unknown or out of its range.
         """
-        if features is not None:
-            _checks.integer("features", features, 1)
-        scales = scales_for(cls.parameters, options, axis)
-        cls._check_options(options)
-        if cls.random:
-            options["generator"] = generator
-        encoder = cls.for_axis(axis, features, scales, **options)
-        if normalize:
-            encoder.gain = 1 / float(encoder(axis.points()).detach().norm(dim=-1).max())
-        return encoder
+        scales = scales_for(cls.scales, options, axis)
+
+        def make(features: int | None, **others: Any) -> E:
+            return cls.for_axis(axis, features, scales, **others)
+
+        return cls._made(make, axis.points(), features, normalize, generator, options)
 
 
 def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis: Axis) -> dict[str, float]:
@@ -192,38 +237,6 @@ def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis:
         else p.suited(axis.spacing)
         for p in parameters
     }
-
-
-@torch.no_grad()
-def averaged_similarity(
-    encode: Callable[[Tensor], Tensor],
-    rule: Float[Tensor, "nodes d"],
-    delta: Float[Tensor, "*shape d"],
-    *,
-    squeeze: bool = False,
-) -> Float[Tensor, "*shape"]:
-    """The mean of ψ(x)·ψ(x + δ) over the pairs of positions in the unit cube that are δ apart, over that at δ = 0.
-
-    Parameters
-    ----------
-    encode : function
-        ψ of positions (…, d), or of (…) where ``squeeze``.
-    rule : (nodes, d)
-        Nodes of an equal-weight quadrature rule on the unit cube.
-    delta : (*shape, d)
-        Offsets within [-1, 1].
-    squeeze : bool
-        Positions are numbers (d = 1).
-    """
-
-    def product(offset: Tensor) -> Tensor:
-        x = (-offset).clamp(min=0) + rule * (1 - offset.abs())
-        pair = [(y.squeeze(-1) if squeeze else y) for y in (x, x + offset)]
-        return (encode(pair[0]) * encode(pair[1])).sum(-1).mean()
-
-    offsets = delta.double().reshape(-1, delta.shape[-1])
-    values = torch.stack([product(offset) for offset in offsets]) / product(torch.zeros_like(rule[0]))
-    return values.reshape(delta.shape[:-1]).to(delta)
 
 
 def _positive(name: str, value: float | tuple[float, ...]) -> float | tuple[float, ...]:

@@ -71,7 +71,7 @@ class Rectangle(ShiftedBasis):
 
     name = "rectangle"
     summary = "a box at each node"
-    parameters = (Parameter("width", "length", "1px", "width of the box"),)
+    scales = (Parameter("width", "length", "1px", "width of the box"),)
 
     def __init__(self, features: int, width: float, **place: Any) -> None:
         super().__init__(features, width=width, **place)

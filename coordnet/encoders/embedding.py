@@ -10,6 +10,7 @@ from coordnet import _checks
 from coordnet.coordinates import Axes, Axis
 from coordnet.encoders.base import Encoder
 from coordnet.encoders.joint import JointEncoder
+from coordnet.encoders.tables import neighbours, tables_similarity
 
 E = TypeVar("E", bound="LearnedEmbedding")
 J = TypeVar("J", bound="JointEmbedding")
@@ -59,6 +60,10 @@ class LearnedEmbedding(Encoder):
         index, ratio = neighbours(x, self.positions)
         table = self.table.to(x)
         return torch.lerp(table[index], table[index + (len(table) > 1)], ratio.unsqueeze(-1))
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of positions in [0, 1], exactly; D(0) = 1."""
+        return tables_similarity([(self.table, (self.positions,))], delta.unsqueeze(-1))
 
     @classmethod
     def for_axis(
@@ -139,6 +144,10 @@ class JointEmbedding(JointEncoder):
             total = total + weight.unsqueeze(-1) * table[index]
         return total
 
+    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
+        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, exactly; D(0) = 1."""
+        return tables_similarity([(self.table, self.axes)], delta)
+
     @classmethod
     def for_axes(
         cls: type[J], axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
@@ -155,13 +164,6 @@ class JointEmbedding(JointEncoder):
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
         return {**super().configuration(), "grid": [axis.count for axis in self.axes]}
-
-
-def neighbours(x: Float[Tensor, "*points"], axis: Axis) -> tuple[torch.Tensor, Float[Tensor, "*points"]]:
-    """The index of the node below x, at most the last but one, and how far x is on the way to the next, in [0, 1]."""
-    u = ((x - axis.start) / axis.spacing).clamp(0, axis.count - 1)
-    index = u.detach().floor().clamp(max=max(axis.count - 2, 0)).long()
-    return index, u - index
 
 
 def _positions(name: str, rows: int, start: float, stop: float) -> Axis:

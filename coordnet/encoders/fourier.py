@@ -40,12 +40,11 @@ class FourierFeatures(Encoder):
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
-        phase = 2 * math.pi * x.unsqueeze(-1) * self.frequencies.to(x)
-        return torch.cat([phase.cos(), phase.sin()], dim=-1)
+        return waves(x.unsqueeze(-1) * self.frequencies.to(x))
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The mean over the frequencies of cos 2πfδ, exactly ψ(x)·ψ(x + δ) over ψ(x)·ψ(x)."""
-        return (2 * math.pi * delta.unsqueeze(-1) * self.frequencies.to(delta)).cos().mean(-1)
+        return mean_cosine(delta.unsqueeze(-1) * self.frequencies.to(delta))
 
     @classmethod
     def for_axis(
@@ -53,6 +52,17 @@ class FourierFeatures(Encoder):
     ) -> E:
         """As many features as samples, rounded up to pairs."""
         return cls(features or axis.count + axis.count % 2, **scales, **options)  # type: ignore[call-arg]
+
+
+def waves(cycles: Float[Tensor, "*points m"]) -> Float[Tensor, "*points k"]:
+    """The cosines and behind them the sines of phases given in cycles."""
+    phase = 2 * math.pi * cycles
+    return torch.cat([phase.cos(), phase.sin()], dim=-1)
+
+
+def mean_cosine(cycles: Float[Tensor, "*shape m"]) -> Float[Tensor, "*shape"]:
+    """The mean over the last axis of the cosines of phases given in cycles."""
+    return (2 * math.pi * cycles).cos().mean(-1)
 
 
 def pairs(features: int) -> int:
@@ -82,8 +92,8 @@ def at_least_one(f_max: float) -> float:
     return float(f_max)
 
 
-class LinearFourier(FourierFeatures):
-    """LinF: frequencies in even steps from 1 to f_max.
+class FrequencyRow(FourierFeatures):
+    """A row of frequencies from 1 to f_max.
 
     Parameters
     ----------
@@ -93,6 +103,15 @@ class LinearFourier(FourierFeatures):
         The highest frequency, in cycles over the unit interval, at least 1.
     **rest
         Gain and learnable; see ``FeatureMap``.
+    """
+
+    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
+        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
+        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+
+
+class LinearFourier(FrequencyRow):
+    """LinF: frequencies in even steps from 1 to f_max; see ``FrequencyRow`` for the arguments.
 
     Notes
     -----
@@ -101,11 +120,7 @@ class LinearFourier(FourierFeatures):
 
     name = "linf"
     summary = "frequencies in even steps from 1"
-    parameters = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
-
-    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
-        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
-        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+    scales = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -113,17 +128,8 @@ class LinearFourier(FourierFeatures):
         return 1 + (self.f_max - 1) * self.base
 
 
-class LogFourier(FourierFeatures):
-    """LogF: frequencies in even ratios from 1 to f_max.
-
-    Parameters
-    ----------
-    features : int
-        K, even.
-    f_max : float
-        The highest frequency, in cycles over the unit interval, at least 1.
-    **rest
-        Gain and learnable; see ``FeatureMap``.
+class LogFourier(FrequencyRow):
+    """LogF: frequencies in even ratios from 1 to f_max; see ``FrequencyRow`` for the arguments.
 
     Notes
     -----
@@ -132,11 +138,7 @@ class LogFourier(FourierFeatures):
 
     name = "logf"
     summary = "frequencies in even ratios from 1"
-    parameters = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
-
-    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
-        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
-        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+    scales = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -167,7 +169,7 @@ class RandomFourier(FourierFeatures):
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
-    parameters = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
+    scales = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
     random = True
 
     def __init__(

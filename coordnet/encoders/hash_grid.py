@@ -8,8 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.coordinates import Axes
+from coordnet.coordinates import Axes, Axis
 from coordnet.encoders.joint import JointEncoder
+from coordnet.encoders.tables import tables_similarity
 
 _PRIMES = (1, 2654435761, 805459861)
 
@@ -90,6 +91,17 @@ class HashGrid(JointEncoder):
         """ψ at points x, before the gain; the border's cell goes on beyond the unit cube."""
         rows = self.rows.to(x)
         return torch.cat([self._level(x, n, rows[i]) for i, n in enumerate(self.resolutions)], dim=-1)
+
+    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
+        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, exactly; D(0) = 1."""
+        tables = []
+        for rows, cells in zip(self.rows, self.resolutions, strict=True):
+            nodes = torch.arange(cells + 1, device=rows.device)
+            corners = torch.stack(torch.meshgrid(*[nodes] * self.dimensions, indexing="ij"), dim=-1)
+            tables.append(
+                (rows[self._row(corners, cells)], (Axis(cells + 1, 0.0, 1 / cells),) * self.dimensions)
+            )
+        return tables_similarity(tables, delta)
 
     def _level(self, x: Tensor, cells: int, rows: Tensor) -> Tensor:
         position = x * cells

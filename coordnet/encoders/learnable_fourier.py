@@ -62,7 +62,7 @@ class LearnableFourier(JointEncoder):
 
     name = "learnable-fourier"
     summary = "trained Fourier features and a modulating MLP"
-    parameters = (Parameter("gamma", "length", "1px", "width of the similarity"),)
+    scales = (Parameter("gamma", "length", "1px", "width of the similarity"),)
     random = True
 
     def __init__(

@@ -42,7 +42,7 @@ class Sinusoidal(FourierFeatures):
 
     name = "sinusoidal"
     summary = "the Transformer's: angular frequencies falling in even ratios from 1 to 1/ρ"
-    parameters = (STEP,)
+    scales = (STEP,)
 
     def __init__(self, features: int, step: float, rho: float = 10000.0, **rest: Any) -> None:
         if _checks.positive("rho", rho) <= 1:
@@ -87,7 +87,7 @@ class DFT(Encoder):
 
     name = "dft"
     summary = "every frequency of the discrete Fourier transform over K positions"
-    parameters = (STEP,)
+    scales = (STEP,)
 
     def __init__(self, features: int, step: float, **rest: Any) -> None:
         super().__init__(features, step=step, **rest)

@@ -106,7 +106,7 @@ class Gaussian(ShiftedBasis):
 
     name = "gaussian"
     summary = "a Gaussian bump at each node"
-    parameters = (Parameter("sigma", "length", "0.64px", "standard deviation of the bump"),)
+    scales = (Parameter("sigma", "length", "0.64px", "standard deviation of the bump"),)
 
     def __init__(self, features: int, sigma: float, **place: Any) -> None:
         super().__init__(features, sigma=sigma, **place)
@@ -144,7 +144,7 @@ class Triangle(ShiftedBasis):
 
     name = "triangle"
     summary = "a triangle at each node"
-    parameters = (Parameter("half_width", "length", "1px", "distance from the peak to zero"),)
+    scales = (Parameter("half_width", "length", "1px", "distance from the peak to zero"),)
 
     def __init__(self, features: int, half_width: float, **place: Any) -> None:
         super().__init__(features, half_width=half_width, **place)

@@ -62,7 +62,7 @@ class BSpline(ShiftedBasis):
 
     name = "bspline"
     summary = "a B-spline of degree 0 to 5 at each node"
-    parameters = (Parameter("spacing", "length", "1px", "distance of the knots"),)
+    scales = (Parameter("spacing", "length", "1px", "distance of the knots"),)
 
     def __init__(self, features: int, spacing: float, degree: int = 3, **place: Any) -> None:
         super().__init__(features, spacing=spacing, **place)

@@ -31,7 +31,7 @@ class Sine(ShiftedBasis):
 
     name = "sine"
     summary = "a sine shifted to each node"
-    parameters = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
+    scales = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
 
     def __init__(self, features: int, frequency: float, **place: Any) -> None:
         super().__init__(features, frequency=frequency, **place)
@@ -78,7 +78,7 @@ class Square(ShiftedBasis):
 
     name = "square"
     summary = "a square wave shifted to each node"
-    parameters = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
+    scales = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
 
     def __init__(self, features: int, frequency: float, **place: Any) -> None:
         super().__init__(features, frequency=frequency, **place)

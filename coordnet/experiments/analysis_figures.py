@@ -15,7 +15,7 @@ from coordnet.analysis import (
     similarity_map,
     stable_rank,
 )
-from coordnet.coordinates import Axis, lattice_points
+from coordnet.coordinates import Axis
 from coordnet.encoders import (
     Encoder,
     Gaussian,
@@ -31,6 +31,7 @@ from coordnet.encoders import (
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
 from coordnet.heads import MLP
+from coordnet.media import load_image
 from coordnet.networks import CoordinateNetwork
 from coordnet.plots_analysis import (
     show_distance,
@@ -140,7 +141,7 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
     first = 2 * math.pi / length
     for i, (label, w) in enumerate({"sinusoidal": sinusoidal, "DFT": dft}.items()):
         density, bins = frequency_density(w, length).tolist(), (w / first).tolist()
-        show_spectrum(ax, bins, density, label=label, colour=f"C{i}")
+        show_spectrum(ax, bins, density, label=label, colour=f"C{i}", below=0.004 * (i + 1))
         numbers[label] = {"bins": bins, "density": density}
     below = int((sinusoidal < first).sum())
     numbers["below the first DFT frequency"] = {
@@ -148,7 +149,8 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
         "of": len(sinusoidal),
         "paper's count of entries": round(length / 4 * math.log10(length / (2 * math.pi))),
     }
-    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1"
+    printed = numbers["below the first DFT frequency"]["paper's count of entries"]
+    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1; the paper counts {printed} entries"
     ax.set_title(f"Frequencies over DFT bins, d = {length}\n{share}", fontsize=10)
     ax.legend()
     return figure, numbers
@@ -167,7 +169,7 @@ def figure_faithfulness(length: int = LENGTH) -> Drawn:
             numbers.setdefault(label, {})[str(position)] = back
         ax.set_title(f"position {position}", fontsize=10)
         ax.label_outer()
-        ax.legend(fontsize=8, loc="upper right")
+    figure.axes[0].legend(fontsize=8, loc="upper right")  # position 5 leaves it free
     return figure, numbers
 
 
@@ -179,7 +181,7 @@ def _angular(length: int) -> tuple[torch.Tensor, torch.Tensor]:
 def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
     """Five positions of a grid against all others: simple, complex, learnable Fourier before and after training.
 
-    The training fits a disc with a soft edge, so that nothing but the drawing depends on files (Li et al., 2021).
+    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train other tasks).
     """
     axes = (Axis(side), Axis(side))
     quarter = side // 4
@@ -199,26 +201,31 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
         "Gaussian, simple": SimpleEncoding([Gaussian(128, 0.05, padding=16)] * 2),
         "Gaussian, complex": ComplexEncoding([Gaussian(128, 0.05, padding=16)] * 2),
         "learnable Fourier, drawn": JointEncoding(plain),
-        "the same, trained": _trained(plain, axes, epochs),
-        "with its MLP, trained": _trained(modulated, axes, epochs),
+        "the same, trained": _trained(plain, side, epochs),
+        "with its MLP, drawn": JointEncoding(modulated),
+        "the same with it, trained": _trained(modulated, side, epochs),
     }
-    figure = Figure(figsize=(9.5, 11.5), layout="constrained")
+    figure = Figure(figsize=(9.5, 13.4), layout="constrained")
     panels, numbers = figure.subplots(len(rows), len(nodes)), {}
     for line, (label, encoding) in zip(panels, rows.items(), strict=True):
         maps = similarity_map(encoding, axes, nodes)
         numbers[label] = {"nodes": nodes.tolist(), "lowest": float(maps.min()), "mean": float(maps.mean())}
         for ax, values, node in zip(line, maps, nodes.tolist(), strict=True):
             show_similarity(ax, values, f"at ({node[0]}, {node[1]})")
-        line[0].set_ylabel(label, fontsize=9)
+        line[0].set_ylabel(label.replace(", ", ",\n"), fontsize=9)
     figure.colorbar(panels[0, 0].images[0], ax=panels, shrink=0.5, label="cosine similarity")
     return figure, numbers
 
 
-def _trained(encoder: LearnableFourier, axes: tuple[Axis, ...], epochs: int) -> Encoding:
-    distance = (lattice_points(axes, torch.float32) - 0.5).norm(dim=-1, keepdim=True)
-    samples = sample(torch.sigmoid(40 * (0.3 - distance)))
-    network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=1)
-    return fit_gradient(network, samples, epochs=epochs).network.encoding
+def _trained(encoder: LearnableFourier, side: int, epochs: int) -> Encoding:
+    step = 512 // side
+    pixels = (
+        load_image("astronaut")[: step * side, : step * side]
+        .unflatten(0, (side, step))
+        .unflatten(2, (side, step))
+    )
+    network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
+    return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding
 
 
 FIGURES: dict[str, Callable[[], Drawn]] = {

@@ -6,10 +6,13 @@ import torch
 from coordnet.analysis import (
     condition_number,
     distance_preservation,
+    encoder_spectrum,
     frequency_density,
     linear_fit_rank,
     matched_scale,
     position_reconstruction,
+    rank_over_samples,
+    rank_over_scale,
     similarity_map,
     singular_values,
     stable_rank,
@@ -17,7 +20,16 @@ from coordnet.analysis import (
 )
 from coordnet.closed_form import fit_closed_form
 from coordnet.coordinates import Axis, lattice_points
-from coordnet.encoders import DFT, Gaussian, Identity, LearnableFourier, RandomFourier, Sinusoidal
+from coordnet.encoders import (
+    DFT,
+    Gaussian,
+    Identity,
+    JointRandomFourier,
+    LearnableFourier,
+    RandomFourier,
+    Sine,
+    Sinusoidal,
+)
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.gradient import fit_gradient
 from coordnet.heads import Linear
@@ -127,6 +139,47 @@ def test_summary():
     assert found.rank < 128
     assert summarise(Identity(), Axis(9)).theory == 1
     assert summarise(RandomFourier(8, 2.0), Axis(9)).record()["condition"] >= 1
+
+
+def test_sweeps_are_the_ranks_of_encoders_built_there():
+    axes = (Axis(32),)
+    scales = rank_over_scale(Gaussian(64, 0.02), axes, [0.5, 1.0, 4.0])
+    built = [Gaussian(64, sigma) for sigma in (0.01, 0.02, 0.08)]
+    assert (scales.name, scales.at) == ("sigma", pytest.approx([0.01, 0.02, 0.08]))
+    assert scales.measured == pytest.approx([stable_rank(b(Axis(32).points())) for b in built])
+    assert scales.theory == pytest.approx([b.stable_rank(32) for b in built])
+    counts = rank_over_samples(built[1], axes, [4, 16])
+    assert counts.measured == pytest.approx([stable_rank(built[1](Axis(n).points())) for n in (4, 16)])
+    assert rank_over_scale(Identity(), axes, [1.0]) is None
+    joint = JointRandomFourier(2, 16, 2.0)
+    square = rank_over_samples(joint, (Axis(8), Axis(8)), [4])
+    assert square.at == [16.0]
+    assert square.measured == pytest.approx(
+        [stable_rank(joint(lattice_points((Axis(4),) * 2)).flatten(0, 1))]
+    )
+    assert square.theory == [None]
+
+
+def test_spectra_of_encoders():
+    """Flat for the DFT, one bin of a sine, |φ̂|² of a Gaussian, the paper's density of sinusoids."""
+    axis = Axis(64)
+    assert torch.allclose(
+        encoder_spectrum(DFT(64, 1 / 64), axis), torch.full((33,), 1 / 33).double(), atol=1e-12
+    )
+    assert int(encoder_spectrum(Sine(64, 5.0), axis).argmax()) == 5
+    k = torch.arange(33, dtype=torch.float64)
+    expected = torch.exp(-((2 * math.pi * k * 0.05) ** 2))
+    found = encoder_spectrum(Gaussian(64, 0.05, padding=64), axis)
+    assert torch.allclose(found[:6] / found[0], expected[:6], atol=0.15)
+    w = 2 * math.pi * Sinusoidal(64, 1.0).frequencies
+    assert torch.allclose(encoder_spectrum(Sinusoidal(64, 1 / 64), axis), frequency_density(w, 64))
+    assert summarise(DFT(64, 1 / 64), axis).reconstruction[32] == pytest.approx(1)
+
+
+def test_distance_of_a_joint_encoder():
+    delta = torch.tensor([[0.1, 0.0], [0.05, -0.2]], dtype=torch.float64)
+    psi = JointRandomFourier(2, 64, (3.0, 5.0))
+    assert torch.allclose(distance_preservation(psi, delta, (0.3, 0.6)), psi.similarity(delta), atol=1e-12)
 
 
 @pytest.mark.parametrize(

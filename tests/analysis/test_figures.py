@@ -5,8 +5,16 @@ import sys
 
 import pytest
 
+from coordnet.analysis import stable_rank
 from coordnet.cli import main
+from coordnet.coordinates import Axis, lattice_points
+from coordnet.encoders import ENCODERS, Encoder, Gaussian
+from coordnet.encodings import SimpleEncoding
 from coordnet.experiments.analysis_figures import FIGURES
+from coordnet.gradient import fit_gradient
+from coordnet.heads import Linear
+from coordnet.networks import CoordinateNetwork
+from coordnet.sampling import sample
 
 
 def command(monkeypatch, *arguments):
@@ -65,6 +73,41 @@ def test_encoders_are_measured(monkeypatch, capsys):
     numbers = json.loads(capsys.readouterr().out)["numbers"]
     gaussian = numbers["gaussian:sigma=0.02,features=64"]
     assert gaussian["stable_rank"] == pytest.approx(gaussian["theory"], rel=0.03)
+    assert gaussian["over_samples"]["at"] == [8.0 * k for k in range(1, 9)]
+    assert gaussian["matched_sigma"] == pytest.approx(0.1125 / 0.02, rel=1e-3)
+    assert 0.02 in [pytest.approx(at) for at in gaussian["over_scale"]["at"]]
+    assert gaussian["heat maps"]["simple"]["mean"] > gaussian["heat maps"]["complex"]["mean"]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_encoder_has_a_page(name, monkeypatch, tmp_path, capsys):
+    small = {
+        "learnable-fourier": ":fourier=8,hidden=4,features=8,gamma=0.3",
+        "hash-grid": ":levels=2,table=64",
+    }
+    text = name + small.get(name, "")
+    arguments = ["--samples", "8", "--at", "1,6", "--out", str(tmp_path / "f"), "--json"]
+    assert command(monkeypatch, "--encoder", text, *arguments) == 0
+    (found,) = json.loads(capsys.readouterr().out)["numbers"].values()
+    assert found["heat maps"]["nodes"] == [[1, 6]]
+    assert (tmp_path / "f" / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    one_axis = issubclass(ENCODERS[name], Encoder)
+    assert (found["spectrum"] is not None) == one_axis
+    assert set(found["heat maps"]) == {"nodes", "side", *(("simple", "complex") if one_axis else ("joint",))}
+    assert (found["over_scale"] is not None) == bool(ENCODERS[name].scales)
+
+
+def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photograph):
+    samples = sample(photograph[:16, :12], "every:2")
+    network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), Linear())
+    fit_gradient(network, samples, epochs=20).save(tmp_path / "model.safetensors")
+    assert (
+        command(monkeypatch, str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "f"), "--json") == 0
+    )
+    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    assert max(numbers["rank of each channel"]) <= 2
+    matrix = network.encoding(lattice_points((Axis(16), Axis(12)))).flatten(0, 1)
+    assert numbers["matrices"][0]["stable_rank"] == pytest.approx(stable_rank(matrix))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +115,8 @@ def test_encoders_are_measured(monkeypatch, capsys):
     [
         (["--figure", "9"], "`figure`: expected one of 2, 3, 4"),
         (["--encoder", "x"], "`encoder`: expected one of gaussian"),
-        (["--encoder", "md-sine"], "`encoder`: expected one of a single axis"),
+        (["--at", "x", "--json"], "`at`: expected a row and a column, as in 16,48"),
+        (["--at", "3,99", "--json"], "`at`: expected a row and a column below 64"),
         (["--figure", "2", "--encoder", "rff"], "`figure`: expected no --encoder"),
         (["--samples", "1", "--json"], "`samples`: expected an integer of at least 2"),
     ],

@@ -68,7 +68,7 @@ def test_scales_train_in_every_encoding(scaled, photograph, tmp_path):
     samples = sample(photograph[:24, :20], "every:2")
     for kind in kinds(scaled):
         encoding = kind.like(scaled, samples, learnable=True, **SMALL.get(scaled.name, {}))
-        logs = tuple(f"log_{p.name}" for p in scaled.parameters)
+        logs = tuple(f"log_{p.name}" for p in scaled.scales)
         start = {n: p.clone() for n, p in encoding.named_parameters() if n.endswith(logs)}
         assert start
         fit = fit_gradient(
@@ -111,31 +111,34 @@ def test_a_lattice_trains_as_its_points_do(photograph):
         assert lattice.network.encoding.encoders[0].learnable is learnable
 
 
-def test_cubic_spline_is_make_lsq_spline():
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 5])
+def test_spline_is_make_lsq_spline(degree):
     """The same knots, in closed form: to 1e-8."""
     k, n = 12, 60
-    encoder = BSpline(k, 1 / k, 3, padding=2)
+    encoder = BSpline(k, 1 / k, degree, padding=2)
     nodes = encoder.nodes.points().numpy()
-    knots = (nodes[0] - 2 / k) + torch.arange(len(nodes) + 4).numpy() / k
-    low, high = knots[3], knots[len(nodes)]
+    knots = (nodes[0] - (degree + 1) / 2 / k) + torch.arange(len(nodes) + degree + 1).numpy() / k
+    low, high = knots[degree], knots[len(nodes)]
     axis = Axis(n, low + 1e-3, (high - low - 2e-3) / n)
     x = axis.points()
     y = torch.sin(7 * x) + 0.3 * torch.cos(40 * x)
-    theirs = make_lsq_spline(x.numpy(), y.numpy(), knots, k=3)
+    theirs = make_lsq_spline(x.numpy(), y.numpy(), knots, k=degree)
     weights = torch.linalg.lstsq(encoder(x), y.unsqueeze(-1)).solution
     fine = torch.linspace(float(low), float(high) - 1e-9, 999, dtype=torch.float64)
     assert torch.allclose((encoder(fine) @ weights)[:, 0], torch.from_numpy(theirs(fine.numpy())), atol=1e-8)
 
 
-def test_cubic_spline_fit_is_make_lsq_spline(photograph):
+@pytest.mark.parametrize("degree", [1, 3, 5])
+def test_spline_fit_is_make_lsq_spline(degree, photograph):
     """Through fit_closed_form, a row of a photograph: the same splines where knots surround the samples."""
     row = photograph[20].double()[:, :1]
     samples = sample(row, "full")
-    encoder = BSpline(17, 1 / 16, 3, stop=17 / 16, padding=1)
+    outer = degree // 2
+    encoder = BSpline(17, 1 / 16, degree, stop=17 / 16, padding=outer)
     fit = fit_closed_form(ComplexEncoding([encoder]), samples, rcond=1e-13, center=False)
     x = samples.geometry.axes[0].points().numpy()
-    knots = torch.arange(-3, 20).double().numpy() / 16
-    theirs = make_lsq_spline(x, row[:, 0].numpy(), knots, k=3)
+    knots = torch.arange(-degree, 18 + degree - 1).double().numpy() / 16
+    theirs = make_lsq_spline(x, row[:, 0].numpy(), knots[: 17 + 2 * outer + degree + 1], k=degree)
     fine = torch.linspace(0, float(x[-1]), 501, dtype=torch.float64).unsqueeze(-1)
     assert torch.allclose(fit(fine)[:, 0], torch.from_numpy(theirs(fine[:, 0].numpy())), atol=1e-8)
 
@@ -178,6 +181,22 @@ def test_learning_sigma_recovers_from_a_bad_start():
         fit = fit_gradient(CoordinateNetwork(encoding, Linear()), samples, epochs=300, lr=1e-1)
         quality[learnable] = psnr(fit.render(), image, held_out)
     assert quality[True] > quality[False] + 1
+
+
+def test_held_out_samples_limit_an_overfitting_sigma():
+    """From a good start a trained σ shrinks until it interpolates; a tenth of the samples held out stops it early."""
+    image = load_image("astronaut")[60:124, 160:224]
+    lattice = sample(image, "every:2").geometry.known(3).any(-1)
+    hidden = lattice & (torch.rand(64, 64, generator=torch.Generator().manual_seed(0)) < 0.1)
+    known, held_out = sample(image, (lattice & ~hidden).float()), sample(image, hidden.float())
+    encoding = ComplexEncoding.like(Gaussian, sample(image, "every:2"), sigma="0.64px", learnable=True)
+    network = CoordinateNetwork(encoding, Linear())
+    fits = [
+        fit_gradient(network, known, epochs=200, lr=1e-1, **options)
+        for options in ({}, {"held_out": held_out, "patience": 50})
+    ]
+    free, stopped = (psnr(fit.render(), image, ~lattice) for fit in fits)
+    assert stopped > free + 1
 
 
 def test_dropout_works_in_training_alone(photograph):

@@ -4,11 +4,12 @@ import inspect
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from coordnet.coordinates import Axis, lattice_points
-from coordnet.encoders import ENCODERS, Encoder
+from coordnet.encoders import ENCODERS, Encoder, FourierFeatures, JointFourier
 
 AXES = [
     (Axis(12), Axis(9)),
@@ -81,19 +82,64 @@ def test_positions_carry_gradients(encoder, small):
 def test_listing_is_complete(encoder):
     assert ENCODERS[encoder.name] is encoder
     assert encoder.summary
-    for parameter in encoder.parameters:
+    for parameter in encoder.scales:
         assert parameter.meaning
         assert parameter.suited(1 / 64) > 0
     for option in encoder.options():
         assert option in inspect.getdoc(encoder) or option in ("padding", "learnable")
 
 
+def test_an_encoder_is_a_module(encoder):
+    """Its parameters are what optimisers take, and freezing them freezes the features."""
+    psi = make(encoder)
+    assert len(list(psi.parameters())) == len(dict(psi.named_parameters()))
+    assert not psi.requires_grad_(False)(scattered(encoder, 3)).requires_grad
+
+
 def test_bad_scales_are_refused(scaled):
-    first = scaled.parameters[0]
+    first = scaled.scales[0]
     other = "0.5/px" if first.unit == "length" else "2px"
     for value in (-1.0, 0.0, math.nan, math.inf, "wide", other, "-1px"):
         with pytest.raises(ValueError, match=f"`{first.name}`: expected"):
             make(scaled, **{first.name: value})
+
+
+def test_scales_below_their_least_are_refused(scaled):
+    """f_max below 1, and whatever else has a least value."""
+    for parameter in scaled.scales:
+        if parameter.least:
+            value = 0.9 * parameter.least
+            with pytest.raises(ValueError, match=f"`{parameter.name}`: expected at least .*received {value}"):
+                make(scaled, **{parameter.name: value})
+
+
+def test_odd_features_are_refused_where_pairs_are_needed(encoder):
+    if issubclass(encoder, FourierFeatures | JointFourier):
+        with pytest.raises(ValueError, match="`features`: expected an even number.*received 5"):
+            make(encoder, features=5)
+    elif encoder.name not in ("identity", "hash-grid", "learnable-fourier"):  # these ask for other numbers
+        assert make(encoder, features=5).features == 5
+
+
+def test_rescaled_is_built_with_the_other_scale(scaled):
+    for learnable in (False, True):
+        psi = make(scaled, learnable=learnable)
+        other = psi.rescaled(2.5)
+        for parameter in scaled.scales:
+            value = psi.scale(parameter.name)
+            values = tuple(2.5 * v for v in (value if isinstance(value, tuple) else (value,)))
+            found = other.scale(parameter.name)
+            assert (found if isinstance(found, tuple) else (found,)) == pytest.approx(values)
+            changed = {parameter.name: values if isinstance(value, tuple) else values[0]}
+            rebuilt = scaled(**{**psi.configuration(), **changed})
+        x = scattered(scaled, 6)
+        assert torch.allclose(other(x), rebuilt(x), atol=1e-12)
+        assert other.learnable is learnable
+        assert not torch.allclose(other(x), psi(x))
+        floor = psi.rescaled(1e-9)
+        assert all(min(np.atleast_1d(floor.scale(p.name))) >= p.least for p in scaled.scales)
+    with pytest.raises(ValueError, match="`factor`: expected a positive"):
+        psi.rescaled(0.0)
 
 
 def test_bad_arguments_are_refused(encoder):
@@ -111,13 +157,13 @@ def test_learnable_starts_from_the_fixed_values(scaled):
     fixed, trained = make(scaled, **options), make(scaled, learnable=True, **options)
     x = scattered(scaled, 20)
     assert torch.allclose(fixed(x), trained(x), atol=1e-12)
-    for parameter in scaled.parameters:
+    for parameter in scaled.scales:
         assert trained.scale(parameter.name) == pytest.approx(fixed.scale(parameter.name), rel=1e-12)
         assert getattr(trained, f"log_{parameter.name}").requires_grad
     features = trained(x + 0.013)
     weights = torch.randn(features.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     (features * weights).sum().backward()
-    for parameter in scaled.parameters:
+    for parameter in scaled.scales:
         gradient = getattr(trained, f"log_{parameter.name}").grad
         assert bool(torch.isfinite(gradient).all())
         assert float(gradient.abs().max()) > 0

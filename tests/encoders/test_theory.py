@@ -2,34 +2,37 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
-from scipy.integrate import quad
 
 from coordnet.coordinates import Axis
 from coordnet.encoders import (
     DFT,
     ENCODERS,
     BSpline,
+    Encoder,
     Gaussian,
     Identity,
-    Impulse,
     JointRandomFourier,
-    LearnableFourier,
     LearnedEmbedding,
     LinearFourier,
     LogFourier,
     MultiSine,
     RandomFourier,
     Rectangle,
+    ShiftedBasis,
     Sine,
     Sinusoidal,
     Square,
     Triangle,
 )
+from coordnet.encoders.quadrature import averaged_similarity
+from coordnet.encoders.tables import hat_products
 
-MANY = 10**9  # nodes so close that how ties fall does not show
 STEP = 2e-6
+CELLS = 60  # kinks of every encoder here are at multiples of 1/60, and so are the offsets
+DELTA = torch.tensor([0, 1, -3, 10, 24, -36], dtype=torch.float64) / CELLS
 
 
 def stable_rank(a):
@@ -37,91 +40,80 @@ def stable_rank(a):
     return float(a.square().sum() / squares.max())
 
 
-def autocorrelation(psi, delta, low, high):
+def autocorrelation(psi, delta):
     """∫φ(u) φ(u + δ) du / ∫φ² by midpoints STEP apart, which edges at multiples of STEP never meet."""
-    u = low + STEP * (torch.arange(round((high - low) / STEP), dtype=torch.float64) + 0.5)
+    u = -1 + STEP * (torch.arange(round(2 / STEP), dtype=torch.float64) + 0.5)
     base = psi.bump(u)
     return torch.stack([(base * psi.bump(u + d)).mean() for d in delta]) / base.square().mean()
 
 
-@pytest.mark.parametrize(
-    ("psi", "low", "high"),
-    [
-        (Gaussian(MANY, 0.03), -0.5, 0.5),
-        (Triangle(MANY, 0.06), -0.3, 0.3),
-        (Rectangle(MANY, 0.04), -0.3, 0.3),
-        *((BSpline(MANY, 0.04, degree), -0.4, 0.4) for degree in range(6)),
-        (Sine(MANY, 3.0), 0.0, 1.0),
-        (Square(MANY, 4.0), 0.0, 1.0),
-    ],
-    ids=lambda p: f"{p.name}{getattr(p, 'degree', '')}" if isinstance(p, torch.nn.Module) else "",
-)
-def test_similarity_of_shifted_bases(psi, low, high):
-    delta = torch.tensor([0.0, 0.002, -0.01, 0.026, 0.05, -0.09, 0.13, 0.24], dtype=torch.float64)
-    assert torch.allclose(psi.similarity(delta), autocorrelation(psi, delta, low, high), atol=1e-6, rtol=0)
+def mean_over_pairs(psi, delta, dimensions):
+    """∫ψ(x)·ψ(x + δ) dx over the pairs in the unit cube, over that at δ = 0, by four Gauss nodes in each cell."""
+    nodes, weights = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(4))
+    line = (torch.arange(CELLS).unsqueeze(-1) + (nodes + 1) / 2).flatten() / CELLS
+    x = torch.cartesian_prod(*[line] * dimensions).reshape(-1, dimensions)
+    w = torch.cartesian_prod(*[weights.repeat(CELLS)] * dimensions).reshape(-1, dimensions).prod(-1)
+
+    def mean(offset):
+        inside = ((x + offset > 0) & (x + offset < 1)).all(-1)
+        pairs = [y if dimensions > 1 else y[:, 0] for y in (x[inside], x[inside] + offset)]
+        return (psi(pairs[0]) * psi(pairs[1])).sum(-1) @ w[inside] / w[inside].sum()
+
+    return torch.stack([mean(d) for d in delta]) / mean(torch.zeros(dimensions, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    "psi",
-    [LinearFourier(64, 9.0), LogFourier(64, 20.0), RandomFourier(64, 7.0), Sinusoidal(64, 0.01)],
-    ids=lambda p: p.name,
-)
-def test_similarity_of_fourier_families(psi):
-    delta = torch.linspace(-0.4, 0.4, 41, dtype=torch.float64)
-    base = psi(torch.tensor(0.3, dtype=torch.float64))
-    expected = psi(0.3 + delta) @ base / (base @ base)
-    assert torch.allclose(psi.similarity(delta), expected, atol=1e-12)
+@torch.no_grad()
+def test_similarity_is_its_integral(variant):
+    """D of every encoder to 1e-6: over t of a shifted basis, over whole positions of the DFT, else over pairs."""
+    encoder, options = variant
+    if issubclass(encoder, ShiftedBasis):
+        made = encoder.like(Axis(25), **options).configuration()
+        psi, delta = (
+            encoder(**{**made, "features": 10**4}),
+            torch.tensor([0, 0.002, -0.01, 0.026, 0.05, -0.24]),
+        )
+        delta = delta.double()
+        expected = autocorrelation(psi, delta)
+    elif issubclass(encoder, DFT):
+        psi, delta = encoder.like(Axis(options["features"]), **options), torch.linspace(-1, 1, 37).double()
+        s = Axis(options["features"]).points()
+        expected = torch.stack([(psi(s) * psi(s + u)).sum(-1).mean() for u in delta])
+    elif issubclass(encoder, Encoder):
+        psi, delta = encoder.like(Axis(12), **options).double(), DELTA
+        expected = mean_over_pairs(psi, delta.unsqueeze(-1), 1)
+    else:
+        axes = (Axis(5), Axis(4))
+        psi, delta = encoder.like(axes, **options).double(), torch.stack([DELTA, DELTA.flip(0)], dim=-1)
+        expected = mean_over_pairs(psi, delta, 2)
+    assert torch.allclose(psi.similarity(delta), expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("d", [9, 16])
-def test_similarity_of_the_dft(d):
-    psi, s = DFT(d, 1 / d), Axis(d).points()
-    delta = torch.linspace(-1, 1, 37, dtype=torch.float64)
-    expected = torch.stack([(psi(s) * psi(s + u)).sum(-1).mean() for u in delta])
-    assert torch.allclose(psi.similarity(delta), expected, atol=1e-12)
-    if d % 2:
-        assert torch.allclose(psi.similarity(delta), psi(0.25 + delta) @ psi(torch.tensor(0.25).double()))
+@pytest.mark.parametrize("psi", [Sine(10**4, 3.0), Square(10**4, 4.0)], ids=lambda p: p.name)
+def test_similarity_of_faster_waves(psi):
+    delta = torch.tensor([0.0, 0.002, -0.01, 0.026, 0.05, -0.24], dtype=torch.float64)
+    assert torch.allclose(psi.similarity(delta), autocorrelation(psi, delta), atol=1e-6, rtol=0)
 
 
-def test_similarity_of_joint_fourier_maps():
-    maps = [JointRandomFourier(2, 64, (3.0, 7.0)), MultiSine(2, 64, 0.01)]
-    maps.append(LearnableFourier(2, 64, (0.1, 0.2), fourier=64, hidden=0))
-    maps.append(LearnableFourier(4, 64, 0.3, fourier=32, hidden=0, groups=2))
-    for psi in maps:
-        delta = torch.randn(30, psi.dimensions, dtype=torch.float64) * 0.1
-        base = psi(torch.full((psi.dimensions,), 0.4, dtype=torch.float64))
-        assert torch.allclose(psi.similarity(delta), psi(0.4 + delta) @ base / (base @ base), atol=1e-6)
+def test_quadrature_refines_until_it_holds():
+    """Of a fast wave, which few nodes would alias; and of a kink, to what the rule's most nodes give."""
+    wave = averaged_similarity(
+        lambda x: torch.cat([(300 * x).cos(), (300 * x).sin()], -1), DELTA.unsqueeze(-1)
+    )
+    assert torch.allclose(wave, (300 * DELTA).cos(), atol=1e-10)
+    psi = LinearFourier(64, 9.0)
+    assert torch.allclose(Encoder.similarity(psi, DELTA), psi.similarity(DELTA), atol=1e-10)
+    kinked = LearnedEmbedding(5, 12).double()
+    assert torch.allclose(Encoder.similarity(kinked, DELTA), kinked.similarity(DELTA).detach(), atol=1e-4)
 
 
-def test_similarity_of_impulse_identity_and_embedding():
-    delta = torch.tensor([0.0, 0.3, -0.7], dtype=torch.float64)
-    assert Impulse(8).similarity(delta).tolist() == [1, 0, 0]
-    table = LearnedEmbedding(5, 12).double()
-    for psi in (Identity(), table):
-        for u in (0.3, 0.7):
-
-            def integrand(x, u=u, psi=psi):
-                pair = psi(torch.tensor([x, x + u], dtype=torch.float64)).detach()
-                return float(pair[0] @ pair[1])
-
-            kinks = sorted({k / 12 for k in range(12)} | {k / 12 - u for k in range(12) if k / 12 > u})
-            at_zero = quad(lambda x: integrand(x, 0.0), 0, 1, points=kinks, limit=60)[0]
-            below = [k for k in kinks if k < 1 - u]
-            expected = quad(integrand, 0, 1 - u, points=below, limit=60)[0] / (1 - u) / at_zero
-            ours = psi.similarity(torch.tensor([u, -u], dtype=torch.float64)).detach()
-            assert ours.tolist() == pytest.approx([expected] * 2, abs=1e-5)
-
-
-def test_joint_similarity_is_the_mean_over_pairs():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(200_000, 2, dtype=torch.float64, generator=generator)
-    delta = torch.tensor([0.1, -0.05], dtype=torch.float64)
-    for name in ("joint-embedding", "hash-grid", "learnable-fourier"):
-        psi = ENCODERS[name].like((Axis(8), Axis(8)), features=32)
-        inside = x[((x + delta) >= 0).all(-1) & ((x + delta) < 1).all(-1)]
-        with torch.no_grad():
-            mean = (psi(inside) * psi(inside + delta)).sum(-1).mean() / psi(x).square().sum(-1).mean()
-            assert float(psi.similarity(delta)) == pytest.approx(float(mean), abs=0.01)
+def test_tables_at_the_ends_of_their_offsets():
+    """One row has one hat, which is 1; at |δ| = 1 there is the pair (0, 1) alone."""
+    assert hat_products(Axis(1), 0.3).tolist() == [[pytest.approx(1.0)]]
+    psi = LearnedEmbedding(3, 4).double().requires_grad_(False)
+    first, last = psi(torch.tensor([0.0, 1.0], dtype=torch.float64))
+    mean = psi((torch.arange(10**5).double() + 0.5) / 10**5).square().sum(-1).mean()
+    ends = psi.similarity(torch.tensor([1.0, -1.0], dtype=torch.float64))
+    assert ends.tolist() == pytest.approx([float(first @ last / mean)] * 2, rel=1e-6)
 
 
 def test_the_triangle_as_the_paper_printed_it():
@@ -132,25 +124,30 @@ def test_the_triangle_as_the_paper_printed_it():
     assert float(psi.similarity(delta)) == pytest.approx(0.622, abs=1e-12)
 
 
+def test_theoretical_stable_rank(variant):
+    """Within 3 % of the measured one at 2,000 points and 4,000 features; from below where features are drawn."""
+    encoder, options = variant
+    if not issubclass(encoder, Encoder):
+        assert math.isnan(encoder.like((Axis(8), Axis(8)), **options).stable_rank(64))
+        return
+    options = {k: v for k, v in options.items() if k == "degree"}
+    many = {} if encoder is Identity else {"features": 4000}
+    wide = {p.name: "20px" if p.unit == "length" else "0.0025/px" for p in encoder.scales}
+    made = [encoder.like(Axis(2000), **many, **options, **scales) for scales in (wide, {})]
+    known = [psi for psi in made if not math.isnan(psi.stable_rank(2000))]
+    if not known:
+        pytest.skip("the papers give no stable rank")
+    theory, measured = known[0].stable_rank(2000), stable_rank(known[0](Axis(2000).points()))
+    if encoder.random:
+        assert 0.8 * theory < measured < theory
+    else:
+        assert measured == pytest.approx(theory, rel=0.03)
+
+
 @pytest.mark.parametrize(
-    "psi",
-    [
-        Gaussian(4000, 0.01),
-        Triangle(4000, 0.02),
-        Rectangle(4000, 0.01),
-        Rectangle(4000, 0.05),
-        *(BSpline(4000, 0.01, degree) for degree in range(6)),
-        Impulse(4000),
-        Sine(4000, 3.0),
-        Sine(4000, 1.3),
-        Square(4000, 3.0),
-        DFT(4000, 1 / 2000),
-        Identity(),
-    ],
-    ids=lambda p: f"{p.name}{getattr(p, 'degree', '')}",
+    "psi", [Rectangle(4000, 0.05), Sine(4000, 1.3), Square(4000, 3.0)], ids=lambda p: p.name
 )
-def test_theoretical_stable_rank(psi):
-    """Within 3 % of the measured one at 2,000 points and 4,000 features."""
+def test_theoretical_stable_rank_elsewhere(psi):
     assert psi.stable_rank(2000) == pytest.approx(stable_rank(psi(Axis(2000).points())), rel=0.03)
 
 
@@ -246,14 +243,13 @@ def test_spacings_are_units():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        *(((lambda e=e: e(5, 3.0)), "`features`: expected an even") for e in (LinearFourier, RandomFourier)),
-        (lambda: Sinusoidal(5, 0.1), "`features`: expected an even"),
-        (lambda: JointRandomFourier(2, 5, 1.0), "`features`: expected an even"),
-        (lambda: MultiSine(2, 5, 1.0), "`features`: expected an even"),
-        (lambda: LogFourier(4, 0.5), "`f_max`: expected at least 1 cycle"),
         (lambda: Sinusoidal(4, 0.1, rho=1.0), "`rho`: expected a number above 1"),
         (lambda: BSpline(4, 0.1, degree=6), "`degree`: expected 0 to 5"),
         (lambda: BSpline(4, 0.1, degree=0, learnable=True), "`learnable`: expected a degree"),
+        (
+            lambda: ENCODERS["learnable-fourier"].like((Axis(4), Axis(4)), groups=3),
+            "a divisor of the 2 dimensions, received 3",
+        ),
         (lambda: Identity(2), "`features`: expected 1"),
         (lambda: Gaussian(4, 0.1, start=1.0), "`stop`: expected a number above"),
         (lambda: Gaussian(4, 0.1, padding=-1), "`padding`: expected an integer"),

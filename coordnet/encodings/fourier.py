@@ -1,0 +1,93 @@
+"""The Fourier encoding of a padded lattice, whose matrices are FFTs."""
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from scipy.fft import next_fast_len
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.coordinates import Axes
+from coordnet.encodings.base import Encoding, axes_of
+from coordnet.samples import Geometry, Samples
+
+
+class FourierEncoding(Encoding):
+    """Ψ(x) = exp(2πi k₁u₁) ⊗ … ⊗ exp(2πi k_d u_d) at the integer frequencies of a padded lattice.
+
+    u_j = (x_j - start_j) / (P_j spacing_j) is the position in periods, P_j the padded length; the factor of the
+    highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. It is the DFT
+    encoding on every axis, kept implicit: its matrices are FFTs.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+        The lattice.
+    shape : tuple of int
+        The padded lengths P_j.
+
+    Raises
+    ------
+    ValueError
+        If a padded length is below its axis's.
+
+    Notes
+    -----
+    Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
+    """
+
+    def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        for axis, length in zip(axes, shape, strict=True):
+            _checks.integer("shape", length, axis.count)
+        self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
+
+    def frequencies(self, j: int, device: torch.device | str = "cpu") -> Float[Tensor, " k"]:
+        """The signed integer frequencies of axis j, in FFT order."""
+        return torch.fft.fftfreq(self.shape[j], 1 / self.shape[j], dtype=torch.float64, device=device)
+
+    def periods(self, j: int, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points"]:
+        """u_j of positions on axis j, in float64."""
+        axis = self.axes[j]
+        return (x.double() - axis.start) / (axis.spacing * self.shape[j])
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> list[Tensor]:
+        """Return the complex factors (…, P_j) of every point."""
+        factors = []
+        for j, x in enumerate(points.unbind(-1)):
+            k = self.frequencies(j, points.device)
+            phase = 2 * torch.pi * (self.periods(j, x).unsqueeze(-1) * k)
+            imaginary = phase.sin() * (2 * k.abs() != self.shape[j])
+            factors.append(torch.complex(phase.cos(), imaginary).to(_complex(points.dtype)))
+        return factors
+
+    @classmethod
+    def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
+        """Return the encoding of some samples' lattice; see ``on`` for the padding."""
+        return cls.on(axes_of(samples), padding=padding)
+
+    @classmethod
+    def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":
+        """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
+
+        16 of them, or 6 in three dimensions and more, where they cost most, if not said otherwise.
+        """
+        padding = padding if padding is not None else 16 if len(axes) <= 2 else 6
+        return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
+
+    def configuration(self) -> dict[str, Any]:
+        """What ``encoding_from`` needs to construct it again."""
+        axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
+        return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}
+
+
+def _fast_length(count: int, padding: int) -> int:
+    """A length of at least count + padding that FFTs are fast for; a single sample stays alone."""
+    if count == 1:
+        return 1
+    return cast(int, next_fast_len(count + _checks.integer("padding", padding, 0), True))
+
+
+def _complex(dtype: torch.dtype) -> torch.dtype:
+    return torch.complex128 if dtype == torch.float64 else torch.complex64
