@@ -245,3 +245,27 @@ def analyze(
     from coordnet.cli.analyze import run
 
     run(model, encoder or [], figure, count, seed, out, force, json)
+
+
+@app.command()
+def data(
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Folder of pictures, clips and sound, as they came.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for what is cut from them.", show_default=False)
+    ] = None,
+    crop: Annotated[int, typer.Option(help="Height and width of the pictures' centres.")] = 480,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="Compare this prepared folder with its checksums instead.", show_default=False),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prepare a folder of data for the benches: centre crops, video cubes, and their SHA-256 sums."""
+    from coordnet.cli.data import run
+
+    run(source, out, check, crop, force, json, quiet)
