@@ -82,6 +82,63 @@ def reconstruct(
 
 
 @app.command()
+def compare(
+    signal: Signal,
+    sample: Sample = "every:2",
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
+            "gaussian, triangle and bspline if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire; may be repeated. "
+            "linear if not given. A linear head is on the complex encoding, others on the simple one.",
+            show_default=False,
+        ),
+    ] = None,
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="closed-form or gradient; may be repeated. closed-form where it can be if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Of the gradient solver.")] = 2000,
+    row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
+    column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
+    frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
+    size: Annotated[str | None, typer.Option(help="Resize to HxW first.")] = None,
+    crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="Write compare.html too: a table to sort, pictures with sliders.")
+    ] = False,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
+
+    The table is sorted by held-out PSNR. What does not go together is left out and named; a method that fails is
+    shown with its reason. Random, masked and mosaicked samples are fitted by fourier with an adaptive and with a
+    smoothness prior too.
+    """
+    from coordnet.cli.compare import Options, run
+
+    part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
+    given = {name: value for name, value in part.items() if value is not None}
+    chosen = (encoder or [], head or [], solver or [], epochs)
+    run(Options(signal, sample, *chosen, given, html, seed, device, out, force, json, quiet))
+
+
+@app.command()
 def fit(
     points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
     shape: Annotated[str, typer.Option(help="Lengths of the lattice, such as 256,256 (height, width).")],

@@ -154,7 +154,9 @@ def check(folder: Path, *, progress: bool = False) -> int:
     present = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     wrong = [f"{place} missing" for place in sums if place not in present]
     bar = tqdm(sums.items(), "checking", unit=" files", disable=not progress, dynamic_ncols=True, leave=False)
-    wrong += [f"{place} changed" for place, sum_ in bar if place in present and sha256(folder / place) != sum_]
+    wrong += [
+        f"{place} changed" for place, sum_ in bar if place in present and sha256(folder / place) != sum_
+    ]
     wrong += [f"{place} without a checksum" for place in sorted(present - set(sums) - {MANIFEST})]
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
