@@ -1,4 +1,4 @@
-"""``coordnet compare``: its methods are those of reconstruct, its failures are told, its figure looks where they differ."""
+"""``coordnet compare``: methods as reconstruct makes them, failures told, a figure of where they differ."""
 
 import json
 
