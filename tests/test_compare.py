@@ -192,7 +192,7 @@ def test_the_detail_is_where_the_estimates_differ():
     truth = synthetic_photograph(80, 60)
     blotted, worst = truth.clone(), truth.clone()
     blotted[50:58, 12:20] = 1
-    worst[:20, 40:] = 0
+    worst[:30, 30:] = 1
     shown = Shown(truth, sample(truth, "every:2"), {"good": truth, "blotted": blotted, "worst": worst})
     rows, columns = shown.place
     assert rows.start <= 50 and rows.stop >= 58 and columns.start <= 12 and columns.stop >= 20

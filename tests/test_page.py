@@ -94,7 +94,7 @@ def seen(slider):
 
 def test_all_methods_are_shown_with_what_they_reached(page, record):
     methods = record["methods"]
-    assert page.title() == f"{ODD}: methods compared"
+    assert page.title() == page.locator("h1").inner_text() == f"{ODD}: methods compared"
     assert names(page, "tbody th") == [m["name"] for m in methods] == names(page, ".card h2")
     for row, method in zip(page.locator("tbody tr").all(), methods, strict=True):
         if method["status"] == "failed":
