@@ -177,7 +177,7 @@ def test_warnings_are_told(run, photo):
         (["--head", "forest"], "head"),
         (["--solver", "magic"], "solver"),
         (["--sample", "every:0"], "sample"),
-        (["--epochs", "0"], "--epochs"),
+        (["--epochs", "0"], "epochs"),
         (["--frames", "0:3"], "frames"),
         (["--device", "abacus"], "device"),
         (["--out", "in"], "--force"),

@@ -6,18 +6,25 @@ from typing import Annotated
 import typer
 
 from coordnet.cli.benches import bench
+from coordnet.cli.comparisons import comparisons
 from coordnet.cli.options import (
+    Column,
+    Crop,
     Device,
     Encoder,
+    Epochs,
     Force,
+    Frames,
     Json,
     Out,
     Picture,
     Prior,
     Quiet,
+    Row,
     Sample,
     Seed,
     Signal,
+    Size,
 )
 
 app = typer.Typer(
@@ -28,6 +35,7 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 app.add_typer(bench, name="bench")
+app.add_typer(comparisons)
 
 
 @app.callback()
@@ -48,7 +56,7 @@ def reconstruct(
         str | None,
         typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Of the gradient solver.")] = 2000,
+    epochs: Epochs = 2000,
     lr: Annotated[
         float | None,
         typer.Option(help="Its learning rate; 0.1 for complex and linear, else 0.005.", show_default=False),
@@ -60,11 +68,11 @@ def reconstruct(
         str, typer.Option(help="Of --tune: hold-out, or gcv for noisy lattices.")
     ] = "hold-out",
     folds: Annotated[int, typer.Option(help="Of --tune: how often other samples are hidden.")] = 1,
-    row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
-    column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
-    frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
-    size: Annotated[str | None, typer.Option(help="Resize to HxW first.")] = None,
-    crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None,
+    row: Row = None,
+    column: Column = None,
+    frames: Frames = None,
+    size: Size = None,
+    crop: Crop = None,
     seed: Seed = 0,
     device: Device = "auto",
     out: Out = None,
@@ -79,63 +87,6 @@ def reconstruct(
     given = {name: value for name, value in part.items() if value is not None}
     method = (encoder, encoding, head, solver, epochs, lr, prior, robust, criterion if tune else None, folds)
     run(Options(signal, sample, *method, given, seed, device, out, force, json, quiet))
-
-
-@app.command()
-def compare(
-    signal: Signal,
-    sample: Sample = "every:2",
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
-            "gaussian, triangle and bspline if not given.",
-            show_default=False,
-        ),
-    ] = None,
-    head: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire; may be repeated. "
-            "linear if not given. A linear head is on the complex encoding, others on the simple one.",
-            show_default=False,
-        ),
-    ] = None,
-    solver: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="closed-form or gradient; may be repeated. closed-form where it can be if not given.",
-            show_default=False,
-        ),
-    ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Of the gradient solver.")] = 2000,
-    row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
-    column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
-    frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
-    size: Annotated[str | None, typer.Option(help="Resize to HxW first.")] = None,
-    crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None,
-    html: Annotated[
-        bool, typer.Option("--html", help="Write compare.html too: a table to sort, pictures with sliders.")
-    ] = False,
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
-
-    The table is sorted by held-out PSNR. What does not go together is left out and named; a method that fails is
-    shown with its reason. Random, masked and mosaicked samples are fitted by fourier with an adaptive and with a
-    smoothness prior too.
-    """
-    from coordnet.cli.compare import Options, run
-
-    part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
-    given = {name: value for name, value in part.items() if value is not None}
-    chosen = (encoder or [], head or [], solver or [], epochs)
-    run(Options(signal, sample, *chosen, given, html, seed, device, out, force, json, quiet))
 
 
 @app.command()
@@ -302,27 +253,3 @@ def analyze(
     from coordnet.cli.analyze import run
 
     run(model, encoder or [], figure, count, seed, out, force, json)
-
-
-@app.command()
-def data(
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", help="Folder of pictures, clips and sound, as they came.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for what is cut from them.", show_default=False)
-    ] = None,
-    crop: Annotated[int, typer.Option(help="Height and width of the pictures' centres.")] = 480,
-    check: Annotated[
-        Path | None,
-        typer.Option(help="Compare this prepared folder with its checksums instead.", show_default=False),
-    ] = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Prepare a folder of data for the benches: centre crops, video cubes, and their SHA-256 sums."""
-    from coordnet.cli.data import run
-
-    run(source, out, check, crop, force, json, quiet)

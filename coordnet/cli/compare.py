@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from coordnet import _checks
 from coordnet.cli import page
 from coordnet.cli.attempts import attempt_all, copied
 from coordnet.cli.devices import choose_device
@@ -16,9 +18,9 @@ from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import decibels, finish, versions
 from coordnet.cli.scoring import Scoring
 from coordnet.cli.specs import check_encoder, parse_head
-from coordnet.media import read_mask, read_media
+from coordnet.media import Media, read_mask, read_media
 from coordnet.plots_comparison import Shown, comparison_figure
-from coordnet.sampling import parse_pattern, sample
+from coordnet.sampling import Pattern, parse_pattern, sample
 
 
 @dataclass(frozen=True)
@@ -53,43 +55,15 @@ def run(options: Options) -> None:
         check_encoder(encoder)
     for head in options.heads:
         parse_head(head)
+    _checks.integer("epochs", options.epochs, 1)
     device = choose_device(options.device)
     media = read_media(options.signal, **options.part, progress=options.progress)
     with staged_folder(options.out, command="compare", name=media.name, force=options.force) as (
         staging,
         final,
     ):
-        generator = torch.Generator().manual_seed(options.seed)
         mask = pattern or read_mask(options.sample.removeprefix("mask:"), media.grid)
-        samples = sample(media.signal.to(device), mask, generator=generator)
-        chosen, left = combinations(options.encoders, options.heads, options.solvers, samples)
-        for method in chosen:
-            method.encode(samples, copied(generator))  # a wrong option is refused before anything is fitted
-        scoring = Scoring(media, samples)
-        attempts = attempt_all(
-            chosen,
-            samples,
-            scoring,
-            epochs=options.epochs,
-            generator=generator,
-            progress=options.progress,
-        )
-        record = {
-            "signal": media.name,
-            "shape": list(media.signal.shape),
-            "sample": options.sample,
-            "known": float(scoring.known.double().mean()),
-            "ranked_by": "held_out" if bool(scoring.held_out.any()) else "fitted",
-            "methods": [{"name": a.name, **a.record} for a in attempts],
-            "left_out": left,
-            "epochs": options.epochs,
-            "device": str(device),
-            "seed": options.seed,
-            "versions": versions(),
-        }
-        shown = Shown(
-            scoring.truth, samples, {a.name: a.estimate for a in attempts if a.estimate is not None}
-        )
+        record, shown = compare(options, media, mask, device)
         comparison_figure(shown, titles=_titles(record), name=media.name).savefig(
             staging / "figure.png", dpi=110
         )
@@ -100,6 +74,36 @@ def run(options: Options) -> None:
         print(json.dumps(record, ensure_ascii=False))
     elif not options.quiet:
         print("\n".join([*_table(record), "", f"written to {final}"]))
+
+
+def compare(
+    options: Options, media: Media, mask: Pattern | Tensor, device: torch.device
+) -> tuple[dict[str, Any], Shown]:
+    """Sample a signal, try every method on it, and give the record and what there is to draw."""
+    generator = torch.Generator().manual_seed(options.seed)
+    samples = sample(media.signal.to(device), mask, generator=generator)
+    chosen, left = combinations(options.encoders, options.heads, options.solvers, samples)
+    for method in chosen:
+        method.encode(samples, copied(generator))  # a wrong option is refused before anything is fitted
+    scoring = Scoring(media, samples)
+    attempts = attempt_all(
+        chosen, samples, scoring, epochs=options.epochs, generator=generator, progress=options.progress
+    )
+    record = {
+        "signal": media.name,
+        "shape": list(media.signal.shape),
+        "sample": options.sample,
+        "known": float(scoring.known.double().mean()),
+        "ranked_by": "held_out" if bool(scoring.held_out.any()) else "fitted",
+        "methods": [{"name": a.name, **a.record} for a in attempts],
+        "left_out": left,
+        "epochs": options.epochs,
+        "device": str(device),
+        "seed": options.seed,
+        "versions": versions(),
+    }
+    estimates = {a.name: a.estimate for a in attempts if a.estimate is not None}
+    return record, Shown(scoring.truth, samples, estimates)
 
 
 def score(method: dict[str, Any], ranked_by: str) -> str:
