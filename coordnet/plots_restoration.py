@@ -29,12 +29,12 @@ def restoration_figure(
         case 1:
             return _rows(before, after, titles)
         case 2:
-            return _pictures(_shown(before, after), _shown(after, after), titles)
+            return _pictures(displayable(before, after), displayable(after, after), titles)
         case _:
-            return _frames(_shown(before, after), _shown(after, after), titles)
+            return _frames(displayable(before, after), displayable(after, after), titles)
 
 
-def _shown(signal: Tensor, scale: Tensor) -> Tensor:
+def displayable(signal: Tensor, scale: Tensor) -> Tensor:
     """At most four channels, on a scale of 0 to 1."""
     signal = signal if signal.shape[-1] <= 4 else signal[..., :3]
     low, high = float(scale.nan_to_num().min()), float(scale.nan_to_num().max())

@@ -36,14 +36,17 @@ def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w 
     return torch.nn.functional.avg_pool2d(stack, block, ceil_mode=True)[0].movedim(0, -1)
 
 
-def show_error(ax: Axes, error: Float[Tensor, "height width"], title: str) -> Axes:
-    """Draw a map of absolute errors, with its scale up to the 99th percentile."""
+def show_error(
+    ax: Axes, error: Float[Tensor, "height width"], title: str, *, top: float | None = None
+) -> Axes:
+    """Draw a map of absolute errors up to ``top``; if that is not given, to the 99th percentile, with a bar."""
     values = shrunk(error.detach().unsqueeze(-1))[..., 0].cpu().float().numpy()
-    top = max(float(np.nanquantile(values, 0.99)), 1e-6)
-    drawn = ax.imshow(values, cmap="magma", vmin=0, vmax=top, interpolation="nearest")
+    end = top or max(float(np.nanquantile(values, 0.99)), 1e-6)
+    drawn = ax.imshow(values, cmap="magma", vmin=0, vmax=end, interpolation="nearest")
     ax.set_title(title)
     ax.set_axis_off()
-    ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.02)
+    if top is None:
+        ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.02)
     return ax
 
 
@@ -114,7 +117,7 @@ def reconstruction_figure(
 
 
 def _image_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, title: str, score: str) -> Figure:
-    known = _known_share(samples)
+    known = known_share(samples)
     panels = [] if truth is None else [(truth, title)]
     panels += [(sampled_picture(samples, estimate.shape[-1]), f"samples ({known})")]
     panels += [(estimate, f"reconstruction\n{score}")]
@@ -132,7 +135,7 @@ def _image_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, titl
 
 def _row_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, title: str, score: str) -> Figure:
     shown = sampled_picture(samples, estimate.shape[-1]) if truth is None else truth
-    known = _known(samples)
+    known = known_samples(samples)
     figure = Figure(figsize=(11, 6), layout="constrained")
     whole, near = figure.subplots(2, 1)
     window = _busiest(shown[:, 0], 200)
@@ -148,7 +151,7 @@ def _strip_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, titl
     middle = tuple(n // 2 for n in estimate.shape[1:-3])  # a slice through axes that a strip cannot show
     sampled = sampled_picture(samples, estimate.shape[-1])
     rows = [] if truth is None else [(truth, title)]
-    rows += [(sampled, f"samples ({_known_share(samples)})"), (estimate, "reconstruction")]
+    rows += [(sampled, f"samples ({known_share(samples)})"), (estimate, "reconstruction")]
     figure = Figure(figsize=(2.2 * len(chosen), 2.4 * len(rows) + 2.2), layout="constrained")
     grid = figure.add_gridspec(len(rows) + (truth is not None), len(chosen))
     for i, (signal, text) in enumerate(rows):
@@ -164,16 +167,18 @@ def _strip_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, titl
     return figure
 
 
-def _known(samples: Samples) -> Tensor:
+def known_samples(samples: Samples) -> Float[Tensor, "*grid channels"]:
+    """1 where a sample stands on the signal's grid, 0 elsewhere."""
     if isinstance(samples.geometry, ScatteredPoints):
         return (sampled_picture(samples, samples.channels) != 0.5).float()
     return samples.geometry.known(samples.channels).float()
 
 
-def _known_share(samples: Samples) -> str:
+def known_share(samples: Samples) -> str:
+    """How much is known, in words."""
     if isinstance(samples.geometry, ScatteredPoints):
         return f"{len(samples.geometry.points)} points"
-    return f"{100 * float(_known(samples).mean()):.3g} %"
+    return f"{100 * float(known_samples(samples).mean()):.3g} %"
 
 
 def _busiest(row: Tensor, length: int) -> slice:

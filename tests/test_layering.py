@@ -38,7 +38,7 @@ STOREYS = [
         "denoising",
     },
     {"analysis", "baselines"},
-    {"media", "plotting", "plots_analysis", "plots_restoration", "experiments", "cli"},
+    {"media", "plotting", "plots_analysis", "plots_restoration", "plots_comparison", "experiments", "cli"},
 ]
 STOREY = {name: i for i, names in enumerate(STOREYS) for name in names}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")

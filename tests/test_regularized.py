@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -6,8 +8,8 @@ from hypothesis import strategies as st
 from skimage import data
 
 from coordnet.closed_form import fit_closed_form, plan
-from coordnet.encoders import ENCODERS, Encoder, Gaussian, LogFourier, Triangle
-from coordnet.encodings import ComplexEncoding
+from coordnet.encoders import ENCODERS, Encoder, Gaussian, Impulse, LogFourier, Triangle
+from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.metrics import psnr
 from coordnet.modes import EncodingModes
 from coordnet.observations import Masked
@@ -45,6 +47,18 @@ def dense_fit(weights, values, roughness, strength):
     mean = (w * y).sum() / w.sum()
     f = torch.linalg.solve(torch.diag(w) + strength * roughness, w * (y - mean))
     return (f + mean).reshape(values.shape)
+
+
+@pytest.mark.parametrize("density", [0.03, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("encoding", [FourierEncoding.like, partial(ComplexEncoding.like, Impulse)])
+def test_without_a_prior_a_mask_is_fitted_by_least_norm(encoding, density):
+    """In a complete orthonormal basis: the samples where something is known, their mean where nothing is."""
+    signal = synthetic_photograph(40, 30)
+    samples = sample(signal, f"random:{density}")
+    known = samples.geometry.known(3)
+    made = fit_closed_form(encoding(samples), samples).render(alignment="sample")
+    expected = torch.where(known, signal, samples.mean())
+    assert torch.allclose(made, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("grid", GRIDS)

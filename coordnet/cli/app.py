@@ -6,18 +6,25 @@ from typing import Annotated
 import typer
 
 from coordnet.cli.benches import bench
+from coordnet.cli.comparisons import comparisons
 from coordnet.cli.options import (
+    Column,
+    Crop,
     Device,
     Encoder,
+    Epochs,
     Force,
+    Frames,
     Json,
     Out,
     Picture,
     Prior,
     Quiet,
+    Row,
     Sample,
     Seed,
     Signal,
+    Size,
 )
 
 app = typer.Typer(
@@ -28,6 +35,7 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 app.add_typer(bench, name="bench")
+app.add_typer(comparisons)
 
 
 @app.callback()
@@ -48,7 +56,7 @@ def reconstruct(
         str | None,
         typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Of the gradient solver.")] = 2000,
+    epochs: Epochs = 2000,
     lr: Annotated[
         float | None,
         typer.Option(help="Its learning rate; 0.1 for complex and linear, else 0.005.", show_default=False),
@@ -60,11 +68,11 @@ def reconstruct(
         str, typer.Option(help="Of --tune: hold-out, or gcv for noisy lattices.")
     ] = "hold-out",
     folds: Annotated[int, typer.Option(help="Of --tune: how often other samples are hidden.")] = 1,
-    row: Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")] = None,
-    column: Annotated[int | None, typer.Option(help="Of a picture, its column of this number alone.")] = None,
-    frames: Annotated[str | None, typer.Option(help="Of a video, the frames A:B alone.")] = None,
-    size: Annotated[str | None, typer.Option(help="Resize to HxW first.")] = None,
-    crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None,
+    row: Row = None,
+    column: Column = None,
+    frames: Frames = None,
+    size: Size = None,
+    crop: Crop = None,
     seed: Seed = 0,
     device: Device = "auto",
     out: Out = None,

@@ -64,6 +64,8 @@ def _nearest_folder(path: Path) -> Path:
 
 def _publish(staging: Path, final: Path) -> None:
     final.mkdir(parents=True, exist_ok=True)
-    for file in staging.iterdir():
+    for file in [path for path in staging.rglob("*") if path.is_file()]:
+        target = final / file.relative_to(staging)
+        target.parent.mkdir(parents=True, exist_ok=True)
         file.chmod(0o644)
-        os.replace(file, final / file.name)
+        os.replace(file, target)

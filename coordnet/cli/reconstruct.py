@@ -9,6 +9,7 @@ import torch
 
 from coordnet import _checks
 from coordnet.cli.devices import choose_device, timed
+from coordnet.cli.methods import Method, fit
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
 from coordnet.cli.specs import (
@@ -23,15 +24,11 @@ from coordnet.cli.specs import (
     parse_head,
     parse_prior,
 )
-from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Encoder
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
-from coordnet.gradient import fit_gradient
+from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.heads import Head
 from coordnet.media import read_mask, read_media
-from coordnet.networks import CoordinateNetwork
 from coordnet.priors import Adaptive, Smoothness
-from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Samples
 from coordnet.sampling import parse_pattern, sample
 from coordnet.tuning import scaled, tune_scale, tune_smoothness
@@ -88,15 +85,16 @@ def run(options: Options) -> None:
         tuning: dict[str, Any] = {}
         if options.tune is not None:
             encoder, prior, tuning = tuned(options, solver, encoder, prior, samples)
-        encoding = make_encoding(encoder, options.encoding, samples, generator)
-        fit, fit_seconds = timed(
-            device, lambda: _fit(options, solver, encoding, head, prior, samples, generator)
-        )
-        estimate, render_seconds = timed(device, fit.render)
-        outcome = Outcome(media, samples, fit, estimate.cpu(), fit_seconds, render_seconds)
+        method = Method(encoder, options.encoding, options.head, solver, prior)
+        encoding = method.encode(samples, generator)
+        fitting: dict[str, Any] = {"epochs": options.epochs, "lr": options.lr, "robust": options.robust}
+        fitting |= {"generator": generator, "progress": options.progress}
+        made_fit, fit_seconds = timed(device, lambda: fit(method, encoding, samples, **fitting))
+        estimate, render_seconds = timed(device, made_fit.render)
+        outcome = Outcome(media, samples, made_fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
             "sample": options.sample,
-            "encoder": describe_encoder(encoder, fit.network.encoding),
+            "encoder": describe_encoder(encoder, made_fit.network.encoding),
             "encoding": options.encoding,
             "head": options.head,
             "solver": solver,
@@ -165,24 +163,3 @@ def tuned(
     scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.scales if p.name not in chosen]
     text = encoder + ("," if ":" in encoder else ":") + ",".join(scales) if scales else encoder
     return text, prior, {"tuning": {"criterion": made.criterion, "tried": made.table}}
-
-
-def _fit(
-    options: Options,
-    solver: str,
-    encoding: Encoding,
-    head: Head,
-    prior: Prior | None,
-    samples: Samples,
-    generator: torch.Generator,
-) -> Reconstruction:
-    if solver == "closed-form":
-        return fit_closed_form(
-            encoding, samples, prior=prior, robust=options.robust, progress=options.progress
-        )
-    network = CoordinateNetwork(encoding, head, samples.channels, generator=generator)
-    flat = options.encoding == "complex" and not head.widths
-    lr = options.lr if options.lr is not None else 1e-1 if flat else 5e-3
-    return fit_gradient(
-        network, samples, epochs=options.epochs, lr=lr, generator=generator, progress=options.progress
-    )

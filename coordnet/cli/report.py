@@ -1,7 +1,6 @@
 """What a command leaves: the record, the files, and the table on the screen."""
 
 import json
-import math
 import platform
 import warnings
 from dataclasses import dataclass, replace
@@ -9,15 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from coordnet.baselines import cubic, linear
+from coordnet.cli.scoring import Scoring
 from coordnet.media import Media, write_media
-from coordnet.metrics import psnr, snr, ssim
 from coordnet.plotting import reconstruction_figure
 from coordnet.reconstruction import Reconstruction
-from coordnet.samples import Samples, ScatteredPoints
+from coordnet.samples import Samples
 
 Record = dict[str, Any]
 
@@ -34,31 +32,28 @@ class Outcome:
     render_seconds: float
 
     @property
-    def bounded(self) -> bool:
-        """Whether the signal is in [0, 1], as images and videos are."""
-        finite = self.media.signal[~torch.isnan(self.media.signal)]
-        return bool(((finite >= 0) & (finite <= 1)).all())
+    def scoring(self) -> Scoring:
+        """How estimates of the signal are scored."""
+        return Scoring(self.media, self.samples)
 
 
 def record(outcome: Outcome, settings: Record) -> Record:
     """Everything worth keeping about an outcome, as the design page names it."""
-    media, estimate = outcome.media, outcome.estimate
-    scores = _scores(outcome, estimate)
+    media, estimate, scoring = outcome.media, outcome.estimate, outcome.scoring
     baselines = {}
     for name, method in {"linear": linear, "cubic": cubic}.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             rendered = method(outcome.samples)
-        baselines[name] = None if rendered is None else _scores(outcome, rendered.cpu())["held_out"]
-    truth = media.signal.nan_to_num()
+        baselines[name] = None if rendered is None else scoring.psnr(rendered.cpu())["held_out"]
     return {
         "signal": media.name,
         "shape": list(media.signal.shape),
         **settings,
         "parameters": outcome.fit.network.parameter_count,
-        "psnr": scores,
-        "snr": _finite(snr(estimate, truth, _held_out(outcome))),
-        "ssim": ssim(estimate, truth) if outcome.bounded and len(media.grid) == 2 else None,
+        "psnr": scoring.psnr(estimate),
+        "snr": scoring.snr(estimate),
+        "ssim": scoring.ssim(estimate),
         "baselines": baselines,
         "seconds": {"fit": outcome.fit_seconds, "render": outcome.render_seconds},
         "report": outcome.fit.report,
@@ -70,34 +65,6 @@ def versions() -> dict[str, str]:
     """Of what took part."""
     names = ("coordnet", "torch", "numpy", "scipy")
     return {name: version(name) for name in names} | {"python": platform.python_version()}
-
-
-def _known(outcome: Outcome) -> Tensor:
-    geometry = outcome.samples.geometry
-    if isinstance(geometry, ScatteredPoints):
-        return torch.zeros(outcome.media.signal.shape, dtype=torch.bool)
-    return geometry.known(outcome.media.signal.shape[-1])
-
-
-def _held_out(outcome: Outcome) -> Tensor:
-    return ~_known(outcome) & ~torch.isnan(outcome.media.signal)
-
-
-def _scores(outcome: Outcome, estimate: Tensor) -> dict[str, float | None]:
-    """PSNR over held-out, fitted and all entries; of the signal's own span where that is not [0, 1]."""
-    signal = outcome.media.signal
-    present = ~torch.isnan(signal)
-    span = 1.0 if outcome.bounded else float(signal[present].max() - signal[present].min())
-    truth = signal.nan_to_num()
-    masks = {"held_out": _held_out(outcome), "fitted": _known(outcome) & present, "all": present}
-    return {
-        name: _finite(psnr(estimate, truth, mask, data_range=span, clip=outcome.bounded))
-        for name, mask in masks.items()
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def write_outcome(folder: Path, outcome: Outcome, made: Record) -> None:
@@ -143,12 +110,12 @@ def _table(made: Record, folder: Path) -> list[str]:
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
     ]
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
-    ours = f"{'coordnet':24}{_decibels(held_out):>14}{quality:>8}"
+    ours = f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}"
     lines.append(ours + f"{seconds['fit']:>8.3f} s{seconds['render']:>8.3f} s")
     if held_out is None:
         return [*lines, "", f"nothing was held out; {_fit_line(made)}", f"written to {folder}"]
     names = {"linear": "linear interpolation", "cubic": "cubic spline"}
-    lines += [f"{names[name]:24}{_decibels(value):>14}" for name, value in made["baselines"].items()]
+    lines += [f"{names[name]:24}{decibels(value):>14}" for name, value in made["baselines"].items()]
     return [*lines, *tuning_table(made), "", f"written to {folder}"]
 
 
@@ -165,5 +132,6 @@ def tuning_table(made: Record, rows: int = 5) -> list[str]:
     return lines
 
 
-def _decibels(value: float | None) -> str:
+def decibels(value: float | None) -> str:
+    """A score for the screen."""
     return "–" if value is None else f"{value:.2f} dB"

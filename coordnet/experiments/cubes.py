@@ -1,4 +1,8 @@
-"""The signals that coordnet is measured on, cut from the files of a data folder as its page has it."""
+"""The signals that coordnet is measured on, cut from the files of a data folder as its page has it.
+
+A folder that ``coordnet data`` prepared is read like the raw one: what was cut is not cut again, and a clip's cube
+stands in its place as an array of the same name.
+"""
 
 from pathlib import Path
 
@@ -6,11 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media import MediaError, read_image, read_media, read_video
+from coordnet.media import MediaError, read_array, read_image, read_media, read_video
 
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge
 CUBE, FRAME = 128, 256
 SOUND = 131_072
+PREPARED = ".npy"  # of a clip: no codec keeps the values of a resized one
 
 
 def photographs(data: Path, count: int | None = None) -> list[Path]:
@@ -32,9 +37,27 @@ def photograph(data: Path, name: str) -> Path:
     return data / "kodak" / f"{name}.png"
 
 
+def clips(data: Path) -> list[Path]:
+    """The files of DATA/video by name, as clips or as prepared cubes.
+
+    Raises
+    ------
+    MediaError
+        If there are none.
+    """
+    found = sorted(p for p in (data / "video").glob("*") if p.suffix in (".mp4", PREPARED))
+    if not found:
+        raise MediaError(f"{data}: expected clips video/*.mp4 or video/*.npy in the data folder, found none")
+    return found
+
+
 def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]:
     """The centre of a picture, ``side`` pixels square, or less where it is smaller."""
-    image = read_image(path).signal
+    return centre(read_image(path).signal, side)
+
+
+def centre(image: Float[Tensor, "height width channels"], side: int) -> Float[Tensor, "h w channels"]:
+    """The middle of a picture, at most ``side`` pixels high and wide."""
     height, width = (min(side, n) for n in image.shape[:2])
     top, left = ((n - m) // 2 for n, m in zip(image.shape[:2], (height, width), strict=True))
     return image[top : top + height, left : left + width].contiguous()
@@ -42,6 +65,9 @@ def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]
 
 def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
     """The central 128 frames of a clip, resized to 256×256 if larger, and of those the central 128×128."""
+    prepared = path.with_suffix(PREPARED)
+    if prepared.is_file():
+        return read_array(prepared, channels="last").signal
     height, width = read_video(path, frames="0:1").signal.shape[1:3]
     size = None
     if max(height, width) > FRAME:

@@ -1,0 +1,46 @@
+"""The notebooks run from top to bottom, and are stored with what they showed."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+LARGEST = 1_000_000  # bytes
+
+
+def test_there_are_six():
+    assert [path.name[:2] for path in NOTEBOOKS] == [f"{i}_" for i in range(1, 7)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_it_runs_and_shows_what_is_stored(path, tmp_path):
+    stored = nbformat.read(path, as_version=4)
+    run = nbformat.read(path, as_version=4)
+    client = NotebookClient(run, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    for old, new in zip(stored.cells, run.cells, strict=True):
+        if old.cell_type == "code":
+            assert kinds(old) == kinds(new)
+    assert not list(tmp_path.iterdir())
+
+
+def kinds(cell):
+    """What a cell showed: text, pictures."""
+    return {
+        o.get("name") or ("picture" if "image/png" in o.get("data", {}) else "value") for o in cell.outputs
+    }
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_it_is_stored_whole_and_small(path):
+    assert path.stat().st_size < LARGEST
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert sum("picture" in kinds(cell) for cell in code) >= 3
+    assert not any({"stderr"} & kinds(cell) for cell in code)  # no warnings, and none's path
+    assert not any("execution" in cell.metadata for cell in notebook.cells)  # no times of a run
