@@ -20,7 +20,7 @@ from coordnet.heads import MLP, Linear
 from coordnet.networks import CoordinateNetwork
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
-from coordnet.samples import MaskedLattice, Samples, ScatteredPoints
+from coordnet.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 from coordnet.tuning import tune_smoothness
 
 WHOLE = 2**38  # bytes: every gradient step takes all samples, as the papers' do
@@ -133,9 +133,19 @@ KINDS: dict[str, Callable[[Case, Mapping[str, Any]], Outcome]] = {
 
 
 def _tied(samples: Samples, settings: Mapping[str, Any]) -> Samples:
-    """The samples themselves, or the known ones as scattered points tied to a virtual grid of fewer nodes."""
-    step = settings.get("virtual")
+    """The samples as some settings want them.
+
+    ``virtual``: the known samples of a masked lattice as scattered points, tied to a grid of so many times fewer nodes
+    an axis. ``masked``: a part of the grid as the whole of it with unknown entries, so that a prior acts on every one.
+    """
     geometry = samples.geometry
+    if settings.get("masked"):
+        assert isinstance(geometry, Lattice)
+        known = geometry.known(1)
+        values = samples.values.new_zeros(*geometry.grid, samples.channels)
+        values[geometry.slices] = samples.values
+        return Samples(MaskedLattice(geometry.grid, weights=known.to(values)), values)
+    step = settings.get("virtual")
     if not step:
         return samples
     assert isinstance(geometry, MaskedLattice)

@@ -87,15 +87,15 @@ def _scales(kind: type[FeatureMap], settings: Mapping[str, Any], length: int) ->
 def _joint(
     kind: type[JointEncoder], settings: Mapping[str, Any], samples: Samples, generator: torch.Generator
 ) -> JointEncoder:
-    options: dict[str, Any] = {"features": settings.get("features"), "normalize": True}
-    if kind.random:
-        options["generator"] = generator
+    axes = samples.geometry.axes
+    drawn: dict[str, Any] = {"generator": generator} if kind.random else {}
     if "scale" not in settings:
-        return kind.like(samples.geometry.axes, **options)
+        return kind.like(axes, features=settings.get("features"), normalize=True, **drawn)
     each = [_scales(kind, settings, n) for n in samples.grid]
-    scales = {name: tuple(one[name] for one in each) for name in each[0]}
-    made = kind(len(each), **scales, features=options["features"], generator=generator)  # type: ignore[call-arg]
-    made.gain = 1 / math.sqrt(options["features"] / 2)  # cos² + sin² of every frequency is 1
+    scales: dict[str, Any] = {name: tuple(one[name] for one in each) for name in each[0]}
+    features = settings.get("features") or 2 * (len(axes) * max(a.count for a in axes) // 2)
+    made = kind(len(axes), features=features, **scales, **drawn)
+    made.gain = 1 / math.sqrt(features / 2)  # cos² + sin² of every frequency is 1
     return made
 
 

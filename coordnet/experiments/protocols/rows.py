@@ -49,15 +49,18 @@ def descended(column: Column, of: int, **settings: object) -> tuple[Method, ...]
     )
 
 
-def solved(column: Column, of: int, *, shown: bool = True, **settings: object) -> tuple[Method, ...]:
-    """A linear head on a complex encoding, in closed form."""
+def solved(
+    column: Column, of: int, *, prior: dict[str, float] | None = None, **settings: object
+) -> tuple[Method, ...]:
+    """A linear head on a complex encoding, in closed form, with a smoothness prior or none."""
+    shared = {"encoding": "complex", "of": of, **settings, **({"prior": prior} if prior else {})}
     return tuple(
         Method(
-            f"closed form, complex {name}",
+            f"closed form, complex {name}" + (", smooth prior" if prior else ""),
             "closed form",
             "closed form",
-            {"encoding": "complex", "encoder": name, "scale": s.scale, "of": of, **settings},
-            (s.psnr, s.seconds) if shown else ("", ""),
+            {**shared, "encoder": name, "scale": s.scale},
+            (s.psnr, s.seconds),
             CHEAP,
             name == "rff",
         )
@@ -70,12 +73,10 @@ def rival(name: str, method: str, cost: int = CHEAP, **settings: object) -> Meth
     return Method(name, "baseline", "baseline", {"method": method, **settings}, cost=cost)
 
 
-def smooth(power: float, strength: float, name: str = "closed form, smooth prior") -> Method:
-    """The closed form of Gaussians on the signal's own lattice with a smoothness prior."""
-    prior = {"power": power, "strength": strength}
-    return Method(
-        name, "closed form", "closed form", {"encoding": "complex", "encoder": "gaussian", "prior": prior}
-    )
+def smooth(prior: dict[str, float], **settings: object) -> Method:
+    """The closed form of an impulse at every sample of the signal's own grid, with a smoothness prior."""
+    shared = {"encoding": "complex", "encoder": "impulse", "prior": prior, **settings}
+    return Method("closed form, smooth prior", "closed form", "closed form", shared)
 
 
 ADAPTIVE = Method(

@@ -1,5 +1,6 @@
 """One cell carried out, and its record: a result, or the reason why there is none."""
 
+import json
 import math
 import subprocess
 import warnings
@@ -40,6 +41,7 @@ def run_cell(cell: Cell) -> Record:
         said = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
         if said:
             result["warnings"] = said
+        json.dumps(result, allow_nan=False)  # what is no JSON must not stop the run later
     except Exception as error:  # a cell must not stop the run, whatever its method raises
         result = failure(f"{type(error).__name__}: {error}")
     return {**head, **result, "machine": where(cell.device)}
