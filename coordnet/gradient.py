@@ -84,7 +84,7 @@ def fit_gradient(
     Raises
     ------
     ValueError
-        If the network's channels or dimensions are not the samples'.
+        If the network's channels or dimensions are not the samples', or there is nothing to blend.
     FloatingPointError
         If the loss stops being finite.
 
@@ -93,6 +93,10 @@ def fit_gradient(
     The settings of Zheng et al. (ECCV 2022) are the defaults.
     """
     _check(network, samples, epochs, lr, batch)
+    if blending and not (
+        isinstance(network.encoding, ComplexEncoding) and isinstance(samples.geometry, ScatteredPoints)
+    ):
+        raise _checks.wrong("blending", "a complex encoding and scattered points with it", repr(blending))
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = _problem(network, samples, offset, memory, blending)

@@ -140,8 +140,8 @@ def _preface(records: list[Record]) -> str:
     return (
         "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row. "
         "Rows are sorted by what they gain over our best row (a closed form) on the signals that both have. Seconds "
-        "are medians, warmed up; gradient fits are timed once; `fit` has the factorisation in it, and rendering too where "
-        "the other columns are empty. Every row fits each channel's mean apart, but those of other libraries. "
+        "are medians, warmed up; gradient fits are timed once; `fit` has the factorisation in it, and rendering too "
+        "where the other columns are empty. Every row fits each channel's mean apart, but those of other libraries. "
         "Settings are the papers', kept in pixels: a width σ given for 512 pixels is 512 σ / N for N.\n\n"
         f"Measured on: {where}. Commits: {', '.join(commits)}."
     )

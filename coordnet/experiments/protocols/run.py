@@ -128,14 +128,11 @@ def run(name: str, options: Options, folder: Path, *, progress: bool = True) -> 
     wanted = cells(name, options)
     with Records(folder) as records:
         todo = [cell for cell in wanted if cell.key not in records]
-        bar = tqdm(
-            total=len(wanted),
-            initial=len(wanted) - len(todo),
-            desc=name,
-            disable=not progress,
-            dynamic_ncols=True,
-        )
-        with bar, open_pool(options.workers if todo else 1, options.dask if todo else None) as pool:
+        done = len(wanted) - len(todo)
+        with (
+            open_pool(options.workers if todo else 1, options.dask if todo else None) as pool,
+            tqdm(total=len(wanted), initial=done, desc=name, disable=not progress, dynamic_ncols=True) as bar,
+        ):
             _work(todo, records, pool, bar)
         rows = [cell.key for cell in wanted]
         return len(rows), sum(records[key]["status"] == "failed" for key in rows)

@@ -38,12 +38,12 @@ def run_cell(cell: Cell) -> Record:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             result = {"status": "done", **_measured(cell)}
-        said = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
-        if said:
-            result["warnings"] = said
+        told = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
+        if told:
+            result["warnings"] = told
         json.dumps(result, allow_nan=False)  # what is no JSON must not stop the run later
     except Exception as error:  # a cell must not stop the run, whatever its method raises
-        result = failure(f"{type(error).__name__}: {error}")
+        result = failure(said(error))
     return {**head, **result, "machine": where(cell.device)}
 
 
@@ -51,6 +51,11 @@ def failed(cell: Cell, reason: str) -> Record:
     """The record of a cell that did not come back."""
     head = {"key": cell.key, "cell": cell.configuration()}
     return {**head, **failure(reason), "machine": where(cell.device)}
+
+
+def said(error: BaseException) -> str:
+    """An exception as a reason."""
+    return f"{type(error).__name__}: {error}"
 
 
 def failure(reason: str) -> dict[str, str]:
@@ -99,7 +104,7 @@ def _scored(made: Outcome, samples: Samples, clean: Tensor, observed: Tensor, no
     known = samples.geometry.known(clean.shape[-1])
     psnr = {
         "held_out": _number(metrics.psnr(estimate, clean, ~known)),
-        "fitted": _number(metrics.psnr(estimate, observed, known)),
+        "fitted": _number(metrics.psnr(estimate, observed, known, clip=not noisy)),
         "clean": _number(metrics.psnr(estimate, clean)) if noisy else None,
     }
     ssim = metrics.ssim(estimate, clean) if clean.ndim == 3 else None

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from typing import Any
 
 import torch
 
+from coordnet import _checks
 from coordnet.experiments.protocols.cells import Cell
 from coordnet.experiments.protocols.records import Record
-from coordnet.experiments.protocols.running import failed, run_cell
+from coordnet.experiments.protocols.running import failed, run_cell, said
 
+ADDRESS = r"([a-z]+://)?[^/]+:[0-9]+"
 DIED = "its process died (killed, or out of memory)"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -84,41 +87,39 @@ class ProcessPool(Pool):
     def __init__(self, workers: int) -> None:
         self.size = workers
         self._threads = max(1, (os.cpu_count() or 1) // workers)
-        self._executor = self._open(workers)
+        self._executor: ProcessPoolExecutor | None = None
         self._cells: dict[Future[Record], Cell] = {}
 
     def submit(self, cell: Cell) -> None:
         """Take a cell."""
+        self._executor = self._executor or self._open(self.size)
         try:
-            self._cells[self._executor.submit(run_cell, cell)] = cell
-        except BrokenProcessPool:  # an idle process died
-            self._executor = self._open(self.size)
-            self._cells[self._executor.submit(run_cell, cell)] = cell
+            future = self._executor.submit(run_cell, cell)
+        except BrokenProcessPool as error:  # an earlier cell's end: this one shares it
+            future = Future[Record]()
+            future.set_exception(error)
+        self._cells[future] = cell
 
     def finished(self) -> list[Record]:
         """Wait for at least one record."""
         done, _ = wait(self._cells, return_when=FIRST_COMPLETED)
-        if not any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-            return [self._record(future) for future in done]
-        wait(self._cells)
-        suspects = dict(self._cells)
-        self._cells.clear()
-        self._executor.shutdown()
-        records = [self._again(future, cell) for future, cell in suspects.items()]
-        self._executor = self._open(self.size)
-        return records
+        if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+            self._executor = None
+            done, _ = wait(self._cells)
+        return [self._record(future) for future in done]
 
     def close(self) -> None:
         """Leave what still runs."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _record(self, future: Future[Record]) -> Record:
         cell, error = self._cells.pop(future), future.exception()
-        return future.result() if error is None else failed(cell, f"{type(error).__name__}: {error}")
-
-    def _again(self, future: Future[Record], cell: Cell) -> Record:
-        if future.exception() is None:
+        if error is None:
             return future.result()
+        return self._alone(cell) if isinstance(error, BrokenProcessPool) else failed(cell, said(error))
+
+    def _alone(self, cell: Cell) -> Record:
         with self._open(1) as alone:
             try:
                 return alone.submit(run_cell, cell).result()
@@ -168,6 +169,8 @@ class DaskPool(Pool):
             raise ValueError(
                 "`dask`: expected the package distributed (coordnet[dask]), found none"
             ) from None
+        if re.fullmatch(ADDRESS, address) is None:
+            raise _checks.wrong("dask", "a scheduler's address such as tcp://host:8786", repr(address))
         try:
             self._client: Any = Client(address, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -186,7 +189,7 @@ class DaskPool(Pool):
         """Wait for at least one record."""
         future = next(self._completed)
         cell, error = self._cells.pop(future), future.exception()
-        return [future.result() if error is None else failed(cell, f"{type(error).__name__}: {error}")]
+        return [future.result() if error is None else failed(cell, said(error))]
 
     def close(self) -> None:
         """Leave the cluster."""
