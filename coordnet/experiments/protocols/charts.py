@@ -33,7 +33,8 @@ def draw(name: str, records: list[Record]) -> Figure:
 
 def _against_seconds(found: list[Section], measure: str) -> Figure:
     """A point for each method, numbered from the best on; a panel for each task."""
-    figure = Figure(figsize=(11, 5 * len(found)), layout="constrained")
+    rows = max(len(members) for _, _, members in found)
+    figure = Figure(figsize=(12, max(5, 0.18 * rows) * len(found)), layout="constrained")
     for ax, (task, size, members) in zip(
         figure.subplots(len(found), squeeze=False)[:, 0], found, strict=True
     ):
