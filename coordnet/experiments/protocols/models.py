@@ -64,8 +64,8 @@ def make_encoding(settings: Mapping[str, Any], samples: Samples, seed: int) -> E
             [encoder(Axis(axes[longest].count), longest, settings["features"] // 4)] * 4
         )
     else:
-        counts = _shares(features or len(axes) * max(a.count for a in axes), len(axes), kind)
-        made = SimpleEncoding([encoder(axis, j, counts[j]) for j, axis in enumerate(axes)])
+        share = None if features is None else _share(features, len(axes), kind)
+        made = SimpleEncoding([encoder(axis, j, share) for j, axis in enumerate(axes)])
     _normalise(made, axes)
     return made
 
@@ -99,10 +99,10 @@ def _joint(
     return made
 
 
-def _shares(features: int, dims: int, kind: type[Encoder]) -> list[int]:
-    """Features of each axis, even for encoders of pairs, as many in all as asked for where that can be."""
-    each = features // dims
-    return [each + each % 2 * (kind.parameters[:1] != () and kind.parameters[0].unit == "frequency")] * dims
+def _share(features: int, dims: int, kind: type[Encoder]) -> int:
+    """Features of each axis, an even number for encoders of pairs."""
+    in_pairs = bool(kind.parameters) and kind.parameters[0].unit == "frequency"
+    return features // dims + features // dims % 2 * in_pairs
 
 
 @torch.no_grad()
