@@ -40,6 +40,15 @@ def test_a_record_is_kept_once(tmp_path):
     assert [r["text"] for r in read(tmp_path)] == ["x"]
 
 
+def test_two_writers_see_each_other_s_records(tmp_path):
+    with Records(tmp_path) as one, Records(tmp_path) as other:
+        assert one.add(record(1))
+        assert other.add(record(2))
+        assert not one.add(record(2, "another"))
+        assert one.add(record(3))
+    assert [(r["number"], r["text"]) for r in read(tmp_path)] == [(1, "x"), (2, "x"), (3, "x")]
+
+
 @pytest.mark.parametrize("kept", [1, 20, -1])
 def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, kept):
     with Records(tmp_path) as records:
