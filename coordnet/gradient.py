@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.blending import Blending, Kind
 from coordnet.coordinates import Axes, lattice_points
 from coordnet.encodings import ComplexEncoding
 from coordnet.networks import CoordinateNetwork
@@ -36,6 +37,7 @@ def fit_gradient(
     generator: torch.Generator | None = None,
     callback: Callback | None = None,
     penalty: Penalty | None = None,
+    blending: Kind | None = None,
     progress: bool = False,
 ) -> Reconstruction:
     """Fit a coordinate network to samples with Adam on the mean squared error.
@@ -69,6 +71,9 @@ def fit_gradient(
         Called with the epoch, its loss and its PSNR on the fitted samples.
     penalty : function, optional
         Of the network, added to the mean squared error; ``LearnableFourier.divergence``, say.
+    blending : str, optional
+        With a complex encoding, tie scattered points to their lattice as ``Blending`` does, and evaluate the lattice
+        by mode products (the virtual grid of Zheng et al.); each point has its own encoding if not given.
     progress : bool
         Show a bar with the loss and the PSNR.
 
@@ -80,7 +85,7 @@ def fit_gradient(
     Raises
     ------
     ValueError
-        If the network's channels or dimensions are not the samples'.
+        If the network's channels or dimensions are not the samples', or there is nothing to blend.
     FloatingPointError
         If the loss stops being finite.
 
@@ -89,9 +94,13 @@ def fit_gradient(
     The settings of Zheng et al. (ECCV 2022) are the defaults.
     """
     _check(network, samples, epochs, lr, batch)
+    if blending and not (
+        isinstance(network.encoding, ComplexEncoding) and isinstance(samples.geometry, ScatteredPoints)
+    ):
+        raise _checks.wrong("blending", "a complex encoding and scattered points with it", repr(blending))
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
-    problem = _problem(network, samples, offset, memory)
+    problem = _problem(network, samples, offset, memory, blending)
     size = problem.fitting(memory) if batch is None else batch
     optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     generator = generator or torch.Generator().manual_seed(0)
@@ -99,7 +108,7 @@ def fit_gradient(
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
-            loss = _epoch(problem, optimiser, size, generator, penalty)
+            loss = _epoch(network, problem, optimiser, size, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
@@ -166,19 +175,49 @@ class _Rows:
         return max(1, memory // (row * self.target.element_size()))
 
 
+@dataclass
+class _Blended:
+    """Predictions at scattered points as combinations of lattice nodes; every step evaluates the whole lattice."""
+
+    rows: _Rows
+    blending: Blending
+
+    def __len__(self) -> int:
+        return self.blending.count
+
+    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
+        rows = self.rows
+        designs = rows.designs or _designs(rows.network, rows.axes, rows.target)
+        nodes = rows.network.first.on_lattice(designs)  # type: ignore[operator]
+        estimate = rows.network.rest(self.blending.forward(nodes.movedim(-1, 0)).T[index])
+        return estimate, rows.target[index], None if rows.weights is None else rows.weights[index]
+
+    def fitting(self, memory: int) -> int:
+        return len(self)
+
+
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
     assert isinstance(network.encoding, ComplexEncoding)
     return network.encoding.designs(axes, like.dtype, like.device)
 
 
-def _problem(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> _Points | _Rows:
+def _problem(
+    network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int, blending: Kind | None
+) -> _Points | _Rows | _Blended:
     values, weights = samples.values - offset, samples.weights
     dtype, device = values.dtype, values.device
     learns = any(p.requires_grad for p in network.encoding.parameters())
     scattered = isinstance(samples.geometry, ScatteredPoints)
-    if isinstance(network.encoding, ComplexEncoding) and not scattered:
+    if isinstance(network.encoding, ComplexEncoding) and (blending or not scattered):
         axes = samples.geometry.axes
-        return _Rows(network, axes, None if learns else _designs(network, axes, values), values, weights)
+        rows = _Rows(network, axes, None if learns else _designs(network, axes, values), values, weights)
+        if not isinstance(samples.geometry, ScatteredPoints):
+            return rows
+        encoders = network.encoding.axis_encoders
+        points = samples.geometry.points
+        return _Blended(
+            rows, Blending(axes, points, encoders=encoders, kind=blending or "linear", dtype=dtype)
+        )
     if isinstance(samples.geometry, ScatteredPoints):
         points = samples.geometry.points.to(values)
     else:
@@ -196,7 +235,8 @@ def _problem(network: CoordinateNetwork, samples: Samples, offset: Tensor, memor
 
 
 def _epoch(
-    problem: _Points | _Rows,
+    network: CoordinateNetwork,
+    problem: _Points | _Rows | _Blended,
     optimiser: torch.optim.Optimizer,
     size: int,
     generator: torch.Generator,
@@ -212,7 +252,7 @@ def _epoch(
             continue
         loss = (error * weight).sum() / amount
         optimiser.zero_grad(set_to_none=True)
-        (loss if penalty is None else loss + penalty(problem.network)).backward()
+        (loss if penalty is None else loss + penalty(network)).backward()
         optimiser.step()
         total, count = total + float(loss.detach()) * amount, count + amount
     return total / count

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from coordnet import baselines
+from coordnet.blending import Blending
 from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Gaussian, LogFourier, RandomFourier
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
@@ -12,6 +13,7 @@ from coordnet.metrics import psnr
 from coordnet.networks import CoordinateNetwork
 from coordnet.samples import Samples, ScatteredPoints
 from coordnet.sampling import sample
+from tests.helpers import kron
 
 COMBINATIONS = [
     (SimpleEncoding, Linear()),
@@ -122,3 +124,30 @@ def test_an_rff_mlp_beats_nearest_neighbour_on_a_photograph(capsys):
     assert "200/200" in bar
     assert "fit PSNR" in bar
     assert bar.count("\r") > 3
+
+
+def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(generator):
+    """The twin has the rows of the dense matrix S (A ⊗ A), S being the blending matrix."""
+    points = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 0.9
+    values = torch.rand(60, 2, generator=generator, dtype=torch.float64)
+    samples = Samples(ScatteredPoints((8, 8), points), values)
+    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.2)
+    blending = Blending(samples.geometry.axes, points, encoders=encoding.axis_encoders, kind="similarity")
+    matrix = blending.forward(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
+    centred = values - values.mean(0)
+    best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
+    made = fit_gradient(
+        CoordinateNetwork(encoding, Linear(), 2),
+        samples,
+        epochs=3000,
+        lr=5e-2,
+        weight_decay=0.0,
+        blending="similarity",
+    )
+    assert made.report["loss"] == pytest.approx(float(best), rel=1e-3)
+
+
+def test_blending_needs_a_complex_encoding_and_scattered_points(photograph):
+    with pytest.raises(ValueError, match="blending"):
+        samples = sample(photograph[:10, :10], "full")
+        fit_gradient(network(ComplexEncoding, Linear(), samples), samples, epochs=1, blending="linear")

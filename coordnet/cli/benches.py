@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coordnet.cli.options import Device, Quiet
+from coordnet.cli.protocols import add_protocols
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
 
@@ -84,3 +85,6 @@ def attention(
     runs = experiment.run(seeds, epochs, None if quiet else tell)
     folder = experiment.write(runs, epochs, out)
     print(f"{experiment.report(runs)}\nwritten to {folder}")
+
+
+add_protocols(bench)

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,23 @@ def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.
         _synchronise()
         seconds.append(time.perf_counter() - start)
     return Timing(statistics.median(seconds), min(seconds), max(seconds), repeats)
+
+
+def timed(work: Callable[[], T], *, repeats: int = 5, budget: float = 2.0) -> tuple[T, float]:
+    """The result of some work and the median of its seconds; with no repeats it is done once, nothing warmed up."""
+    box: list[T] = []
+
+    def keep() -> None:
+        box[:] = [work()]
+
+    if repeats:
+        seconds = measure(keep, repeats=repeats, budget=budget).median
+        return box[0], seconds
+    _synchronise()
+    start = time.perf_counter()
+    keep()
+    _synchronise()
+    return box[0], time.perf_counter() - start
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -1,0 +1,271 @@
+"""Tables of records in Markdown and CSV; everything comes from the records."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from coordnet.experiments.protocols import charts
+from coordnet.experiments.protocols.records import NAME, Record, read
+from coordnet.experiments.protocols.summary import Line, Section, gain, our_best, sections
+from coordnet.experiments.protocols.tables import EXPERIMENTS
+from coordnet.media import atomic_path
+
+CLOSE = 0.005  # dB: what a table of two decimals does not show
+MEASURE = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
+CSV_COLUMNS = (
+    *("task", "size", "method", "group", "encoder", "scale", "depth", "epochs", "device", "gpu", "threads"),
+    *(
+        "signals",
+        "seeds",
+        "failed",
+        "reason",
+        "held_out",
+        "held_out_spread",
+        "draws_spread",
+        "fitted",
+        "clean",
+    ),
+    *(
+        "clean_spread",
+        "ssim",
+        "gain_over_our_best",
+        "encode_s",
+        "fit_s",
+        "render_s",
+        "parameters",
+        "stable_rank",
+    ),
+    *("printed_psnr", "printed_seconds", "commit"),
+)
+
+
+def write(name: str, folder: Path) -> list[Path]:
+    """Write ``NAME.md``, ``NAME.csv`` and ``NAME.png`` beside the records; their paths.
+
+    Raises
+    ------
+    ValueError
+        If there are no records.
+    """
+    records = _records(name, folder)
+    figure = charts.draw(name, records)
+    paths = [folder / f"{name}{suffix}" for suffix in (".md", ".csv", ".png")]
+    with atomic_path(paths[0], force=True) as path:
+        path.write_text(text(name, folder), encoding="utf-8")
+    with atomic_path(paths[1], force=True) as path:
+        path.write_text(table(name, records), encoding="utf-8")
+    with atomic_path(paths[2], force=True) as path:
+        figure.savefig(path, dpi=110)
+    return paths
+
+
+def text(name: str, folder: Path) -> str:
+    """The report in Markdown."""
+    records = _records(name, folder)
+    experiment = EXPERIMENTS[name]
+    found = sections(records, experiment.score)
+    parts = [f"# {experiment.title}", _preface(records)]
+    if len(found) > 2:
+        parts.append(_pivot(found, experiment.score))
+    for section in found:
+        parts += [
+            f"## {_heading(section)}",
+            _markdown(section, experiment.score),
+            _verdict(section, experiment.score),
+        ]
+    parts += [f"![{experiment.title}]({name}.png)", _failures(found)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(name: str, records: list[Record]) -> str:
+    """A line for each method as comma-separated values, numbers in full."""
+    measure = EXPERIMENTS[name].score
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for _, _, lines in sections(records, measure):
+        best = our_best(lines, measure)
+        for line in lines:
+            writer.writerow(_values(line, gain(line, best, measure)))
+    return out.getvalue()
+
+
+def _values(line: Line, gained: tuple[float, int] | None) -> dict[str, object]:
+    cell, method = line.cell, line.cell["method"]
+    machine = (line.records[-1:] or ({"machine": {}},))[0]["machine"]
+    return {
+        "task": cell["task"],
+        "size": cell["signal"]["size"],
+        **{key: method.get(key) for key in ("group", "encoder", "scale", "depth")},
+        "method": line.name,
+        "epochs": cell["epochs"],
+        "device": cell["device"],
+        **{key: machine.get(key) for key in ("gpu", "threads", "commit")},
+        "signals": line.signals,
+        "seeds": line.seeds,
+        "failed": len(line.reasons),
+        "reason": "; ".join(dict.fromkeys(line.reasons)),
+        **{key: line.mean(key) for key in ("held_out", "fitted", "clean")},
+        "held_out_spread": line.spread("held_out"),
+        "clean_spread": line.spread("clean"),
+        "draws_spread": line.spread_of_draws("held_out"),
+        "ssim": line.ssim,
+        "gain_over_our_best": None if gained is None else gained[0],
+        **{f"{part}_s": line.seconds(part) for part in ("encode", "fit", "render")},
+        "parameters": line.parameters,
+        "stable_rank": line.note("stable_rank"),
+        "printed_psnr": line.printed[0],
+        "printed_seconds": line.printed[1],
+    }
+
+
+def _records(name: str, folder: Path) -> list[Record]:
+    records = [r for r in read(folder) if r["cell"]["experiment"] == name]
+    if not records:
+        raise ValueError(
+            f"{folder / NAME}: expected records of {name}, found none; run coordnet bench {name} first"
+        )
+    return records
+
+
+def _preface(records: list[Record]) -> str:
+    commits = sorted({r["machine"]["commit"] or "no checkout" for r in records})
+    machines = {
+        (r["machine"]["gpu"] or "processor", r["machine"]["threads"], r["machine"]["torch"]) for r in records
+    }
+    where = "; ".join(
+        f"{device}, {threads} threads, PyTorch {torch}" for device, threads, torch in sorted(machines)
+    )
+    return (
+        "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row. "
+        "Rows are sorted by what they gain over our best row (a closed form) on the signals that both have. Seconds "
+        "are medians, warmed up; gradient fits are timed once; `fit` has the factorisation in it, and rendering too "
+        "where the other columns are empty. Every row fits each channel's mean apart, but those of other libraries. "
+        "Settings are the papers', kept in pixels: a width σ given for 512 pixels is 512 σ / N for N.\n\n"
+        f"Measured on: {where}. Commits: {', '.join(commits)}."
+    )
+
+
+def _heading(section: Section) -> str:
+    task, size, lines = section
+    kinds = sorted({f"{line.cell['signal']['kind']}s" for line in lines})
+    return f"{task}: {' and '.join(kinds)} of at most {size} samples an axis"
+
+
+def _markdown(section: Section, measure: str) -> str:
+    lines = section[2]
+    best = our_best(lines, measure)
+    shown = any(any(line.printed) for line in lines)
+    noisy = any(line.mean("clean") is not None for line in lines)
+    head = ["method", MEASURE[measure], "on our best", *([] if noisy else ["fitted"]), "SSIM"]
+    head += ["encode s", "fit s", "render s", "parameters", "signals", "seeds", "epochs", "device"]
+    head += ["printed PSNR (other data)", "printed s (other GPU)"] if shown else []
+    rows = [_row(line, best, measure, noisy, shown) for line in lines]
+    caption = _caption(lines)
+    return "\n".join([_join(head), _join(["---"] * len(head)), *map(_join, rows)]) + f"\n\n{caption}"
+
+
+def _row(line: Line, best: Line | None, measure: str, noisy: bool, shown: bool) -> list[str]:
+    gained, mean, spread = gain(line, best, measure), line.mean(measure), line.spread(measure)
+    score = "failed" if not line.records else _number(mean) + ("" if spread is None else f" ± {spread:.2f}")
+    seconds = [_seconds(line.seconds(part)) for part in ("encode", "fit", "render")]
+    parameters = "" if line.parameters is None else f"{line.parameters:,.0f}"
+    done = len({r["cell"]["signal"]["name"] + r["cell"]["signal"]["kind"] for r in line.records})
+    signals = str(done) if done == line.signals else f"{done} of {line.signals}"
+    row = [line.name, score, "" if gained is None else f"{gained[0]:+.2f}"]
+    row += [*([] if noisy else [_number(line.mean("fitted"))]), _number(line.ssim, 3), *seconds, parameters]
+    row += [signals, str(line.seeds), str(line.cell["epochs"] or ""), line.cell["device"]]
+    return row + (list(line.printed) if shown else [])
+
+
+def _caption(lines: list[Line]) -> str:
+    """How many signals and epochs the rows had."""
+    counts: dict[str, list[Line]] = {}
+    for line in lines:
+        counts.setdefault(line.group, []).append(line)
+    parts = []
+    for group, members in counts.items():
+        signals = sorted({line.signals for line in members})
+        epochs = sorted({line.cell["epochs"] for line in members if line.cell["epochs"]})
+        said = f"{group}: {_span(signals)} signals"
+        parts.append(said + (f", {_span(epochs)} epochs" if epochs else ""))
+    usual = EXPERIMENTS[lines[0].cell["experiment"]].epochs
+    fewer = any(line.cell["epochs"] not in (None, usual) for line in lines)
+    note = f" The protocol has {usual} epochs; rows with fewer are not the protocol's." if fewer else ""
+    return f"*{'; '.join(parts)}.{note}*"
+
+
+def _span(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _verdict(section: Section, measure: str) -> str:
+    """Where our best row wins and where it loses."""
+    lines = section[2]
+    best = our_best(lines, measure)
+    if best is None:
+        return "No closed form has a score here."
+    others = [
+        (line, found)
+        for line in lines
+        if line.group != "closed form" and (found := gain(line, best, measure))
+    ]
+    lost = [f"{line.name} by {g:.2f} dB (on {n})" for line, (g, n) in others if g > CLOSE]
+    level = [line.name for line, (g, _) in others if abs(g) <= CLOSE]
+    said = [f"Our best is **{best.name}**, {_number(best.mean(measure))} dB."]
+    said.append(f"**It loses to** {'; '.join(lost)}." if lost else "Nothing of the others is above it.")
+    if level:
+        said.append(f"Level with it: {', '.join(level)}.")
+    trained = [(line, found) for line, found in others if line.group == "gradient"]
+    if trained:
+        line, (g, n) = max(trained, key=lambda item: item[1][0])
+        ratio = line.total_seconds / best.total_seconds
+        said.append(
+            f"The best trained row, {line.name} ({line.cell['epochs']} epochs), is {g:+.2f} dB from it on {n} signals "
+            f"and takes {ratio:,.0f} times its seconds{_across(line, best)}."
+        )
+    return " ".join(said)
+
+
+def _across(line: Line, other: Line) -> str:
+    devices = (line.cell["device"], other.cell["device"])
+    return "" if devices[0] == devices[1] else f" ({devices[0]} against {devices[1]})"
+
+
+def _pivot(found: list[Section], measure: str) -> str:
+    """Methods by tasks, where there are many tasks."""
+    tasks = [(task, size) for task, size, _ in found]
+    cells: dict[tuple[str, object, str], dict[tuple[str, int], float | None]] = {}
+    for task, size, lines in found:
+        for line in lines:
+            key = (line.name, line.cell["epochs"], line.cell["device"])
+            cells.setdefault(key, {})[task, size] = line.mean(measure)
+    sizes = len({size for _, size in tasks}) > 1
+    head = ["method", "epochs", *(f"{task}, {size}²" if sizes else task for task, size in tasks)]
+    rows = [[k[0], str(k[1] or ""), *(_number(row.get(t)) for t in tasks)] for k, row in cells.items()]
+    return "\n".join([f"{MEASURE[measure]}:\n", _join(head), _join(["---"] * len(head)), *map(_join, rows)])
+
+
+def _failures(found: list[Section]) -> str:
+    said = list(_reasons(found))
+    return "## What failed\n\n" + "\n".join(said) if said else ""
+
+
+def _reasons(found: list[Section]) -> Iterator[str]:
+    for task, _, lines in found:
+        for line in lines:
+            for reason in dict.fromkeys(line.reasons):
+                yield f"- {line.name} ({task}), {line.reasons.count(reason)} cells: {reason}"
+
+
+def _join(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if value >= 1e-3 else f"{value:.1e}"

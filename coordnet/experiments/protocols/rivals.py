@@ -1,0 +1,168 @@
+"""What SciPy, scikit-image and PyTorch make of the same samples, and how long they may take."""
+
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coordnet import baselines, metrics
+from coordnet.experiments import peers
+from coordnet.samples import Lattice, Samples
+
+TV_WEIGHTS = (0.5, 1.0, 1.5, 2.0)  # times the noise
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a rival is given.
+
+    Attributes
+    ----------
+    samples : Samples
+        On the signal's own grid.
+    noise : float
+        Standard deviation of the noise on them.
+    truth : (*grid, channels), optional
+        For choices with hindsight.
+    """
+
+    samples: Samples
+    noise: float = 0.0
+    truth: Tensor | None = None
+
+
+class LimitExceeded(Exception):
+    """A rival took longer than it may."""
+
+
+Rival = Callable[[Given], Tensor]
+
+
+def by_scipy(name: str) -> Rival:
+    """One of ``coordnet.baselines``: splines on lattices, ``griddata`` elsewhere."""
+
+    def apply(given: Given) -> Tensor:
+        made = baselines.BASELINES[name](given.samples)
+        if made is None:
+            raise ValueError("out of reach of SciPy's griddata: too many points, or too many dimensions")
+        return made
+
+    return apply
+
+
+def by_torch(given: Given) -> Tensor:
+    """``torch.nn.functional.interpolate`` at the grid's positions: bicubic in 2-D, trilinear in 3-D.
+
+    With ``align_corners`` output j of k (n - 1) + 1 sits at j / k of the input's samples, which is where the grid has
+    it; one more sample at the end, the last one again, gives the outputs beyond it.
+
+    Raises
+    ------
+    ValueError
+        If the samples are no whole lattice from offset 0 on.
+    """
+    geometry = given.samples.geometry
+    if type(geometry) is not Lattice or any(geometry.offsets):
+        raise ValueError("expected a whole lattice")
+    values = given.samples.values.movedim(-1, 0).unsqueeze(0)
+    dims = len(geometry.grid)
+    padded = torch.nn.functional.pad(values, (0, 1) * dims, mode="replicate")
+    size = [n * k + 1 for n, k in zip(geometry.shape, geometry.steps, strict=True)]
+    mode = {1: "linear", 2: "bicubic", 3: "trilinear"}[dims]
+    made = torch.nn.functional.interpolate(padded, size=size, mode=mode, align_corners=True)
+    return made[(0, slice(None), *(slice(n) for n in geometry.grid))].movedim(0, -1)
+
+
+def thin_plate(given: Given) -> Tensor:
+    """``RBFInterpolator``, thin plate, of the 20 nearest samples."""
+    return peers.thin_plate(given.samples).signal
+
+
+def biharmonic(given: Given) -> Tensor:
+    """``inpaint_biharmonic``."""
+    return peers.biharmonic(given.samples).signal
+
+
+def unchanged(given: Given) -> Tensor:
+    """The noisy samples themselves."""
+    return given.samples.values
+
+
+def wavelet(given: Given) -> Tensor:
+    """``denoise_wavelet``, BayesShrink in YCbCr, told the noise."""
+    from skimage.restoration import denoise_wavelet
+
+    image = given.samples.values.double().cpu().numpy()
+    colour = image.shape[-1] == 3
+    made = denoise_wavelet(
+        image,
+        sigma=given.noise,
+        channel_axis=-1,
+        convert2ycbcr=colour,
+        method="BayesShrink",
+        rescale_sigma=True,
+    )
+    return torch.from_numpy(cast(np.ndarray, made)).to(given.samples.values)
+
+
+def total_variation(given: Given) -> Tensor:
+    """``denoise_tv_chambolle``, the best of four weights by the truth: an upper bound on what it could choose."""
+    from skimage.restoration import denoise_tv_chambolle
+
+    truth = given.truth
+    assert truth is not None
+    image = given.samples.values.double().cpu().numpy()
+    made = (denoise_tv_chambolle(image, weight=w * given.noise, channel_axis=-1) for w in TV_WEIGHTS)
+    tensors = [torch.from_numpy(cast(np.ndarray, m)).to(given.samples.values) for m in made]
+    return max(tensors, key=lambda t: metrics.psnr(t, truth))
+
+
+RIVALS: dict[str, Rival] = {
+    **{name: by_scipy(name) for name in baselines.BASELINES},
+    "torch": by_torch,
+    "thin plate": thin_plate,
+    "biharmonic": biharmonic,
+    "unchanged": unchanged,
+    "wavelet": wavelet,
+    "total variation": total_variation,
+}
+
+
+def limited(name: str, given: Given, limit: float) -> tuple[Tensor, float]:
+    """Apply a rival in a process of its own, and say how many seconds it took.
+
+    Raises
+    ------
+    LimitExceeded
+        If the process takes more than ``limit`` seconds, its start included.
+    RuntimeError
+        If the rival raises, with what it said.
+    """
+    command = [sys.executable, "-m", __name__]
+    try:
+        done = subprocess.run(command, input=pickle.dumps((name, given)), capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise LimitExceeded(f"exceeded its limit of {limit:g} s") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
+        raise RuntimeError(lines[-1])
+    return pickle.loads(done.stdout)
+
+
+def _serve() -> None:
+    """Apply the rival that standard input names, and write what it made and its seconds to standard output."""
+    name, given = pickle.load(sys.stdin.buffer)
+    start = time.perf_counter()
+    made = RIVALS[name](given)
+    pickle.dump((made, time.perf_counter() - start), sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    _serve()

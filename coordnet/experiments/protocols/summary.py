@@ -1,0 +1,183 @@
+"""What records say, put together: a line for each method of a task."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordnet.experiments.protocols.records import Record
+from coordnet.experiments.protocols.tables import EXPERIMENTS
+
+PARTS = ("encode", "fit", "render")
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The records of one method with the same settings, on signals of one size.
+
+    Attributes
+    ----------
+    cell : dict
+        The configuration of one of them.
+    records : tuple
+        Those that are done.
+    reasons : tuple of str
+        Of those that failed.
+    signals : int
+        How many signals were asked for.
+    """
+
+    cell: dict[str, Any]
+    records: tuple[Record, ...]
+    reasons: tuple[str, ...]
+    signals: int
+
+    @property
+    def name(self) -> str:
+        """Of the method."""
+        return self.cell["method"]["name"]
+
+    @property
+    def group(self) -> str:
+        """Of the method."""
+        return self.cell["method"]["group"]
+
+    @property
+    def printed(self) -> tuple[str, str]:
+        """PSNR and seconds as the paper prints them."""
+        blocks = EXPERIMENTS[self.cell["experiment"]].blocks
+        found = [
+            m.printed
+            for task, ms in blocks
+            for m in ms
+            if (task.name, m.name) == (self.cell["task"], self.name)
+        ]
+        return found[0] if found else ("", "")
+
+    def scores(self, measure: str) -> Scores:
+        """PSNR by signal, the mean over its seeds."""
+        each: dict[str, list[float]] = defaultdict(list)
+        for record in self.records:
+            if record["psnr"][measure] is not None:
+                each[_signal(record)].append(record["psnr"][measure])
+        return {signal: statistics.fmean(values) for signal, values in each.items()}
+
+    def mean(self, measure: str) -> float | None:
+        """The mean over the signals."""
+        values = list(self.scores(measure).values())
+        return statistics.fmean(values) if values else None
+
+    def spread(self, measure: str) -> float | None:
+        """The standard deviation over the signals."""
+        values = list(self.scores(measure).values())
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    def spread_of_draws(self, measure: str) -> float | None:
+        """The standard deviation over the seeds of one signal, the mean over the signals."""
+        each: dict[str, list[float]] = defaultdict(list)
+        for record in self.records:
+            if record["psnr"][measure] is not None:
+                each[_signal(record)].append(record["psnr"][measure])
+        deviations = [statistics.stdev(values) for values in each.values() if len(values) > 1]
+        return statistics.fmean(deviations) if deviations else None
+
+    @property
+    def ssim(self) -> float | None:
+        """The mean."""
+        return _mean(record["ssim"] for record in self.records)
+
+    def seconds(self, part: str) -> float | None:
+        """The median of ``encode``, ``fit`` or ``render``."""
+        values = [r["seconds"][part] for r in self.records if r["seconds"][part] is not None]
+        return statistics.median(values) if values else None
+
+    @property
+    def total_seconds(self) -> float:
+        """The sum of the medians."""
+        return sum(self.seconds(part) or 0.0 for part in PARTS)
+
+    @property
+    def parameters(self) -> float | None:
+        """The median."""
+        values = [r["parameters"] for r in self.records if r["parameters"] is not None]
+        return statistics.median(values) if values else None
+
+    def note(self, name: str) -> float | None:
+        """The mean of a number among the notes."""
+        return _mean(record["notes"].get(name) for record in self.records)
+
+    @property
+    def seeds(self) -> int:
+        """How many."""
+        return len({record["cell"]["seed"] for record in self.records})
+
+
+Section = tuple[str, int, list[Line]]
+
+
+def lines(records: Sequence[Record]) -> list[Line]:
+    """A line for each task, size, method, number of epochs and device, as they came."""
+    groups: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        cell = record["cell"]
+        method = tuple(sorted((k, repr(v)) for k, v in cell["method"].items()))
+        key = (cell["task"], cell["signal"]["size"], method, cell["epochs"], cell["device"])
+        groups[key].append(record)
+    return [
+        Line(
+            group[0]["cell"],
+            tuple(r for r in group if r["status"] == "done"),
+            tuple(r["reason"] for r in group if r["status"] == "failed"),
+            len({_signal(r) for r in group}),
+        )
+        for group in groups.values()
+    ]
+
+
+def sections(records: Sequence[Record], measure: str) -> list[Section]:
+    """The lines of each task and size, the best first by what they gain over our best on the same signals."""
+    each: dict[tuple[str, int], list[Line]] = defaultdict(list)
+    for line in lines(records):
+        each[line.cell["task"], line.cell["signal"]["size"]].append(line)
+    found = []
+    for (task, size), members in sorted(each.items(), key=lambda item: -item[0][1]):
+        best = our_best(members, measure)
+        found.append((task, size, sorted(members, key=lambda line: _rank(line, best, measure))))
+    return found
+
+
+def our_best(members: Sequence[Line], measure: str) -> Line | None:
+    """The closed form of the highest mean, among those on the most signals."""
+    ours = [line for line in members if line.group == "closed form" and line.mean(measure) is not None]
+    most = max((len(line.scores(measure)) for line in ours), default=0)
+    whole = [line for line in ours if len(line.scores(measure)) == most]
+    return max(whole, key=lambda line: line.mean(measure) or 0.0, default=None)
+
+
+def gain(line: Line, other: Line | None, measure: str) -> tuple[float, int] | None:
+    """What a line has over another, the mean over the signals that both have, and how many those are."""
+    if other is None:
+        return None
+    ours, theirs = line.scores(measure), other.scores(measure)
+    common = [ours[signal] - theirs[signal] for signal in ours if signal in theirs]
+    return (statistics.fmean(common), len(common)) if common else None
+
+
+def _rank(line: Line, best: Line | None, measure: str) -> tuple[int, float]:
+    found = gain(line, best, measure)
+    if found is not None:
+        return 0, -found[0]
+    mean = line.mean(measure)
+    return (1, -mean) if mean is not None else (2, 0.0)
+
+
+def _signal(record: Record) -> str:
+    signal = record["cell"]["signal"]
+    return f"{signal['kind']} {signal['name']} {signal['digest']} {signal['size']}"
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return statistics.fmean(found) if found else None
