@@ -57,7 +57,7 @@ def test_at_the_papers_size_the_settings_are_the_papers():
                 continue
             encoding = make_encoding(method.settings, samples, 0)
             assert encoding.shape == (features,) * len(samples.grid)
-            (parameter,) = ENCODERS[method.settings["encoder"]].parameters
+            (parameter,) = ENCODERS[method.settings["encoder"]].scales
             scales = [encoder.scale(parameter.name) for encoder in encoding.axis_encoders]
             assert scales == pytest.approx([method.settings["scale"]] * len(scales))
 

@@ -72,7 +72,7 @@ def make_encoding(settings: Mapping[str, Any], samples: Samples, seed: int) -> E
 
 def scaled(kind: type[FeatureMap], scale: float, of: int, length: int) -> float:
     """A scale in units of an axis of ``of`` samples, in units of one of ``length``; frequencies are at least 1."""
-    (parameter,) = kind.parameters
+    (parameter,) = kind.scales
     if parameter.unit == "length":
         return scale * of / length
     return max(parameter.least, scale * length / of)
@@ -81,7 +81,7 @@ def scaled(kind: type[FeatureMap], scale: float, of: int, length: int) -> float:
 def _scales(kind: type[FeatureMap], settings: Mapping[str, Any], length: int) -> dict[str, float]:
     if "scale" not in settings:
         return {}
-    return {kind.parameters[0].name: scaled(kind, settings["scale"], settings["of"], length)}
+    return {kind.scales[0].name: scaled(kind, settings["scale"], settings["of"], length)}
 
 
 def _joint(
@@ -101,7 +101,7 @@ def _joint(
 
 def _share(features: int, dims: int, kind: type[Encoder]) -> int:
     """Features of each axis, an even number for encoders of pairs."""
-    in_pairs = bool(kind.parameters) and kind.parameters[0].unit == "frequency"
+    in_pairs = bool(kind.scales) and kind.scales[0].unit == "frequency"
     return features // dims + features // dims % 2 * in_pairs
 
 
