@@ -147,7 +147,9 @@ def effective_density(
     preconditioner it takes 40 % fewer steps at 5 % density, and as many from 25 % on.
     """
     effective = torch.full_like(penalty[..., :1], density)
-    if not bool(penalty.any()):  # the fixed point is 0 below a density of 1/2; any constant serves a projection
+    if not bool(
+        penalty.any()
+    ):  # the fixed point is 0 below a density of 1/2; any constant serves a projection
         return effective
     for _ in range(60):
         others = (1 / (effective + penalty)).mean(-1, keepdim=True)

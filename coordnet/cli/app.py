@@ -86,7 +86,7 @@ def reconstruct(
     part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
     given = {name: value for name, value in part.items() if value is not None}
     method = (encoder, encoding, head, solver, epochs, lr, prior, robust, criterion if tune else None, folds)
-    run(Options(signal, sample, *method, given, seed, device, out, force, json, quiet))
+    run(Options(seed, device, out, force, json, quiet, signal, sample, *method, given))
 
 
 @app.command()
@@ -105,6 +105,7 @@ def fit(
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Move points outside the bounds to the border.")
     ] = False,
+    seed: Seed = 0,
     device: Device = "auto",
     out: Out = None,
     force: Force = False,
@@ -114,7 +115,11 @@ def fit(
     """Reconstruct a signal from scattered points."""
     from coordnet.cli.fit import Options, run
 
-    run(Options(points, shape, bounds, at, encoder, prior, robust, clamp, device, out, force, json, quiet))
+    run(
+        Options(
+            seed, device, out, force, json, quiet, points, shape, bounds, at, encoder, prior, robust, clamp
+        )
+    )
 
 
 @app.command()
@@ -135,8 +140,8 @@ def inpaint(
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
     pixel, a video's values are written exactly, to reconstruction.npy.
     """
+    from coordnet.cli.common import Common
     from coordnet.cli.inpaint import run
-    from coordnet.cli.restoring import Common
 
     run(signal, mask, Common(seed, device, out, force, json, quiet))
 
@@ -153,7 +158,7 @@ def upscale(
     quiet: Quiet = False,
 ) -> None:
     """Enlarge a picture, its pixels' cells kept in place."""
-    from coordnet.cli.restoring import Common
+    from coordnet.cli.common import Common
     from coordnet.cli.upscale import run
 
     run(image, factor, Common(seed, device, out, force, json, quiet))
@@ -177,8 +182,8 @@ def denoise(
     quiet: Quiet = False,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
+    from coordnet.cli.common import Common
     from coordnet.cli.denoise import run
-    from coordnet.cli.restoring import Common
 
     run(signal, sigma, Common(seed, device, out, force, json, quiet))
 
@@ -197,8 +202,8 @@ def demosaic(
     quiet: Quiet = False,
 ) -> None:
     """Make a picture in colour of a Bayer mosaic; what each pixel measured stays as it is."""
+    from coordnet.cli.common import Common
     from coordnet.cli.demosaic import run
-    from coordnet.cli.restoring import Common
 
     run(raw, pattern, Common(seed, device, out, force, json, quiet))
 

@@ -1,9 +1,7 @@
 """The command ``coordnet compare``: several methods and SciPy's baselines on one signal."""
 
 import json
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.cli import page
 from coordnet.cli.attempts import attempt_all, copied
+from coordnet.cli.common import Common
 from coordnet.cli.devices import choose_device
 from coordnet.cli.methods import combinations
 from coordnet.cli.outputs import staged_folder
@@ -24,8 +23,8 @@ from coordnet.sampling import Pattern, parse_pattern, sample
 
 
 @dataclass(frozen=True)
-class Options:
-    """The command's options, in its own order."""
+class Options(Common):
+    """The command's own options, in their order."""
 
     signal: str
     sample: str
@@ -35,17 +34,6 @@ class Options:
     epochs: int
     part: dict[str, Any]
     html: bool
-    seed: int
-    device: str
-    out: Path | None
-    force: bool
-    json: bool
-    quiet: bool
-
-    @property
-    def progress(self) -> bool:
-        """Whether to show bars: not where a script reads the record."""
-        return not self.quiet and (sys.stderr.isatty() or not self.json)
 
 
 def run(options: Options) -> None:

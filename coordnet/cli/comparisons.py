@@ -79,7 +79,7 @@ def compare(
     part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
     given = {name: value for name, value in part.items() if value is not None}
     chosen = (encoder or [], head or [], solver or [], epochs)
-    run(Options(signal, sample, *chosen, given, html, seed, device, out, force, json, quiet))
+    run(Options(seed, device, out, force, json, quiet, signal, sample, *chosen, given, html))
 
 
 @comparisons.command()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.cli.common import Common
 from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish
@@ -28,8 +29,8 @@ from coordnet.samples import Samples, ScatteredPoints
 
 
 @dataclass(frozen=True)
-class Options:
-    """The command's options, in its own order."""
+class Options(Common):
+    """The command's own options, in their order."""
 
     points: Path
     shape: str
@@ -39,11 +40,6 @@ class Options:
     prior: str
     robust: bool
     clamp: bool
-    device: str
-    out: Path | None
-    force: bool
-    json: bool
-    quiet: bool
 
 
 def run(options: Options) -> None:
@@ -61,15 +57,14 @@ def run(options: Options) -> None:
     ):
         geometry = ScatteredPoints(shape, to_unit(coordinates, bounds, shape))
         samples = Samples(geometry, values.float().to(device))
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(options.seed)
         chosen = choose_prior(prior, samples, robust=options.robust)
         encoder = choose_encoder(options.encoder, chosen, samples)
         encoding = make_encoding(encoder, "complex", samples, generator)
-        progress = not options.quiet and sys.stderr.isatty()
         fit, seconds = timed(
             device,
             lambda: fit_closed_form(
-                encoding, samples, prior=chosen, robust=options.robust, progress=progress
+                encoding, samples, prior=chosen, robust=options.robust, progress=options.progress
             ),
         )
         estimate, render_seconds = timed(device, fit.render)

@@ -1,13 +1,12 @@
 """The command ``coordnet reconstruct``."""
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from coordnet import _checks
+from coordnet.cli.common import Common
 from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.methods import Method, fit
 from coordnet.cli.outputs import staged_folder
@@ -35,8 +34,8 @@ from coordnet.tuning import scaled, tune_scale, tune_smoothness
 
 
 @dataclass(frozen=True)
-class Options:
-    """The command's options, in its own order."""
+class Options(Common):
+    """The command's own options, in their order."""
 
     signal: str
     sample: str
@@ -51,17 +50,6 @@ class Options:
     tune: str | None
     folds: int
     part: dict[str, Any]
-    seed: int
-    device: str
-    out: Path | None
-    force: bool
-    json: bool
-    quiet: bool
-
-    @property
-    def progress(self) -> bool:
-        """Whether to show bars: not where a script reads the record."""
-        return not self.quiet and (sys.stderr.isatty() or not self.json)
 
 
 def run(options: Options) -> None:

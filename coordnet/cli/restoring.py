@@ -1,7 +1,6 @@
 """What the commands that restore a signal share: their common options, and the way from a file to a folder."""
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from coordnet.cli.common import Common
 from coordnet.cli.devices import choose_device, timed
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish, versions
@@ -23,23 +23,6 @@ from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Samples, ScatteredPoints
 
 NO_HOLD_OUT = "too little is known to hold any of it out"
-
-
-@dataclass(frozen=True)
-class Common:
-    """The options that these commands have in common, in their order."""
-
-    seed: int
-    device: str
-    out: Path | None
-    force: bool
-    json: bool
-    quiet: bool
-
-    @property
-    def progress(self) -> bool:
-        """Whether to show bars: not where a script reads the record."""
-        return not self.quiet and (sys.stderr.isatty() or not self.json)
 
 
 @dataclass(frozen=True)
