@@ -11,6 +11,7 @@ from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
 from coordnet.plans import Plan
+from coordnet.precision import Precision
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.regularized import SmoothPlan
@@ -37,6 +38,7 @@ def plan(
     tolerance: float | None = None,
     steps: int = 500,
     progress: bool = False,
+    precision: Precision = "float32",
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Plan:
@@ -73,6 +75,8 @@ def plan(
         At most so many.
     progress : bool
         Show a bar over what iterates.
+    precision : "float32", "tf32" or "bf16"
+        Of the products of a whole lattice without a prior: see ``precision.multiply``.
     dtype, device
         Of the values to come.
 
@@ -94,7 +98,11 @@ def plan(
     if prior is None and robust:
         raise _checks.wrong("robust", "a prior beside it: without one every sample is fitted", "none")
     if type(geometry) is Lattice and prior is None and isinstance(encoding, ComplexEncoding):
-        return LeastSquaresPlan(encoding, geometry, ridge=ridge, **common)
+        return LeastSquaresPlan(encoding, geometry, ridge=ridge, precision=precision, **common)
+    if precision != "float32":
+        raise _checks.wrong(
+            "precision", "float32 unless a whole lattice is fitted without a prior", precision
+        )
     if ridge:
         raise _checks.wrong("ridge", "0 unless a whole lattice is fitted without a prior", ridge)
     prior = prior or NOTHING_ASSUMED

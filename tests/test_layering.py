@@ -8,10 +8,23 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "coordnet"
 
 STOREYS = [
-    {"_checks", "kronecker", "solvers", "coordinates", "samples", "sampling", "metrics"},
+    {
+        "_checks",
+        "windows",
+        "kronecker",
+        "precision",
+        "stages",
+        "cuda_graphs",
+        "solvers",
+        "coordinates",
+        "samples",
+        "sampling",
+        "metrics",
+    },
     {"encoders", "blending"},
     {
         "encodings",
+        "banded",
         "fourier_layer",
         "heads",
         "networks",
@@ -25,6 +38,7 @@ STOREYS = [
     {
         "reconstruction",
         "plans",
+        "fused",
         "least_squares",
         "regularized",
         "adaptive",
