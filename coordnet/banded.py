@@ -99,6 +99,7 @@ def separable_inverse(
     axes: Axes,
     *,
     rcond: float | None = None,
+    warn: bool = True,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> list[Operator] | None:
@@ -110,14 +111,16 @@ def separable_inverse(
         The designs.
     rcond : float, optional
         Relative cut of the Kronecker matrix's singular values; see ``KroneckerLeastSquares``.
+    warn : bool
+        Say so where a band is singular.
     dtype, device
         Of the values to come.
 
     Returns
     -------
     list or None
-        Windows in float64, or dense matrices for axes that are short or not local. None where no axis is faster as windows,
-        or a singular value of the Kronecker matrix would be cut: the dense path is for that.
+        Windows in float64, or dense matrices for axes that are short or not local. None where no axis is faster as
+        windows, or a singular value of the Kronecker matrix would be cut: the dense path is for that.
 
     Warns
     -----
@@ -135,7 +138,7 @@ def separable_inverse(
             made.append(made[same])
         elif design is not None:
             made.append(pseudo_inverse(design, dtype))
-            _warn_of_band(made[-1] is None, j)
+            _warn_of_band(warn and made[-1] is None, j)
         else:
             made.append(_dense_inverse(encoders[j], axes[j], dtype, device))
     found = [part for part in made if part is not None]

@@ -5,15 +5,21 @@ Signals here are ``(signals, channels, *lattice)`` and their modes ``(signals, c
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import scipy.fft
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.banded import separable_inverse
 from coordnet.coordinates import Axes
 from coordnet.encodings import ComplexEncoding
-from coordnet.kronecker import default_rcond, factorise, mode_product, outer_sum
+from coordnet.kronecker import Operator, default_rcond, factorise, mode_product, outer_sum, product_along
+from coordnet.precision import prepared
 
 THINNED = 2**16
 
@@ -111,18 +117,33 @@ class EncodingModes(Modes):
         device: torch.device | str = "cpu",
     ) -> None:
         self.lattice = tuple(axis.count for axis in axes)
-        designs = encoding.designs(axes, device=device)
-        made: list[tuple[Tensor, Tensor, Tensor]] = []
-        for j, a in enumerate(designs):
-            same = next((i for i in range(j) if torch.equal(designs[i], a)), None)
-            cut = default_rcond(a.shape, dtype) if rcond is None else rcond
-            made.append(_axis_modes(a, cut) if same is None else made[same])
-        self.ranks = tuple(b.shape[1] for b, _, _ in made)
+        self._inverse = None
+        inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
+        if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
+            self._inverse = [prepared(a, "float32", dtype) for a in inverse]
+            made = _each_axis(inverse, lambda a: _complete_axis(a, device))
+        else:
+            designs = encoding.designs(axes, device=device)
+            made = _each_axis(
+                designs, lambda a: _axis_modes(a, default_rcond(a.shape, dtype) if rcond is None else rcond)
+            )
+        self.ranks = tuple(len(axis.roughness) for axis in made)
         self.complete = self.ranks == self.lattice
-        self._basis = [b.to(dtype) for b, _, _ in made]
-        self._adjoint = [b.T.contiguous() for b in self._basis]
-        self.axis_coefficients = [c.to(dtype) for _, c, _ in made]
-        self._roughness = [mu.to(dtype) for _, _, mu in made]
+        self._axes, self._dtype = made, dtype
+        self._roughness = [axis.roughness.to(dtype) for axis in made]
+
+    @cached_property
+    def _basis(self) -> list[Tensor]:
+        return [axis.basis().to(self._dtype) for axis in self._axes]
+
+    @cached_property
+    def _adjoint(self) -> list[Tensor]:
+        return [b.T.contiguous() for b in self._basis]
+
+    @cached_property
+    def axis_coefficients(self) -> list[Float[Tensor, "_ _"]]:
+        """C_j of every axis, (K_j, r_j), with A_j C_j = B_j."""
+        return [axis.coefficients().to(self._dtype) for axis in self._axes]
 
     def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
         """B z: by a fast cosine transform where that is what it is."""
@@ -137,7 +158,9 @@ class EncodingModes(Modes):
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """The encoding's coefficients of some modes."""
+        """The encoding's coefficients of some modes: A⁺ B z where A⁺ is narrow, else C z."""
+        if self._inverse is not None:
+            return mode_product(self.synthesis(z), self._inverse)
         return mode_product(z, self.axis_coefficients)
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
@@ -162,17 +185,47 @@ def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
     return basis
 
 
-def _axis_modes(design: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]:
-    """B (N, r), the coefficients C (K, r) with A C = B, and μ (r,) of one axis."""
+@dataclass(frozen=True)
+class _AxisModes:
+    """What the modes of one axis are made of: B (N, r) and C (K, r) when they are wanted, and μ (r,)."""
+
+    basis: Callable[[], Tensor]
+    coefficients: Callable[[], Tensor]
+    roughness: Tensor
+
+
+def _each_axis(matrices: Sequence[Operator], make: Callable[[Any], _AxisModes]) -> list[_AxisModes]:
+    """The modes of every axis, of equal ones once."""
+    made: list[_AxisModes] = []
+    for j, a in enumerate(matrices):
+        same = next((i for i in range(j) if _equal(matrices[i], a)), None)
+        made.append(make(a) if same is None else made[same])
+    return made
+
+
+def _equal(a: Operator, b: Operator) -> bool:
+    return a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b))
+
+
+def _complete_axis(inverse: Operator, device: torch.device | str) -> _AxisModes:
+    """The cosines of an axis that reaches every lattice signal, of whose design the pseudo-inverse is known."""
+    n = inverse.shape[1]
+    mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
+
+    def basis() -> Tensor:
+        return cosine_matrix(n).to(device)
+
+    return _AxisModes(basis, lambda: product_along(basis(), inverse, 0), mu)
+
+
+def _axis_modes(design: Tensor, rcond: float) -> _AxisModes:
+    """The modes of one axis by the SVD of its design."""
     factor = factorise(design, rcond)
-    n = len(design)
-    if factor.rank == n:
-        basis = cosine_matrix(n).to(design.device)
-        mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=design.device))
-        return basis, (factor.v / factor.s) @ (factor.u.mH @ basis), mu
+    if factor.rank == len(design):
+        return _complete_axis((factor.v / factor.s) @ factor.u.mH, design.device)
     stiffness = factor.u.diff(dim=0)
     mu, q = torch.linalg.eigh(stiffness.mH @ stiffness)
-    return factor.u @ q, (factor.v / factor.s) @ q, mu.clamp(min=0)
+    return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0))
 
 
 def _cosine(x: Tensor, direction: str) -> Tensor:
