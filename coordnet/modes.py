@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import scipy.fft
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.banded import separable_inverse
 from coordnet.coordinates import Axes
+from coordnet.cosines import cosine_matrix, cosines, inverse_cosines
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import Operator, default_rcond, factorise, mode_product, outer_sum, product_along
-from coordnet.precision import prepared
+from coordnet.stages import Stages
 
 THINNED = 2**16
+FAST_ON_CUDA = (
+    1024  # an axis from which FFTs move less memory than matrix products compute; by arithmetic, not measured
+)
 
 
 class Modes(ABC):
@@ -77,8 +80,8 @@ class Modes(ABC):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
-        axes = tuple(range(2, a.ndim))
-        return (a * b).sum(axes, keepdim=True)
+        product = torch.linalg.vecdot(a.flatten(2), b.flatten(2))
+        return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
     def filter(
         self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor
@@ -120,7 +123,8 @@ class EncodingModes(Modes):
         self._inverse = None
         inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
-            self._inverse = [prepared(a, "float32", dtype) for a in inverse]
+            self._inverse = Stages(inverse)
+            self._to_weights = self._inverse.ready("float32", dtype)
             made = _each_axis(inverse, lambda a: _complete_axis(a, device))
         else:
             designs = encoding.designs(axes, device=device)
@@ -147,11 +151,11 @@ class EncodingModes(Modes):
 
     def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
         """B z: by a fast cosine transform where that is what it is."""
-        return _cosine(z, "idct") if self._fast(z) else mode_product(z, self._basis)
+        return inverse_cosines(z, len(self.axes)) if self._fast(z) else mode_product(z, self._basis)
 
     def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
         """Bᵀ f."""
-        return _cosine(f, "dct") if self._fast(f) else mode_product(f, self._adjoint)
+        return cosines(f, len(self.axes)) if self._fast(f) else mode_product(f, self._adjoint)
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
         """a₁μ₁ ⊕ … ⊕ a_dμ_d."""
@@ -160,8 +164,17 @@ class EncodingModes(Modes):
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
         """The encoding's coefficients of some modes: A⁺ B z where A⁺ is narrow, else C z."""
         if self._inverse is not None:
-            return mode_product(self.synthesis(z), self._inverse)
+            return self._to_weights(self.synthesis(z))
         return mode_product(z, self.axis_coefficients)
+
+    def fused(self, designs: Sequence[Operator]) -> Callable[[Tensor], Tensor]:
+        """What renders modes by the designs of a lattice, without the coefficients between."""
+        if self._inverse is not None:
+            onto = self._inverse.then(designs).ready("float32", self._dtype)
+            return lambda z: onto(self.synthesis(z))
+        return (
+            Stages([axis.coefficients() for axis in self._axes]).then(designs).ready("float32", self._dtype)
+        )
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
         """A Gaussian mean over neighbouring modes, less of them at the ends."""
@@ -174,15 +187,8 @@ class EncodingModes(Modes):
 
     def _fast(self, x: Tensor) -> bool:
         differentiated = x.requires_grad and torch.is_grad_enabled()
-        return self.complete and x.device.type == "cpu" and not differentiated
-
-
-def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
-    """The orthonormal DCT-II basis, a column a frequency."""
-    i = torch.arange(n, dtype=torch.float64)
-    basis = torch.cos(math.pi / n * (i.unsqueeze(1) + 0.5) * i) * math.sqrt(2 / n)
-    basis[:, 0] /= math.sqrt(2)
-    return basis
+        long = x.device.type == "cpu" or max(self.lattice) >= FAST_ON_CUDA
+        return self.complete and long and not differentiated
 
 
 @dataclass(frozen=True)
@@ -226,10 +232,3 @@ def _axis_modes(design: Tensor, rcond: float) -> _AxisModes:
     stiffness = factor.u.diff(dim=0)
     mu, q = torch.linalg.eigh(stiffness.mH @ stiffness)
     return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0))
-
-
-def _cosine(x: Tensor, direction: str) -> Tensor:
-    transform = {"dct": scipy.fft.dctn, "idct": scipy.fft.idctn}[direction]
-    axes = tuple(range(2, x.ndim))
-    made = transform(x.detach().numpy(), type=2, norm="ortho", axes=axes, workers=torch.get_num_threads())
-    return torch.from_numpy(made)
