@@ -19,6 +19,7 @@ from coordnet.coordinates import Axes
 from coordnet.cosines import cosine_matrix, cosines, inverse_cosines
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import Operator, default_rcond, factorise, mode_product, outer_sum, product_along
+from coordnet.solvers import dot
 from coordnet.stages import Stages
 
 THINNED = 2**16
@@ -80,7 +81,7 @@ class Modes(ABC):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
-        product = torch.linalg.vecdot(a.flatten(2), b.flatten(2))
+        product = dot(a.flatten(2), b.flatten(2))
         return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
     def filter(

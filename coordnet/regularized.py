@@ -19,7 +19,7 @@ from coordnet.observations import Masked, Observation
 from coordnet.plans import Plan, Solved
 from coordnet.priors import Smoothness
 from coordnet.samples import Geometry
-from coordnet.solvers import Solution, conjugate_gradients
+from coordnet.solvers import Solution, add_scaled, conjugate_gradients, scaled
 
 CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
 COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
@@ -240,7 +240,7 @@ def solve_modes(
     return conjugate_gradients(
         lambda z: add_scaled(modes.analysis(observation.normal(modes.synthesis(z))), penalty, z),
         modes.analysis(observation.adjoint(values)),
-        preconditioner=lambda r: preconditioner * r,
+        preconditioner=lambda r: scaled(preconditioner, r),
         inner=inner,
         start=start,
         tolerance=tolerance,
@@ -248,14 +248,6 @@ def solve_modes(
         check_every=1 if values.device.type == "cpu" else 5,
         callback=callback,
     )
-
-
-def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
-    """Add scale × z to ``out`` in place; a real scale, and z real or complex."""
-    if not z.is_complex():
-        return out.addcmul_(scale, z)
-    torch.view_as_real(out).addcmul_(scale.unsqueeze(-1), torch.view_as_real(z))
-    return out
 
 
 def effective_density(
