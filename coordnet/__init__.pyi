@@ -52,6 +52,7 @@ from .metrics import psnr as psnr
 from .metrics import snr as snr
 from .metrics import ssim as ssim
 from .networks import CoordinateNetwork as CoordinateNetwork
+from .plan_cache import clear_plans as clear_plans
 from .plans import Plan as Plan
 from .priors import Adaptive as Adaptive
 from .priors import Smoothness as Smoothness

@@ -10,6 +10,7 @@ from coordnet.blending import Blending, Kind
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
+from coordnet.plan_cache import PLANS, plan_key
 from coordnet.plans import Plan
 from coordnet.precision import Precision
 from coordnet.priors import Adaptive, Smoothness
@@ -39,6 +40,7 @@ def plan(
     steps: int = 500,
     progress: bool = False,
     precision: Precision = "float32",
+    cached: bool = False,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Plan:
@@ -77,6 +79,9 @@ def plan(
         Show a bar over what iterates.
     precision : "float32", "tf32" or "bf16"
         Of the products of a whole lattice without a prior: see ``precision.multiply``.
+    cached : bool
+        Take the plan from those made last, where it is among them, and keep it there: see ``clear_plans``. Fits on a
+        plan leave it as it is, so that it can be shared.
     dtype, device
         Of the values to come.
 
@@ -90,11 +95,48 @@ def plan(
     ValueError
         If the encoding is not complex, or an argument does not go with the geometry.
     """
+    options: dict[str, Any] = {
+        "prior": prior,
+        "ridge": ridge,
+        "rcond": rcond,
+        "center": center,
+        "robust": robust,
+        "blending": blending,
+        "exact": exact,
+        "outside": outside,
+        "tolerance": tolerance,
+        "steps": steps,
+        "progress": progress,
+        "precision": precision,
+        "dtype": dtype,
+        "device": device,
+    }
+    if not cached:
+        return _make(encoding, geometry, **options)
+    return PLANS.get(plan_key(encoding, geometry, options), lambda: _make(encoding, geometry, **options))
+
+
+def _make(
+    encoding: Encoding,
+    geometry: Geometry,
+    *,
+    prior: Smoothness | Adaptive | None,
+    ridge: float,
+    robust: bool,
+    blending: Kind | None,
+    exact: bool,
+    outside: Literal["error", "clamp"],
+    tolerance: float | None,
+    steps: int,
+    progress: bool,
+    precision: Precision,
+    **common: Any,
+) -> Plan:
+    """The plan, made; ``common`` holds what every plan takes."""
     if not isinstance(encoding, ComplexEncoding | FourierEncoding):
         raise _checks.wrong(
             "encoding", "a ComplexEncoding: others have no closed form", type(encoding).__name__
         )
-    common: dict[str, Any] = {"rcond": rcond, "center": center, "dtype": dtype, "device": device}
     if prior is None and robust:
         raise _checks.wrong("robust", "a prior beside it: without one every sample is fitted", "none")
     if type(geometry) is Lattice and prior is None and isinstance(encoding, ComplexEncoding):
@@ -108,7 +150,8 @@ def plan(
     prior = prior or NOTHING_ASSUMED
     if exact:
         return _rowwise(encoding, geometry, prior, common)
-    observation = observe(encoding, geometry, blending=blending, outside=outside, dtype=dtype, device=device)
+    kind = {"dtype": common["dtype"], "device": common["device"]}
+    observation = observe(encoding, geometry, blending=blending, outside=outside, **kind)
     if isinstance(prior, Adaptive):
         if robust:
             raise _checks.wrong("robust", "a smoothness prior", "an adaptive one")
@@ -179,6 +222,10 @@ def observe(
 
 
 def fit_closed_form(encoding: Encoding, samples: Samples, **options: Any) -> Reconstruction:
-    """Fit a complex encoding with a linear head to samples in closed form; see ``plan`` for the options."""
-    values = samples.values
-    return plan(encoding, samples.geometry, dtype=values.dtype, device=values.device, **options).fit(values)
+    """Fit a complex encoding with a linear head to samples in closed form; see ``plan`` for the options.
+
+    Plans of whole lattices, which are small, are ``cached`` if not said otherwise.
+    """
+    values, geometry = samples.values, samples.geometry
+    options = {"cached": type(geometry) is Lattice, "dtype": values.dtype, "device": values.device, **options}
+    return plan(encoding, geometry, **options).fit(values)

@@ -96,8 +96,9 @@ class Plan(ABC):
         """
         centred, means, batch = self.centred(values)
         solved = self.solve(centred)
+        encoding = copy.deepcopy(self.encoding)  # the plan's own stays as it is, whatever becomes of the fit
         network = CoordinateNetwork(
-            self.encoding, Linear(), means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
+            encoding, Linear(), means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
         )
         offset = means.reshape(*batch, values.shape[-1])
         return Reconstruction(network, offset, self.geometry.grid, batch, solved.report, solved.learned)

@@ -15,6 +15,7 @@ STOREYS = [
         "precision",
         "stages",
         "cuda_graphs",
+        "cosines",
         "solvers",
         "coordinates",
         "samples",
@@ -38,6 +39,7 @@ STOREYS = [
     {
         "reconstruction",
         "plans",
+        "plan_cache",
         "fused",
         "least_squares",
         "regularized",
