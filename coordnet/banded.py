@@ -15,6 +15,7 @@ from coordnet.windows import Window, Windows, inverse
 # Samples and features of an axis from which windows are faster than the dense matrix.
 CROSSOVER = 128
 MOST = 0.5  # of the entries may be kept: beyond that the dense product is as fast
+TOLERANCE = 1e-11  # of a band's inverse in the infinity norm, relative; that of float32 is its rounding
 LARGEST_CONDITION = 1e5  # of a design whose normal matrix is factorised in float64
 
 
@@ -82,7 +83,7 @@ def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float]
         None where the rank is not full, the condition above ``LARGEST_CONDITION``, or the inverse not near a
         diagonal.
     """
-    tolerance = max(torch.finfo(dtype).eps / 16, 1e-14)
+    tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
     transpose = design.mT
     tall = design.shape[0] >= design.shape[1]
     solved = inverse(transpose @ design if tall else design @ transpose, tolerance)

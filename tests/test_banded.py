@@ -8,7 +8,7 @@ from coordnet import banded
 from coordnet.coordinates import Axis
 from coordnet.encoders import BSpline, Gaussian, Impulse, Rectangle, Sine, Square, Triangle
 from coordnet.encodings import ComplexEncoding
-from coordnet.kronecker import RankWarning, mode_product
+from coordnet.kronecker import KroneckerLeastSquares, RankWarning, mode_product
 from coordnet.samples import Lattice
 from coordnet.windows import Windows, inverse
 
@@ -121,8 +121,10 @@ def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, gener
     expected = twin.fit(values)
     assert fast.ranks == twin.ranks
     assert fast.degrees_of_freedom == pytest.approx(twin.degrees_of_freedom)
-    assert torch.allclose(fit.render(shape), expected.render(shape), atol=1e-5)
-    assert torch.allclose(fused, expected.render(shape), atol=1e-5)
+    exact = cn.plan(encoding, samples, dtype=torch.float64).fit(values.double()).render(shape)
+    rounding = float((expected.render(shape) - exact).abs().max())  # the dense path's own, in float32
+    assert (fit.render(shape) - exact).abs().max() <= max(1e-5, 1.5 * rounding)
+    assert (fused - exact).abs().max() <= 1e-5
 
 
 def test_renders_are_those_of_the_dense_path(monkeypatch, generator):
@@ -139,20 +141,20 @@ def test_a_singular_band_falls_back_with_a_warning(generator):
     samples = Lattice((300, 300))
     encoding = ComplexEncoding.like(Gaussian, samples, sigma="3px")
     values = torch.rand(300, 300, 1, dtype=torch.float64, generator=generator)
+    with pytest.warns(RankWarning):
+        designs = encoding.designs(samples.axes)
+        twin = KroneckerLeastSquares(designs, rcond=1e-10).solve((values - values.mean()).movedim(-1, 0))
     with pytest.warns(RankWarning) as caught:
         plan = cn.plan(encoding, samples, rcond=1e-10, dtype=torch.float64)
     assert "the band of axis 0 is singular" in str(caught[0].message)
     assert all(isinstance(a, torch.Tensor) for a in plan.stages.analysis)
-    designs = encoding.designs(samples.axes)
     fitted = mode_product(plan.fit(values).network.first.weight, designs)
-    pinv = torch.linalg.pinv(designs[0], rtol=1e-10)
-    projected = designs[0] @ pinv @ (values - values.mean())[..., 0] @ (designs[0] @ pinv).T
-    assert torch.allclose(fitted[0], projected, atol=1e-2)
+    assert torch.allclose(fitted, mode_product(twin.weights, designs), atol=1e-9)
 
 
 def test_what_would_be_cut_takes_the_dense_path():
     samples = Lattice((300, 300))
-    encoding = ComplexEncoding.like(Gaussian, samples, sigma="1.1px")  # condition 2e2, and its square
+    encoding = ComplexEncoding.like(Gaussian, samples, sigma="1px")  # condition 69 an axis
     assert any(isinstance(a, Windows) for a in cn.plan(encoding, samples).stages.analysis)
     assert cn.plan(encoding, samples, rcond=1e-3).stages.gain is not None
     assert cn.plan(encoding, samples, ridge=0.1).stages.gain is not None
