@@ -66,3 +66,4 @@ from .sampling import Every as Every
 from .sampling import Random as Random
 from .sampling import sample as sample
 from .solvers import ConvergenceWarning as ConvergenceWarning
+from .streaming import stream_render as stream_render

@@ -41,6 +41,7 @@ STOREYS = [
         "plans",
         "plan_cache",
         "fused",
+        "streaming",
         "least_squares",
         "regularized",
         "adaptive",

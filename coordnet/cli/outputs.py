@@ -65,5 +65,8 @@ def _nearest_folder(path: Path) -> Path:
 def _publish(staging: Path, final: Path) -> None:
     final.mkdir(parents=True, exist_ok=True)
     for file in staging.iterdir():
-        file.chmod(0o644)
+        if file.is_dir():  # a Zarr array
+            shutil.rmtree(final / file.name, ignore_errors=True)
+        else:
+            file.chmod(0o644)
         os.replace(file, final / file.name)
