@@ -101,7 +101,7 @@ def test_random_samples_and_clips_and_batches(monkeypatch):
 
 @pytest.mark.slow
 def test_memory_is_measured_in_a_process_of_its_own():
-    for row in speed_tasks.enlarging(64):
+    for row in speed_tasks.enlarging(64, 64):
         assert row.timing is not None
         assert row.measured is not None
         assert 0.05 < row.measured["peak_gib"] < 2
@@ -158,6 +158,24 @@ def test_the_table_comes_from_the_records_alone(run, small, tmp_path):
     assert "CUDA: not measured." in text
     picture = cn.load_image(folder / "speed.png")
     assert float(picture.std()) > 0.05
+
+
+def test_tasks_measured_before_stay(tmp_path):
+    def row(task, outputs, median):
+        timing = speed_tasks.Timing(median, median, median, 1)
+        return speed_tasks.Row(task, speed_tasks.REUSED, outputs, timing)
+
+    settings = Settings(CPU)
+    speed.write([row("256²×3 → 512²", 512**2, 1.0), row("a", 1, 1.0)], settings, tmp_path)
+    speed.write([row("512²×3 → 1024²", 1024**2, 6.0), row("a", 1, 2.0)], settings, tmp_path)
+    rows = speed_report.load(tmp_path)["cpu"]["rows"]
+    assert sorted((r["task"], r["median"]) for r in rows) == [
+        ("256²×3 → 512²", 1.0),
+        ("512²×3 → 1024²", 6.0),
+        ("a", 2.0),
+    ]
+    assert speed_report.work_spread(rows) == pytest.approx(1.5)
+    assert speed_report.work_spread(rows[:1]) is None
 
 
 def test_bench_speed_refuses(run, tmp_path):

@@ -30,9 +30,9 @@ class Settings:
     groups : tuple of str
         Of ``GROUPS``.
     sizes : tuple of int
-        Samples a side of the pictures of ``grid``, and of ``memory`` the largest.
+        Samples a side of the pictures of ``grid``.
     quick : bool
-        Leave out what takes long: large clips, large batches, adaptive clips.
+        Leave out what takes long: large clips, batches and pictures.
     """
 
     device: torch.device
@@ -70,7 +70,7 @@ def _rows(settings: Settings) -> Iterator[Row]:
             if not quick:
                 yield from tasks.random_samples((128, 128, 128), 0.125, device)
         elif group == "memory":
-            yield from tasks.enlarging(max(settings.sizes))
+            yield from tasks.enlarging(512 if quick else 4096, 1024 if quick else 16384)
 
 
 def parse_groups(text: str | None) -> tuple[str, ...]:
@@ -118,9 +118,16 @@ def ratio_to_peer(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | No
 
 
 def write(rows: list[Row], settings: Settings, folder: Path) -> Path:
-    """Write the rows and the machine to ``folder``/DEVICE.json."""
+    """Write the rows and the machine to ``folder``/DEVICE.json.
+
+    Tasks that an earlier run on the same machine measured, and this one did not, stay as they are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{settings.device.type}.json"
     content = {"machine": machine(settings.device), "rows": [row.as_json() for row in rows]}
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    if before.get("machine") == content["machine"]:
+        measured = {row.task for row in rows}
+        content["rows"] += [r for r in before["rows"] if r["task"] not in measured and "outputs" in r]
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return path

@@ -219,13 +219,12 @@ def _moving(size: int) -> Tensor:
     return torch.stack([picture.roll(t, 1) for t in range(size)])
 
 
-def enlarging(size: int) -> Iterator[Row]:
-    """Peak memory of fit and render, cold, and of the same in rows, each in a process of its own."""
-    for kind, method in (("whole", "in memory"), ("rows", "in rows, --memory 2GiB")):
+def enlarging(whole: int, rows: int) -> Iterator[Row]:
+    """Peak memory of a cold fit and render of ``whole``² × 3, and in rows of ``rows``² × 1, each in its own process."""
+    for kind, method, size in (("whole", "in memory", whole), ("rows", "in rows, --memory 2GiB", rows)):
         command = [sys.executable, "-m", "coordnet.experiments.enlarging", kind, str(size)]
         outcome = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-        seconds = outcome.pop("seconds")
-        channels = outcome.pop("channels")
+        seconds, channels = outcome.pop("seconds"), outcome.pop("channels")
         timing = Timing(seconds, seconds, seconds, 1)
         yield Row(f"memory, {size}²×{channels} → {2 * size}²", method, 4 * size**2, timing, None, outcome)
 
