@@ -19,6 +19,7 @@ from coordnet.experiments import speed_peers as peers
 from coordnet.experiments.memory import rolling_hills as hills
 from coordnet.experiments.timing import Timing, measure
 from coordnet.kronecker import KroneckerLeastSquares
+from coordnet.media import load_image
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.samples import Lattice, Samples
 from coordnet.sampling import sample
@@ -33,6 +34,7 @@ COLD = "fit + render, cold"
 FIT = "fit, plan reused"
 LIMIT = 120.0  # seconds after which a peer is stopped
 DENSE_LIMIT = 1024  # samples an axis up to which dense factorisations are timed
+PICTURE = "astronaut"  # 512², of which random samples are taken
 TOLERANCE = 1e-3  # of the fits to random samples
 
 
@@ -208,7 +210,7 @@ def _random_fit(encoding: Any, samples: Samples, prior: Any, device: torch.devic
 
 
 def _sampled(shape: tuple[int, ...], density: float, device: torch.device) -> Samples:
-    signal = hills(shape[0]) if len(shape) == 2 else _moving(shape[0])
+    signal = load_image(PICTURE)[: shape[0], : shape[1]] if len(shape) == 2 else _moving(shape[0])
     found = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     return Samples(found.geometry, found.values.to(device))
 
