@@ -52,6 +52,7 @@ from .metrics import psnr as psnr
 from .metrics import snr as snr
 from .metrics import ssim as ssim
 from .networks import CoordinateNetwork as CoordinateNetwork
+from .plan_cache import clear_plans as clear_plans
 from .plans import Plan as Plan
 from .priors import Adaptive as Adaptive
 from .priors import Smoothness as Smoothness
@@ -65,3 +66,4 @@ from .sampling import Every as Every
 from .sampling import Random as Random
 from .sampling import sample as sample
 from .solvers import ConvergenceWarning as ConvergenceWarning
+from .streaming import stream_render as stream_render

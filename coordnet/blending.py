@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from coordnet import _checks
 from coordnet.coordinates import Axes, Axis
@@ -110,17 +111,18 @@ class Blending:
         self.index, self.weights = _combine(parts, self.lattice, dtype or points.dtype)
 
     def forward(self, f: Float[Tensor, "*signals_lattice"]) -> Float[Tensor, "*signals n"]:
-        """S f: the values at the points of lattice signals (*signals, *lattice)."""
-        flat = f.flatten(f.ndim - len(self.lattice))
-        out = flat.new_zeros(*flat.shape[:-1], self.count)
-        for index, weight in zip(self.index, self.weights, strict=True):
-            out += flat.index_select(-1, index) * weight
-        return out
+        """S f: the values at the points of lattice signals (*signals, *lattice).
+
+        One gather for all signals at a time, summed as it goes.
+        """
+        rows = f.flatten(f.ndim - len(self.lattice)).reshape(-1, math.prod(self.lattice)).T.contiguous()
+        out = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum")
+        return out.T.reshape(*f.shape[: f.ndim - len(self.lattice)], self.count)
 
     def adjoint(self, values: Float[Tensor, "*signals n"]) -> Float[Tensor, "*signals_lattice"]:
         """Sᵀ y: lattice signals (*signals, *lattice) of values at the points."""
         out = values.new_zeros(*values.shape[:-1], math.prod(self.lattice))
-        for index, weight in zip(self.index, self.weights, strict=True):
+        for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
             out.index_add_(-1, index, values * weight)
         return out.reshape(*values.shape[:-1], *self.lattice)
 
@@ -166,12 +168,12 @@ def _pair_weights(axis: Axis, fraction: Tensor, encoder: Encoder | None, kind: K
 
 def _combine(
     parts: list[tuple[Tensor, Tensor]], lattice: tuple[int, ...], dtype: torch.dtype
-) -> tuple[list[Int[Tensor, " n"]], list[Float[Tensor, " n"]]]:
-    """Flat indices and tensor-product weights, one pair of vectors a corner."""
+) -> tuple[Int[Tensor, "n corners"], Float[Tensor, "n corners"]]:
+    """Flat indices and tensor-product weights of every point's corners."""
     strides = [math.prod(lattice[j + 1 :]) for j in range(len(lattice))]
     indices, weights = [], []
     for corner in itertools.product(*(range(w.shape[1]) for _, w in parts)):
         chosen = [(i[:, k], w[:, k]) for (i, w), k in zip(parts, corner, strict=True)]
         indices.append(sum(i * stride for (i, _), stride in zip(chosen, strides, strict=True)))
         weights.append(math.prod(w for _, w in chosen).to(dtype))  # type: ignore[arg-type]
-    return indices, weights
+    return torch.stack(indices, 1), torch.stack(weights, 1)

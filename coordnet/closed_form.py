@@ -10,7 +10,9 @@ from coordnet.blending import Blending, Kind
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
+from coordnet.plan_cache import PLANS, plan_key
 from coordnet.plans import Plan
+from coordnet.precision import Precision
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.regularized import SmoothPlan
@@ -37,6 +39,8 @@ def plan(
     tolerance: float | None = None,
     steps: int = 500,
     progress: bool = False,
+    precision: Precision = "float32",
+    cached: bool = False,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Plan:
@@ -73,6 +77,11 @@ def plan(
         At most so many.
     progress : bool
         Show a bar over what iterates.
+    precision : "float32", "tf32" or "bf16"
+        Of the products of a whole lattice without a prior: see ``precision.multiply``.
+    cached : bool
+        Take the plan from those made last, where it is among them, and keep it there: see ``clear_plans``. Fits on a
+        plan leave it as it is, so that it can be shared.
     dtype, device
         Of the values to come.
 
@@ -86,21 +95,63 @@ def plan(
     ValueError
         If the encoding is not complex, or an argument does not go with the geometry.
     """
+    options: dict[str, Any] = {
+        "prior": prior,
+        "ridge": ridge,
+        "rcond": rcond,
+        "center": center,
+        "robust": robust,
+        "blending": blending,
+        "exact": exact,
+        "outside": outside,
+        "tolerance": tolerance,
+        "steps": steps,
+        "progress": progress,
+        "precision": precision,
+        "dtype": dtype,
+        "device": device,
+    }
+    if not cached:
+        return _make(encoding, geometry, **options)
+    return PLANS.get(plan_key(encoding, geometry, options), lambda: _make(encoding, geometry, **options))
+
+
+def _make(
+    encoding: Encoding,
+    geometry: Geometry,
+    *,
+    prior: Smoothness | Adaptive | None,
+    ridge: float,
+    robust: bool,
+    blending: Kind | None,
+    exact: bool,
+    outside: Literal["error", "clamp"],
+    tolerance: float | None,
+    steps: int,
+    progress: bool,
+    precision: Precision,
+    **common: Any,
+) -> Plan:
+    """The plan, made; ``common`` holds what every plan takes."""
     if not isinstance(encoding, ComplexEncoding | FourierEncoding):
         raise _checks.wrong(
             "encoding", "a ComplexEncoding: others have no closed form", type(encoding).__name__
         )
-    common: dict[str, Any] = {"rcond": rcond, "center": center, "dtype": dtype, "device": device}
     if prior is None and robust:
         raise _checks.wrong("robust", "a prior beside it: without one every sample is fitted", "none")
     if type(geometry) is Lattice and prior is None and isinstance(encoding, ComplexEncoding):
-        return LeastSquaresPlan(encoding, geometry, ridge=ridge, **common)
+        return LeastSquaresPlan(encoding, geometry, ridge=ridge, precision=precision, **common)
+    if precision != "float32":
+        raise _checks.wrong(
+            "precision", "float32 unless a whole lattice is fitted without a prior", precision
+        )
     if ridge:
         raise _checks.wrong("ridge", "0 unless a whole lattice is fitted without a prior", ridge)
     prior = prior or NOTHING_ASSUMED
     if exact:
         return _rowwise(encoding, geometry, prior, common)
-    observation = observe(encoding, geometry, blending=blending, outside=outside, dtype=dtype, device=device)
+    kind = {"dtype": common["dtype"], "device": common["device"]}
+    observation = observe(encoding, geometry, blending=blending, outside=outside, **kind)
     if isinstance(prior, Adaptive):
         if robust:
             raise _checks.wrong("robust", "a smoothness prior", "an adaptive one")
@@ -171,6 +222,10 @@ def observe(
 
 
 def fit_closed_form(encoding: Encoding, samples: Samples, **options: Any) -> Reconstruction:
-    """Fit a complex encoding with a linear head to samples in closed form; see ``plan`` for the options."""
-    values = samples.values
-    return plan(encoding, samples.geometry, dtype=values.dtype, device=values.device, **options).fit(values)
+    """Fit a complex encoding with a linear head to samples in closed form; see ``plan`` for the options.
+
+    Plans of whole lattices, which are small, are ``cached`` if not said otherwise.
+    """
+    values, geometry = samples.values, samples.geometry
+    options = {"cached": type(geometry) is Lattice, "dtype": values.dtype, "device": values.device, **options}
+    return plan(encoding, geometry, **options).fit(values)

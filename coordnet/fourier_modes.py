@@ -11,6 +11,7 @@ from coordnet.coordinates import Axis
 from coordnet.encodings import FourierEncoding
 from coordnet.kronecker import outer_sum
 from coordnet.modes import Modes
+from coordnet.solvers import dot
 
 
 class FourierModes(Modes):
@@ -113,4 +114,4 @@ class FourierModes(Modes):
 def _products(a: Tensor, b: Tensor) -> Float[Tensor, "signals channels"]:
     """Re Σ conj(a) b of every signal and channel, one pass over memory each."""
     a, b = torch.view_as_real(a.contiguous()).flatten(2), torch.view_as_real(b.contiguous()).flatten(2)
-    return (a.unsqueeze(-2) @ b.unsqueeze(-1)).flatten(2).squeeze(-1)
+    return dot(a, b)

@@ -15,15 +15,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.windows import Windows
+
+Operator = Tensor | Windows  # a matrix along one axis
 
 
 class RankWarning(_checks.CoordnetWarning):
     """An axis of a Kronecker system has fewer independent columns than it has columns."""
 
 
-def mode_product(
-    tensor: Float[Tensor, "..."], matrices: Sequence[Float[Tensor, "_ _"]]
-) -> Float[Tensor, "..."]:
+def mode_product(tensor: Float[Tensor, "..."], matrices: Sequence[Operator]) -> Float[Tensor, "..."]:
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes.
 
     Parameters
@@ -31,7 +32,7 @@ def mode_product(
     tensor : (*batch, K₁, …, K_d)
         The coefficients.
     matrices : d matrices (N_j, K_j)
-        One an axis.
+        One an axis, dense or as ``Windows``.
 
     Returns
     -------
@@ -48,13 +49,19 @@ def mode_product(
     if modes != tuple(a.shape[1] for a in matrices):
         raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", modes)
     for j, a in reversed(list(enumerate(matrices))):
-        before, after = tensor.shape[: tensor.ndim - dims + j], tensor.shape[tensor.ndim - dims + j + 1 :]
-        if j == dims - 1:
-            tensor = tensor @ a.T
-        else:
-            product = a @ tensor.reshape(*before, a.shape[1], math.prod(after))
-            tensor = product.reshape(*before, a.shape[0], *after)
+        tensor = product_along(tensor, a, tensor.ndim - dims + j)
     return tensor
+
+
+def product_along(tensor: Float[Tensor, "..."], matrix: Operator, axis: int) -> Float[Tensor, "..."]:
+    """T ×_j A along one axis of a tensor (…, K, …), which becomes (…, N, …)."""
+    if isinstance(matrix, Windows):
+        return matrix.apply(tensor, axis)
+    before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
+    if not after:
+        return tensor @ matrix.T
+    product = matrix @ tensor.reshape(*before, matrix.shape[1], math.prod(after))
+    return product.reshape(*before, matrix.shape[0], *after)
 
 
 def outer_product(vectors: Sequence[Float[Tensor, " _"]]) -> Float[Tensor, "..."]:
@@ -149,7 +156,8 @@ class KroneckerLeastSquares:
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
     w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one where λ = 0. A ridge on each
-    axis would be another problem. The factorisation is made once, in float64, and cast to ``dtype``.
+    axis would be another problem. The factorisation is made once, in float64; its parts are ``analysis``, and
+    ``gain`` and ``synthesis`` where a gain stands between them (else None and empty).
 
     Parameters
     ----------
@@ -198,18 +206,22 @@ class KroneckerLeastSquares:
         kept = sigma > self.rcond * sigma.max()
         gain = torch.where(kept, sigma / (sigma.square() + self.ridge), 0.0)
         self.degrees_of_freedom = float((gain * sigma).sum())
+        apart = {id(f): f for f in self.factors}
         if self.ridge == 0 and bool(kept.all()):
-            self._gain = None
-            self._analysis = [((f.v / f.s) @ f.u.mH).to(dtype) for f in self.factors]
+            parts, self.gain = {key: (f.v / f.s) @ f.u.mH for key, f in apart.items()}, None
+            self.synthesis: list[Tensor] = []
         else:
-            self._gain = gain.to(dtype)
-            self._analysis = [f.u.mH.to(dtype) for f in self.factors]
-            self._synthesis = [f.v.to(dtype) for f in self.factors]
+            parts, self.gain = {key: f.u.mH for key, f in apart.items()}, gain
+            self.synthesis = [f.v for f in self.factors]
+        self.analysis = [parts[id(f)] for f in self.factors]
+        self._dtype = dtype
 
     def weights(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the coefficients (*batch, K₁, …, K_d) of right-hand sides (*batch, N₁, …, N_d)."""
-        z = mode_product(values, self._analysis)
-        return z if self._gain is None else mode_product(z * self._gain, self._synthesis)
+        z = mode_product(values, [a.to(self._dtype) for a in self.analysis])
+        if self.gain is None:
+            return z
+        return mode_product(z * self.gain.to(self._dtype), [c.to(self._dtype) for c in self.synthesis])
 
     def solve(self, values: Float[Tensor, "..."]) -> LeastSquaresSolution:
         """Return the coefficients of right-hand sides (*batch, N₁, …, N_d) with their residual norms."""

@@ -5,17 +5,27 @@ Signals here are ``(signals, channels, *lattice)`` and their modes ``(signals, c
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-import scipy.fft
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.banded import separable_inverse
 from coordnet.coordinates import Axes
+from coordnet.cosines import cosine_matrix, cosines, inverse_cosines
 from coordnet.encodings import ComplexEncoding
-from coordnet.kronecker import default_rcond, factorise, mode_product, outer_sum
+from coordnet.kronecker import Operator, default_rcond, factorise, mode_product, outer_sum, product_along
+from coordnet.solvers import dot
+from coordnet.stages import Stages
 
 THINNED = 2**16
+FAST_ON_CUDA = (
+    1024  # an axis from which FFTs move less memory than matrix products compute; by arithmetic, not measured
+)
 
 
 class Modes(ABC):
@@ -71,8 +81,8 @@ class Modes(ABC):
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
-        axes = tuple(range(2, a.ndim))
-        return (a * b).sum(axes, keepdim=True)
+        product = dot(a.flatten(2), b.flatten(2))
+        return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
     def filter(
         self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor
@@ -111,34 +121,61 @@ class EncodingModes(Modes):
         device: torch.device | str = "cpu",
     ) -> None:
         self.lattice = tuple(axis.count for axis in axes)
-        designs = encoding.designs(axes, device=device)
-        made: list[tuple[Tensor, Tensor, Tensor]] = []
-        for j, a in enumerate(designs):
-            same = next((i for i in range(j) if torch.equal(designs[i], a)), None)
-            cut = default_rcond(a.shape, dtype) if rcond is None else rcond
-            made.append(_axis_modes(a, cut) if same is None else made[same])
-        self.ranks = tuple(b.shape[1] for b, _, _ in made)
+        self._inverse = None
+        inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
+        if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
+            self._inverse = Stages(inverse)
+            self._to_weights = self._inverse.ready("float32", dtype)
+            made = _each_axis(inverse, lambda a: _complete_axis(a, device))
+        else:
+            designs = encoding.designs(axes, device=device)
+            made = _each_axis(
+                designs, lambda a: _axis_modes(a, default_rcond(a.shape, dtype) if rcond is None else rcond)
+            )
+        self.ranks = tuple(len(axis.roughness) for axis in made)
         self.complete = self.ranks == self.lattice
-        self._basis = [b.to(dtype) for b, _, _ in made]
-        self._adjoint = [b.T.contiguous() for b in self._basis]
-        self.axis_coefficients = [c.to(dtype) for _, c, _ in made]
-        self._roughness = [mu.to(dtype) for _, _, mu in made]
+        self._axes, self._dtype = made, dtype
+        self._roughness = [axis.roughness.to(dtype) for axis in made]
+
+    @cached_property
+    def _basis(self) -> list[Tensor]:
+        return [axis.basis().to(self._dtype) for axis in self._axes]
+
+    @cached_property
+    def _adjoint(self) -> list[Tensor]:
+        return [b.T.contiguous() for b in self._basis]
+
+    @cached_property
+    def axis_coefficients(self) -> list[Float[Tensor, "_ _"]]:
+        """C_j of every axis, (K_j, r_j), with A_j C_j = B_j."""
+        return [axis.coefficients().to(self._dtype) for axis in self._axes]
 
     def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
         """B z: by a fast cosine transform where that is what it is."""
-        return _cosine(z, "idct") if self._fast(z) else mode_product(z, self._basis)
+        return inverse_cosines(z, len(self.axes)) if self._fast(z) else mode_product(z, self._basis)
 
     def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
         """Bᵀ f."""
-        return _cosine(f, "dct") if self._fast(f) else mode_product(f, self._adjoint)
+        return cosines(f, len(self.axes)) if self._fast(f) else mode_product(f, self._adjoint)
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
         """a₁μ₁ ⊕ … ⊕ a_dμ_d."""
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """The encoding's coefficients of some modes."""
+        """The encoding's coefficients of some modes: A⁺ B z where A⁺ is narrow, else C z."""
+        if self._inverse is not None:
+            return self._to_weights(self.synthesis(z))
         return mode_product(z, self.axis_coefficients)
+
+    def fused(self, designs: Sequence[Operator]) -> Callable[[Tensor], Tensor]:
+        """What renders modes by the designs of a lattice, without the coefficients between."""
+        if self._inverse is not None:
+            onto = self._inverse.then(designs).ready("float32", self._dtype)
+            return lambda z: onto(self.synthesis(z))
+        return (
+            Stages([axis.coefficients() for axis in self._axes]).then(designs).ready("float32", self._dtype)
+        )
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
         """A Gaussian mean over neighbouring modes, less of them at the ends."""
@@ -151,32 +188,48 @@ class EncodingModes(Modes):
 
     def _fast(self, x: Tensor) -> bool:
         differentiated = x.requires_grad and torch.is_grad_enabled()
-        return self.complete and x.device.type == "cpu" and not differentiated
+        long = x.device.type == "cpu" or max(self.lattice) >= FAST_ON_CUDA
+        return self.complete and long and not differentiated
 
 
-def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
-    """The orthonormal DCT-II basis, a column a frequency."""
-    i = torch.arange(n, dtype=torch.float64)
-    basis = torch.cos(math.pi / n * (i.unsqueeze(1) + 0.5) * i) * math.sqrt(2 / n)
-    basis[:, 0] /= math.sqrt(2)
-    return basis
+@dataclass(frozen=True)
+class _AxisModes:
+    """What the modes of one axis are made of: B (N, r) and C (K, r) when they are wanted, and μ (r,)."""
+
+    basis: Callable[[], Tensor]
+    coefficients: Callable[[], Tensor]
+    roughness: Tensor
 
 
-def _axis_modes(design: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor]:
-    """B (N, r), the coefficients C (K, r) with A C = B, and μ (r,) of one axis."""
+def _each_axis(matrices: Sequence[Operator], make: Callable[[Any], _AxisModes]) -> list[_AxisModes]:
+    """The modes of every axis, of equal ones once."""
+    made: list[_AxisModes] = []
+    for j, a in enumerate(matrices):
+        same = next((i for i in range(j) if _equal(matrices[i], a)), None)
+        made.append(make(a) if same is None else made[same])
+    return made
+
+
+def _equal(a: Operator, b: Operator) -> bool:
+    return a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b))
+
+
+def _complete_axis(inverse: Operator, device: torch.device | str) -> _AxisModes:
+    """The cosines of an axis that reaches every lattice signal, of whose design the pseudo-inverse is known."""
+    n = inverse.shape[1]
+    mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
+
+    def basis() -> Tensor:
+        return cosine_matrix(n).to(device)
+
+    return _AxisModes(basis, lambda: product_along(basis(), inverse, 0), mu)
+
+
+def _axis_modes(design: Tensor, rcond: float) -> _AxisModes:
+    """The modes of one axis by the SVD of its design."""
     factor = factorise(design, rcond)
-    n = len(design)
-    if factor.rank == n:
-        basis = cosine_matrix(n).to(design.device)
-        mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=design.device))
-        return basis, (factor.v / factor.s) @ (factor.u.mH @ basis), mu
+    if factor.rank == len(design):
+        return _complete_axis((factor.v / factor.s) @ factor.u.mH, design.device)
     stiffness = factor.u.diff(dim=0)
     mu, q = torch.linalg.eigh(stiffness.mH @ stiffness)
-    return factor.u @ q, (factor.v / factor.s) @ q, mu.clamp(min=0)
-
-
-def _cosine(x: Tensor, direction: str) -> Tensor:
-    transform = {"dct": scipy.fft.dctn, "idct": scipy.fft.idctn}[direction]
-    axes = tuple(range(2, x.ndim))
-    made = transform(x.detach().numpy(), type=2, norm="ortho", axes=axes, workers=torch.get_num_threads())
-    return torch.from_numpy(made)
+    return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0))

@@ -9,11 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
+from coordnet.banded import axis_operators
 from coordnet.coordinates import Axes, lattice_points
 from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, FourierEncoding
 from coordnet.fourier_layer import FourierLinear
 from coordnet.heads import MLP, ComplexLinear, Head
-from coordnet.kronecker import mode_product
+from coordnet.kronecker import Operator, mode_product
 
 
 class KroneckerLinear(nn.Module):
@@ -47,7 +48,7 @@ class KroneckerLinear(nn.Module):
             out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
         return self._shifted(out.reshape(*points, -1))
 
-    def on_lattice(self, designs: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, "*lattice channels"]:
+    def on_lattice(self, designs: Sequence[Operator]) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j): mode products."""
         return self._shifted(mode_product(self.weight, designs).movedim(0, -1))
 
@@ -118,7 +119,7 @@ class CoordinateNetwork(nn.Module):
             return self.first.on_axes(axes)
         if isinstance(self.encoding, ComplexEncoding):
             assert isinstance(self.first, KroneckerLinear)
-            return self.rest(self.first.on_lattice(self.encoding.designs(axes, dtype, device)))
+            return self.rest(self.first.on_lattice(axis_operators(self.encoding, axes, dtype, device)))
         return self(lattice_points(axes, dtype, device))
 
     @property

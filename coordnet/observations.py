@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -98,7 +97,7 @@ class Scattered(Observation):
 
     def __init__(self, blending: Blending, weights: Float[Tensor, "signals channels n"]) -> None:
         self.blending, self.weights = blending, weights
-        squares = torch.stack([w.square() for w in blending.weights]).sum(0)
+        squares = blending.weights.square().sum(1)
         size = math.prod(blending.lattice)
         self.density = float((squares * weights).sum(-1).mean()) / size
 

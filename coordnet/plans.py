@@ -11,7 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.coordinates import Alignment
+from coordnet.cuda_graphs import CudaGraph
 from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.fused import Renderer
 from coordnet.heads import Linear
 from coordnet.networks import CoordinateNetwork
 from coordnet.reconstruction import Reconstruction
@@ -48,12 +51,20 @@ class Plan(ABC):
         Where the values will be.
     center : bool
         Fit each channel's mean apart.
+
+    Attributes
+    ----------
+    direct : bool
+        Whether a fit is a fixed sequence of products, without iteration.
     """
+
+    direct: bool = False
 
     def __init__(
         self, encoding: ComplexEncoding | FourierEncoding, geometry: Geometry, *, center: bool
     ) -> None:
-        self.encoding = copy.deepcopy(encoding).requires_grad_(False)
+        self.encoding = copy.deepcopy(encoding)
+        self.encoding.requires_grad_(False)
         self.geometry, self.center = geometry, center
 
     @abstractmethod
@@ -83,16 +94,58 @@ class Plan(ABC):
         ValueError
             If the values' shape does not end in the geometry's and the channels.
         """
+        centred, means, batch = self.centred(values)
+        solved = self.solve(centred)
+        encoding = copy.deepcopy(self.encoding)  # the plan's own stays as it is, whatever becomes of the fit
+        network = CoordinateNetwork(
+            encoding, Linear(), means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
+        )
+        offset = means.reshape(*batch, values.shape[-1])
+        return Reconstruction(network, offset, self.geometry.grid, batch, solved.report, solved.learned)
+
+    def centred(
+        self, values: Float[Tensor, "*batch_samples channels"]
+    ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+        """The values (signals, channels, *samples) without their means, those (signals, channels), and the batch."""
         shape = self.geometry.shape
         batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
         if tuple(values.shape[len(batch) : -1]) != shape:
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        solved = self.solve(stack - means.reshape(*means.shape, *(1,) * len(shape)))
-        network = CoordinateNetwork(
-            self.encoding, Linear(), means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
-        )
-        return Reconstruction(
-            network, means.reshape(*batch, channels), self.geometry.grid, batch, solved.report, solved.learned
-        )
+        return stack - means.reshape(*means.shape, *(1,) * len(shape)), means, batch
+
+    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
+        """Return what fits and renders at once, for plans that do not iterate.
+
+        Parameters
+        ----------
+        shape, alignment
+            Of the render; see ``Reconstruction.render``.
+
+        Returns
+        -------
+        Renderer
+            ``renderer(values)`` is ``plan.fit(values).render(shape, alignment)``, in fewer products.
+
+        Raises
+        ------
+        ValueError
+            If the plan iterates.
+        """
+        raise self._iterates()
+
+    def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
+        """Record the fit of values of one shape as a CUDA graph; see ``CudaGraph``.
+
+        Raises
+        ------
+        ValueError
+            If the plan iterates, or the values are not on a CUDA device.
+        """
+        if not self.direct:
+            raise self._iterates()
+        return CudaGraph(self.fit, values)
+
+    def _iterates(self) -> ValueError:
+        return _checks.wrong("plan", "one of a whole lattice, which takes no iteration", type(self).__name__)

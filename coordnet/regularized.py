@@ -8,9 +8,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.coordinates import Axes
+from coordnet.banded import axis_operators
+from coordnet.coordinates import Alignment, Axes, render_axes
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.fourier_modes import FourierModes
+from coordnet.fused import Renderer
 from coordnet.modes import EncodingModes, Modes
 from coordnet.observations import Masked, Observation
 from coordnet.plans import Plan, Solved
@@ -78,6 +80,7 @@ class SmoothPlan(Plan):
         self.tolerance = _checks.positive("tolerance", tolerance)
         self.steps = _checks.integer("steps", steps, 1)
         self.roughness = prior.roughness(self.modes)
+        self.gain = 1 / (1 + prior.strength * self.roughness)  # of a whole lattice
         self.form = "modes"
         if observation is not None and not robust:
             self.form = choose_form(prior, self.modes, observation)
@@ -90,12 +93,26 @@ class SmoothPlan(Plan):
         report["ranks"] = list(self.modes.ranks)
         return Solved(self.modes.weights(z), report)
 
+    @property
+    def direct(self) -> bool:  # type: ignore[override]
+        """Whether a fit takes no iteration: on a whole lattice without outliers."""
+        return self.observation is None and not self.robust
+
+    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
+        """Return what fits and renders at once, on a whole lattice; see ``Plan.renderer``."""
+        if not self.direct:
+            return super().renderer(shape, alignment)
+        assert isinstance(self.encoding, ComplexEncoding) and isinstance(self.modes, EncodingModes)
+        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
+        fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
+        return Renderer(self.centred, lambda values: fused(self.modes.analysis(values) * self.gain), axes)
+
     def _solve(
         self, values: Tensor, observation: Observation | None, start: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        penalty = self.prior.strength * self.roughness
         if observation is None:
-            return self.modes.analysis(values) / (1 + penalty), {"method": "modes, direct"}
+            return self.modes.analysis(values) * self.gain, {"method": "modes, direct"}
+        penalty = self.prior.strength * self.roughness
         limits: dict[str, Any] = {"tolerance": self.tolerance, "steps": self.steps}
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 

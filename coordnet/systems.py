@@ -15,7 +15,7 @@ from torch import Tensor
 from coordnet.extension import lengthened
 from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation
-from coordnet.solvers import Solution, conjugate_gradients
+from coordnet.solvers import Solution, add_scaled, conjugate_gradients, dot, scaled
 
 COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
 
@@ -65,7 +65,7 @@ def solve_modes(
     return conjugate_gradients(
         lambda z: add_scaled(modes.analysis(observation.normal(modes.synthesis(z))), penalty, z),
         modes.analysis(observation.adjoint(values)),
-        preconditioner=lambda r: preconditioner * r,
+        preconditioner=lambda r: scaled(preconditioner, r),
         inner=inner,
         start=start,
         tolerance=tolerance,
@@ -129,14 +129,6 @@ def solve_lattice(
     return replace(solution, x=whole.analysis(solution.x))
 
 
-def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
-    """Add scale × z to ``out`` in place; a real scale, and z real or complex."""
-    if not z.is_complex():
-        return out.addcmul_(scale, z)
-    torch.view_as_real(out).addcmul_(scale.unsqueeze(-1), torch.view_as_real(z))
-    return out
-
-
 def effective_density(
     penalty: Float[Tensor, "signals channels m"], density: float
 ) -> Float[Tensor, "signals channels 1"]:
@@ -190,4 +182,5 @@ def solve_precision(
 
 def lattice_inner(a: Tensor, b: Tensor) -> Tensor:
     """⟨a, b⟩ of every signal and channel of a lattice."""
-    return (a * b).sum(tuple(range(2, a.ndim)), keepdim=True)
+    product = dot(a.flatten(2), b.flatten(2))
+    return product.reshape(*product.shape, *(1,) * (a.ndim - 2))

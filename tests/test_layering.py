@@ -8,10 +8,24 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "coordnet"
 
 STOREYS = [
-    {"_checks", "kronecker", "solvers", "coordinates", "samples", "sampling", "metrics"},
+    {
+        "_checks",
+        "windows",
+        "kronecker",
+        "precision",
+        "stages",
+        "cuda_graphs",
+        "cosines",
+        "solvers",
+        "coordinates",
+        "samples",
+        "sampling",
+        "metrics",
+    },
     {"encoders", "blending"},
     {
         "encodings",
+        "banded",
         "fourier_layer",
         "heads",
         "networks",
@@ -26,6 +40,9 @@ STOREYS = [
     {
         "reconstruction",
         "plans",
+        "plan_cache",
+        "fused",
+        "streaming",
         "least_squares",
         "regularized",
         "adaptive",

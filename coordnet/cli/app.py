@@ -150,6 +150,13 @@ def inpaint(
 def upscale(
     image: Picture,
     factor: Annotated[float, typer.Option(help="Of the height and of the width; any number from 1 on.")] = 2,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="For an array or a large TIFF file, such as 2GiB; half of what is free if not given.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     device: Device = "auto",
     out: Out = None,
@@ -157,11 +164,15 @@ def upscale(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Enlarge a picture, its pixels' cells kept in place."""
+    """Enlarge a picture, its pixels' cells kept in place.
+
+    An .npy or .zarr array of any number of axes, or a TIFF file that does not fit into --memory, is read and written in
+    blocks of rows, and may be larger than memory; no model is kept of it.
+    """
     from coordnet.cli.common import Common
     from coordnet.cli.upscale import run
 
-    run(image, factor, Common(seed, device, out, force, json, quiet))
+    run(image, factor, memory, Common(seed, device, out, force, json, quiet))
 
 
 @app.command()

@@ -14,16 +14,53 @@ bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode
 @bench.command()
 def speed(
     device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for DEVICE.json.")] = Path("results/speed"),
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Some of grid, video, batch, precision, random, memory, separated by commas; all but memory if not "
+            "given.",
+            show_default=False,
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Samples a side of the pictures, such as 128,256; 128 to 4096 (rendered at 8192) if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The small sizes alone: minutes.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Measure nothing: tell, draw and tabulate what is in the folder.")
+    ] = False,
+    readme: Annotated[
+        Path | None, typer.Option(help="Put the table between the markers of this file.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for DEVICE.json and speed.png.")] = Path("results/speed"),
+    quiet: Quiet = False,
 ) -> None:
-    """Time closed-form fits beside SciPy and bare matrix products."""
+    """Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold."""
     from coordnet.cli.devices import choose_device
     from coordnet.experiments import speed as experiment
+    from coordnet.experiments import speed_report as reports
 
-    chosen = choose_device(device)
-    rows = experiment.run(chosen)
-    print(experiment.report(rows))
-    print(f"written to {experiment.write(rows, chosen, out)}")
+    if not report:
+        groups, lengths = experiment.parse_groups(only), experiment.parse_sizes(sizes, quick)
+        settings = experiment.Settings(choose_device(device), groups, lengths, quick)
+        told: list[dict[str, object]] = []
+
+        def tell(row: experiment.Row) -> None:
+            told.append(row.as_json())
+            print(experiment.line(told[-1], told), flush=True)
+
+        rows = experiment.run(settings, None if quiet else tell)
+        experiment.write(rows, settings, out)
+    records = reports.load(out)
+    reports.figure(records).savefig(out / "speed.png", dpi=110)
+    if readme is not None:
+        reports.insert(readme, reports.table(records))
+    if not quiet:
+        print(f"{reports.targets(records)}\nwritten to {out}")
 
 
 @bench.command()

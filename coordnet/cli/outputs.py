@@ -64,6 +64,10 @@ def _nearest_folder(path: Path) -> Path:
 
 def _publish(staging: Path, final: Path) -> None:
     final.mkdir(parents=True, exist_ok=True)
+    for path in list(staging.iterdir()):
+        if path.suffix == ".zarr":
+            shutil.rmtree(final / path.name, ignore_errors=True)
+            os.replace(path, final / path.name)
     for file in [path for path in staging.rglob("*") if path.is_file()]:
         target = final / file.relative_to(staging)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -30,10 +30,15 @@ class Impulse(ShiftedBasis):
     name = "impulse"
     summary = "1 at the nearest node"
 
-    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """One-hot rows."""
+    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
+        """Columns of one-hot rows."""
         first, last = self.nodes.start, self.nodes.stop - self.nodes.spacing
-        return super().encode(x.clamp(first, last))
+        return super().encode_part(x.clamp(first, last), part)
+
+    @property
+    def support(self) -> float:
+        """A spacing of the nodes; positions beyond the outermost nodes count as theirs."""
+        return self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 within half a spacing of the node."""
@@ -75,6 +80,11 @@ class Rectangle(ShiftedBasis):
 
     def __init__(self, features: int, width: float, **place: Any) -> None:
         super().__init__(features, width=width, **place)
+
+    @property
+    def support(self) -> float:
+        """Half of d, and what ties move the edge by."""
+        return self.scale("width") / 2 + _TIE * self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""

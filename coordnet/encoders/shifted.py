@@ -57,6 +57,11 @@ class ShiftedBasis(Encoder):
         spacing = (self.stop - self.start) / self.features
         return Axis(self.columns, self.start - self.padding * spacing, spacing)
 
+    @property
+    def support(self) -> float:
+        """The distance beyond which φ is zero, or below the rounding of float64; infinite if not said otherwise."""
+        return math.inf
+
     @abstractmethod
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance t - x."""
@@ -67,7 +72,15 @@ class ShiftedBasis(Encoder):
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
-        return self.bump(self.nodes.points(x.dtype, x.device) - x.unsqueeze(-1))
+        return self.encode_part(x, slice(None))
+
+    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
+        """The columns ``part`` of ψ at positions x, before the gain."""
+        return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
+
+    def forward_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
+        """The columns ``part`` of ψ at positions x: all others are zero where they are beyond ``support``."""
+        return self._amplified(self.encode_part(x, part))
 
     @classmethod
     def for_axis(
@@ -111,6 +124,11 @@ class Gaussian(ShiftedBasis):
     def __init__(self, features: int, sigma: float, **place: Any) -> None:
         super().__init__(features, sigma=sigma, **place)
 
+    @property
+    def support(self) -> float:
+        """8.5 σ, where φ is 2e-16."""
+        return 8.5 * self.scale("sigma")
+
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
         return torch.exp(-0.5 * (distance / self.sigma).square())
@@ -148,6 +166,11 @@ class Triangle(ShiftedBasis):
 
     def __init__(self, features: int, half_width: float, **place: Any) -> None:
         super().__init__(features, half_width=half_width, **place)
+
+    @property
+    def support(self) -> float:
+        """Half the width, h."""
+        return self.scale("half_width")
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""

@@ -72,6 +72,11 @@ class BSpline(ShiftedBasis):
         if degree == 0 and self.learnable:
             raise _checks.wrong("learnable", "a degree of at least 1, or the rectangle encoder", True)
 
+    @property
+    def support(self) -> float:
+        """(p + 1) h / 2, and what ties move the edge by."""
+        return (0.5 * (self.degree + 1) + _TIE) * self.scale("spacing")
+
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
         u = distance / self.spacing

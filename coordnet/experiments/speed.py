@@ -1,85 +1,133 @@
 """``coordnet bench speed``: closed-form fits timed against their peers in the same run."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from coordnet.closed_form import plan
-from coordnet.coordinates import Axis
-from coordnet.encoders import Gaussian
-from coordnet.encodings import ComplexEncoding
-from coordnet.experiments.timing import Timing, machine, measure
-from coordnet.samples import Lattice
+from coordnet import _checks
+from coordnet.experiments import speed_tasks as tasks
+from coordnet.experiments.speed_tasks import Row
+from coordnet.experiments.timing import machine
+
+SIZES = (128, 256, 512, 1024, 2048, 4096)
+QUICK = (128, 256)
+GROUPS = ("grid", "video", "batch", "precision", "random", "memory")
+DEFAULT = GROUPS[:-1]  # memory of large pictures takes minutes and gigabytes of disk
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method at one size."""
+class Settings:
+    """What is measured.
 
-    task: str
-    method: str
-    timing: Timing
-    peer: str | None = None
+    Attributes
+    ----------
+    device : torch.device
+        Where; peers that know no GPU run on the CPU all the same.
+    groups : tuple of str
+        Of ``GROUPS``.
+    sizes : tuple of int
+        Samples a side of the pictures of ``grid``.
+    quick : bool
+        Leave out what takes long: large clips, batches and pictures.
+    """
 
-    def as_json(self) -> dict[str, Any]:
-        """The row as a record."""
-        return {"task": self.task, "method": self.method, "peer": self.peer, **self.timing.as_json()}
-
-
-def run(device: torch.device) -> list[Row]:
-    """Time every task."""
-    return list(_grid_fits(256, device))
-
-
-def _grid_fits(size: int, device: torch.device) -> Iterator[Row]:
-    """Fit size² × 3 samples, and render them at twice the resolution, beside a cubic spline."""
-    task = f"{size}²×3 → {2 * size}²"
-    values = torch.rand(size, size, 3, generator=torch.Generator().manual_seed(0)).to(device)
-    geometry = Lattice((2 * size, 2 * size), (2, 2))
-    encoding = ComplexEncoding.like(Gaussian, geometry)
-
-    def cold() -> None:
-        plan(encoding, geometry, device=device).fit(values)
-
-    reused = plan(encoding, geometry, device=device)
-    spline = "RectBivariateSpline cubic, fit + render"
-    yield Row(task, spline, measure(lambda: rect_bivariate_spline(values.cpu(), geometry)))
-    yield Row(task, "fit, factorisation included", measure(cold), spline)
-    yield Row(task, "fit, plan reused", measure(lambda: reused.fit(values)), spline)
-    yield Row(task, "fit + render, plan reused", measure(lambda: reused.fit(values).render()), spline)
+    device: torch.device
+    groups: tuple[str, ...] = DEFAULT
+    sizes: tuple[int, ...] = SIZES
+    quick: bool = False
 
 
-def rect_bivariate_spline(values: Tensor, geometry: Lattice) -> None:
-    """Interpolate each channel by SciPy's cubic spline, and evaluate it on the whole grid."""
-    from scipy.interpolate import RectBivariateSpline
-
-    x, y = (axis.points().numpy() for axis in geometry.axes)
-    u, v = (Axis(n).points().numpy() for n in geometry.grid)
-    for channel in values.movedim(-1, 0).double().numpy():
-        RectBivariateSpline(x, y, channel)(u, v)
-
-
-def report(rows: list[Row]) -> str:
-    """A table with each method's time, and its ratio to its peer in the same run."""
-    peers = {(r.task, r.method): r.timing.median for r in rows}
-    lines = [f"{'task':22}{'method':42}{'median':>11}{'ratio to its peer':>32}"]
-    for row in rows:
-        ratio = ""
-        if row.peer:
-            ratio = f"{row.timing.median / peers[row.task, row.peer]:.2f} × {row.peer.split(',')[0]}"
-        lines.append(f"{row.task:22}{row.method:42}{1e3 * row.timing.median:>8.2f} ms{ratio:>32}")
-    return "\n".join(lines)
+def run(settings: Settings, tell: Callable[[Row], None] | None = None) -> list[Row]:
+    """Time every task, and tell of each row as it is measured."""
+    rows = []
+    for row in _rows(settings):
+        rows.append(row)
+        if tell is not None:
+            tell(row)
+    return rows
 
 
-def write(rows: list[Row], device: torch.device, folder: Path) -> Path:
-    """Write the rows and the machine to ``folder``/DEVICE.json."""
+def _rows(settings: Settings) -> Iterator[Row]:
+    device, quick = settings.device, settings.quick
+    for group in settings.groups:
+        if group == "grid":
+            for size in settings.sizes:
+                yield from tasks.grid(size, device)
+        elif group == "video":
+            for size in (64,) if quick else (64, 128):
+                yield from tasks.video(size, device)
+        elif group == "batch":
+            for signals in (1, 16) if quick else (1, 16, 256):
+                yield from tasks.batch(signals, device)
+        elif group == "precision":
+            yield from tasks.precision(256, device)
+        elif group == "random":
+            yield from tasks.random_samples((256, 256) if quick else (512, 512), 0.25, device)
+            if not quick:
+                yield from tasks.random_samples((128, 128, 128), 0.125, device)
+        elif group == "memory":
+            yield from tasks.enlarging(512 if quick else 4096, 1024 if quick else 16384)
+
+
+def parse_groups(text: str | None) -> tuple[str, ...]:
+    """The groups of a list of names separated by commas; those that take no minutes if none are given."""
+    if text is None:
+        return DEFAULT
+    return tuple(_checks.choice("only", name.strip(), GROUPS) for name in text.split(","))
+
+
+def parse_sizes(text: str | None, quick: bool) -> tuple[int, ...]:
+    """The sizes of a list of numbers separated by commas."""
+    if text is None:
+        return QUICK if quick else SIZES
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 8:
+        raise _checks.wrong("sizes", "numbers of at least 8 separated by commas", repr(text))
+    return sizes
+
+
+def line(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """One row as text, with its ratio to its peer in the same run."""
+    ratio = ratio_to_peer(row, rows)
+    against = f"{ratio:.2f} × {row['peer'].split(',')[0]}" if ratio is not None else ""
+    found = [f"{k} {row[k]:.4g}" for k in ("psnr", "iterations", "peak_gib", "output_gib") if k in row]
+    spread = ""
+    if row["median"] is not None:
+        spread = f"{1e3 * row['low']:>11.2f} …{1e3 * row['high']:>10.2f}"
+    said = ", ".join(part for part in (against, *found) if part)
+    return f"{row['task']:28}{row['method']:42}{seconds(row['median']):>13}{spread:>24}  {said}"
+
+
+def seconds(median: float | None) -> str:
+    """A time as text."""
+    return f"over {tasks.LIMIT:.0f} s" if median is None else f"{1e3 * median:.2f} ms"
+
+
+def ratio_to_peer(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
+    """A row's median over its peer's in the same task."""
+    peers = (r["median"] for r in rows if (r["task"], r["method"]) == (row["task"], row["peer"]))
+    peer = next(peers, None)
+    return None if peer is None or row["median"] is None else row["median"] / peer
+
+
+def write(rows: list[Row], settings: Settings, folder: Path) -> Path:
+    """Write the rows and the machine to ``folder``/DEVICE.json.
+
+    Tasks that an earlier run on the same machine measured, and this one did not, stay as they are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{device.type}.json"
-    content = {"machine": machine(device), "rows": [row.as_json() for row in rows]}
+    path = folder / f"{settings.device.type}.json"
+    content = {"machine": machine(settings.device), "rows": [row.as_json() for row in rows]}
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    if before.get("machine") == content["machine"]:
+        measured = {row.task for row in rows}
+        content["rows"] += [r for r in before["rows"] if r["task"] not in measured and "outputs" in r]
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return path

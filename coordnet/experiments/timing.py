@@ -36,12 +36,17 @@ class Timing:
 
 
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
-    """Time some work, after one run to warm up; fewer repeats, at least one, where they exceed ``budget`` seconds."""
+    """Time some work, after one run to warm up; fewer repeats where they exceed ``budget`` seconds.
+
+    Where one run does, it is the only one.
+    """
     _synchronise()
     start = time.perf_counter()
     work()
     _synchronise()
     warm_up = time.perf_counter() - start
+    if warm_up > budget:
+        return Timing(warm_up, warm_up, warm_up, 1)
     repeats = max(1, min(repeats, int(budget / max(warm_up, 1e-9))))
     seconds = []
     for _ in range(repeats):

@@ -1,0 +1,77 @@
+"""Mode products in a named precision: float32, or faster on a GPU's tensor cores."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Literal, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.kronecker import Operator, mode_product, product_along
+from coordnet.windows import Windows
+
+Precision = Literal["float32", "tf32", "bf16"]
+PRECISIONS = ("float32", "tf32", "bf16")
+
+
+def check_precision(precision: str, dtype: torch.dtype) -> Precision:
+    """Return the precision.
+
+    Raises
+    ------
+    ValueError
+        If it has another name, or is below that of values which are not float32.
+    """
+    _checks.choice("precision", precision, PRECISIONS)
+    if precision != "float32" and dtype != torch.float32:
+        raise _checks.wrong("precision", f"float32, values being {dtype}", precision)
+    return cast(Precision, precision)
+
+
+def prepared(operator: Operator, precision: Precision, dtype: torch.dtype) -> Operator:
+    """An operator of values of ``dtype``, in the form that ``multiply`` takes."""
+    if isinstance(operator, Windows):
+        operator = operator.trimmed(max(torch.finfo(dtype).eps / 16, 1e-15))
+    operator = operator.to(dtype)
+    if precision == "bf16":
+        return operator.to(torch.bfloat16)
+    if precision == "tf32":
+        return operator.map(to_tf32) if isinstance(operator, Windows) else to_tf32(operator)
+    return operator
+
+
+def multiply(
+    tensor: Float[Tensor, "..."], operators: Sequence[Operator], precision: Precision
+) -> Float[Tensor, "..."]:
+    """The mode product with operators that were ``prepared``.
+
+    "float32" is the values' own precision. "tf32" has 10 bits of mantissa in both factors and sums in float32: what a
+    GPU's tensor cores do, imitated on a CPU by rounding the factors. "bf16" has 7 bits, in every axis's result too.
+    """
+    if precision == "bf16":
+        return mode_product(tensor.bfloat16(), operators).to(tensor.dtype)
+    if precision == "float32":
+        return mode_product(tensor, operators)
+    with _tensor_cores() if tensor.is_cuda else nullcontext():
+        for j in reversed(range(len(operators))):
+            factor = tensor if tensor.is_cuda else to_tf32(tensor)
+            tensor = product_along(factor, operators[j], tensor.ndim - len(operators) + j)
+    return tensor
+
+
+def to_tf32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Round float32 to the 10 bits of mantissa of TF32, to nearest."""
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+@contextmanager
+def _tensor_cores() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,199 @@
+"""Renderers, precision, CUDA graphs and the cache of plans."""
+
+import contextlib
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet import cuda_graphs, plan_cache
+from coordnet.encoders import DFT, Gaussian, RandomFourier, Triangle
+from coordnet.encodings import ComplexEncoding
+from coordnet.kronecker import RankWarning
+from coordnet.plan_cache import PLANS, tensor_bytes
+from coordnet.precision import check_precision, to_tf32
+from coordnet.samples import Lattice, MaskedLattice
+
+
+@pytest.fixture(autouse=True)
+def empty_cache():
+    cn.clear_plans()
+    yield
+    cn.clear_plans()
+
+
+def gaussian(*grid, **options):
+    samples = Lattice(grid)
+    return ComplexEncoding.like(Gaussian, samples, **options), samples
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"ridge": 0.1}, {"prior": cn.Smoothness(1.5, 0.01)}, {"center": False}],
+    ids=["plain", "ridge", "smooth", "uncentred"],
+)
+@pytest.mark.parametrize("features", [None, 9])
+@pytest.mark.parametrize("alignment", ["pixel", "sample"])
+def test_a_renderer_is_fit_and_render(options, features, alignment, generator):
+    encoding, samples = gaussian(14, 17, features=features)
+    plan = cn.plan(encoding, samples, dtype=torch.float64, **options)
+    batch = torch.rand(2, 3, 14, 17, 4, dtype=torch.float64, generator=generator)
+    made = plan.renderer((23, 30), alignment)(batch)
+    assert torch.allclose(made, plan.fit(batch).render((23, 30), alignment), atol=1e-10)
+    alone = plan.renderer((23, 30), alignment)(batch[1, 2])
+    assert torch.allclose(alone, made[1, 2], atol=1e-12)
+    assert torch.allclose(plan.renderer()(batch), plan.fit(batch).render(), atol=1e-10)
+
+
+def test_a_renderer_of_an_incomplete_basis(generator):
+    samples = Lattice((12, 10))
+    plan = cn.plan(ComplexEncoding.like(DFT, samples), samples, dtype=torch.float64)
+    values = torch.rand(12, 10, 1, dtype=torch.float64, generator=generator)
+    assert torch.allclose(plan.renderer((20, 20))(values), plan.fit(values).render((20, 20)), atol=1e-10)
+
+
+def test_results_do_not_depend_on_the_batch(generator):
+    encoding, samples = gaussian(150, 140)
+    batch = torch.rand(7, 150, 140, 3, generator=generator)
+    plan = cn.plan(encoding, samples)
+    render, together = plan.renderer((200, 220)), plan.fit(batch).render((200, 220))
+    for one, expected in zip(batch, together, strict=True):
+        assert torch.allclose(plan.fit(one).render((200, 220)), expected, atol=1e-5)
+        assert torch.allclose(render(one), expected, atol=1e-5)
+
+
+def test_a_plan_that_iterates_has_no_renderer():
+    samples = MaskedLattice((4, 4), weights=torch.eye(4).unsqueeze(-1))
+    plan = cn.plan(ComplexEncoding.like(Triangle, samples), samples)
+    with pytest.raises(ValueError, match="takes no iteration, received 'SmoothPlan'|received SmoothPlan"):
+        plan.renderer((8, 8))
+    with pytest.raises(ValueError, match="takes no iteration"):
+        plan.capture(torch.zeros(4, 4, 1))
+
+
+def test_tf32_keeps_ten_bits(generator):
+    x = torch.randn(1000, generator=generator) * 1e3
+    rounded = to_tf32(x)
+    mantissa, _ = torch.frexp(rounded)
+    assert torch.equal((mantissa * 2**11).frac(), torch.zeros(1000))
+    assert ((rounded - x).abs() <= x.abs() * 2.0**-11).all()
+    assert torch.equal(to_tf32(torch.tensor([1 + 2.0**-11, 1 + 2.0**-10])), torch.tensor([1 + 2.0**-10] * 2))
+
+
+@pytest.mark.parametrize(("precision", "least", "most"), [("tf32", 65, 90), ("bf16", 45, 72)])
+@pytest.mark.parametrize("size", [40, 160])
+def test_lower_precisions_cost_what_their_bits_say(precision, least, most, size, generator):
+    encoding, samples = gaussian(size, size)
+    values = torch.rand(size, size, 3, generator=generator)
+    exact = cn.plan(encoding, samples).renderer((50, 50))(values)
+    plan = cn.plan(encoding, samples, precision=precision)
+    for made in (plan.renderer((50, 50))(values), plan.fit(values).render((50, 50))):
+        assert least < -10 * float((made - exact).square().mean().log10()) < most
+
+
+def test_precision_is_refused_where_there_is_none():
+    encoding, samples = gaussian(8, 8)
+    with pytest.raises(ValueError, match="`precision`: expected one of float32, tf32, bf16"):
+        check_precision("fp8", torch.float32)
+    with pytest.raises(ValueError, match="`precision`: expected float32, values being"):
+        cn.plan(encoding, samples, precision="tf32", dtype=torch.float64)
+    with pytest.raises(ValueError, match="`precision`: expected float32 unless"):
+        cn.plan(encoding, samples, precision="bf16", prior=cn.Smoothness(1.0, 0.1))
+
+
+def test_graphs_need_a_gpu():
+    encoding, samples = gaussian(8, 8)
+    plan = cn.plan(encoding, samples)
+    for capture in (plan.capture, plan.renderer().capture):
+        with pytest.raises(ValueError, match="`values`: expected a tensor on a CUDA device"):
+            capture(torch.zeros(8, 8, 1))
+
+
+def test_a_graph_replays_on_what_it_is_given(monkeypatch):
+    """With CUDA's recorder replaced by one that runs the function again into the same result."""
+
+    class Recorder:
+        def replay(self):
+            graph._result.copy_(double(graph._input))
+
+    def double(x):
+        return 2 * x
+
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(
+            torch.cuda, name, lambda: type("S", (), {"wait_stream": lambda self, other: None})()
+        )
+    for name in ("stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, lambda x: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorder)
+    example = torch.ones(3)
+    graph = cuda_graphs.CudaGraph(double, example)
+    assert torch.equal(graph(torch.full((3,), 5.0)), torch.full((3,), 10.0))
+    assert torch.equal(example, torch.ones(3))
+    with pytest.raises(ValueError, match="`values`: expected shape"):
+        graph(torch.ones(4))
+
+
+def test_equal_plans_are_made_once():
+    first = cn.plan(*gaussian(12, 9), cached=True)
+    assert cn.plan(*gaussian(12, 9), cached=True) is first
+    assert (PLANS.hits, PLANS.misses) == (1, 1)
+    for other in (
+        cn.plan(*gaussian(12, 10), cached=True),
+        cn.plan(*gaussian(12, 9, sigma="0.7px"), cached=True),
+        cn.plan(*gaussian(12, 9), cached=True, dtype=torch.float64),
+        cn.plan(*gaussian(12, 9), cached=True, prior=cn.Smoothness(1.0, 0.1)),
+        cn.plan(*gaussian(12, 9)),
+    ):
+        assert other is not first
+    assert PLANS.hits == 1
+    cn.clear_plans()
+    assert len(PLANS) == 0
+    assert cn.plan(*gaussian(12, 9), cached=True) is not first
+
+
+def test_plans_differ_by_what_their_tensors_hold():
+    def masked(weights):
+        geometry = MaskedLattice((5, 5), weights=weights.unsqueeze(-1))
+        return cn.plan(ComplexEncoding.like(Triangle, geometry), geometry, cached=True)
+
+    eye = torch.eye(5)
+    assert masked(eye) is masked(eye.clone())
+    assert masked(eye) is not masked(eye.flip(0))
+    samples, drawn = Lattice((9,)), []
+    for seed in (0, 1, 0):
+        made = RandomFourier.like(samples.axes[0], generator=torch.Generator().manual_seed(seed))
+        drawn.append(cn.plan(ComplexEncoding([made]), samples, cached=True, rcond=0.0))
+    assert drawn[0] is drawn[2]
+    assert drawn[0] is not drawn[1]
+
+
+def test_fits_of_whole_lattices_share_their_plan(generator):
+    samples = cn.sample(torch.rand(12, 9, 3, generator=generator), "full")
+    encoding = ComplexEncoding.like(Gaussian, samples)
+    first = cn.fit_closed_form(encoding, samples)
+    first.network.encoding.encoders[0].sigma = 1e9  # of this fit alone
+    second = cn.fit_closed_form(encoding, samples)
+    assert PLANS.hits == 1
+    assert torch.allclose(second.render(alignment="sample"), samples.values, atol=1e-4)
+
+
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(plan_cache, "MOST_PLANS", 2)
+    first, second = (cn.plan(*gaussian(n, 5), cached=True) for n in (5, 6))
+    assert cn.plan(*gaussian(5, 5), cached=True) is first
+    cn.plan(*gaussian(7, 5), cached=True)  # drops the second, used longest ago
+    assert cn.plan(*gaussian(5, 5), cached=True) is first
+    assert cn.plan(*gaussian(6, 5), cached=True) is not second
+    assert len(PLANS) == 2
+    monkeypatch.setattr(plan_cache, "MOST_BYTES", tensor_bytes(first) - 1)
+    cn.clear_plans()
+    assert cn.plan(*gaussian(5, 5), cached=True) is not cn.plan(*gaussian(5, 5), cached=True)
+
+
+def test_plans_that_warn_warn_again():
+    for _ in range(2):
+        with pytest.warns(RankWarning):
+            cn.plan(*gaussian(40, 40, sigma="4px"), cached=True)
+    assert len(PLANS) == 0
