@@ -178,21 +178,20 @@ class AdaptivePlan(Plan):
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
     ) -> tuple[list[Trail], Trail]:
         shown = problem.without(hidden)
-        trails = []
-        for start in starts:
-            penalty, smoothest = (
-                start_penalty(shown, start),
-                smoothest_modes(problem.modes, _weights(start, problem.modes)),
-            )
-            trails.append(Trail(start, rounds(shown, penalty, smoothest, tolerance=self.learning), [], []))
+        trails: list[Trail] = []
 
         def follow(trail: Trail) -> None:
             trail.follow(problem, hidden)
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
             bar.update()
 
-        for trail in trails:
-            follow(trail)
+        for start in starts:
+            penalty = start_penalty(shown, start)
+            smoothest = smoothest_modes(problem.modes, _weights(start, problem.modes))
+            near = trails[-1].last.solution.x if trails and trails[-1].last else None
+            steps = rounds(shown, penalty, smoothest, tolerance=self.learning, start=near)
+            trails.append(Trail(start, steps, [], []))
+            follow(trails[-1])
         finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
         for trail, _ in itertools.product(finalists, range(min(2, limit))):
             follow(trail)

@@ -70,20 +70,13 @@ def quality(
         str | None,
         typer.Option(
             help="Some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations, "
-            "memory, separated by commas; all but memory if not given.",
+            "hindsight, memory, separated by commas; all but the last two, which are slow, if not given.",
             show_default=False,
         ),
     ] = None,
     images: Annotated[
         int | None, typer.Option(min=1, help="The first so many photographs alone.", show_default=False)
     ] = None,
-    hindsight: Annotated[
-        bool,
-        typer.Option(
-            "--hindsight", help="The best that the truth would choose of random samples, too: slow."
-        ),
-    ] = False,
-    rbf: Annotated[bool, typer.Option("--rbf", help="RBFInterpolator on random samples too: slow.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("results/quality"),
     quiet: Quiet = False,
 ) -> None:
@@ -92,7 +85,7 @@ def quality(
     from coordnet.experiments import quality_report
     from coordnet.experiments.cases import Settings
 
-    settings = Settings(data, images, hindsight, rbf)
+    settings = Settings(data, images)
     for name in experiment.parse_names(only):
         rows = experiment.run(name, settings, progress=not quiet)
         path = quality_report.write(name, rows, settings, out)

@@ -19,12 +19,10 @@ from coordnet.sampling import sample
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured: the data folder, how many photographs of it, and the slow methods that are asked for."""
+    """What is measured: the data folder, and how many photographs of it."""
 
     data: Path
     images: int | None = None
-    hindsight: bool = False
-    rbf: bool = False
 
 
 @dataclass(frozen=True)
