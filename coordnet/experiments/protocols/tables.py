@@ -143,7 +143,6 @@ TABLE_3 = Experiment(
                 *SLOW_RIVALS,
                 smooth(VIDEO),
                 ADAPTIVE,
-                *solved(SCATTERED_3D, CLIP, virtual=2),
                 *solved(SCATTERED_3D, CLIP, virtual=2, prior=VIDEO),
                 *_of_one_clip(descended(printed.TABLE_3["gradient"], CLIP, virtual=2), "gradient"),
                 *_of_one_clip(simple(printed.TABLE_3["simple"], CLIP, {}, **MLP_3D), "simple"),
