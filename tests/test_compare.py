@@ -13,6 +13,7 @@ from coordnet.cli import methods
 from coordnet.cli.methods import combinations
 from coordnet.media import load_image, write_video
 from coordnet.metrics import psnr
+from coordnet.plan_cache import PLANS
 from coordnet.plots_comparison import Shown, comparison_figure, most, page_pictures
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.sampling import sample
@@ -98,6 +99,13 @@ def test_nothing_held_out_is_ranked_by_the_fit(run, photo):
     assert record["ranked_by"] == "fitted"
     assert all(m["psnr"]["held_out"] is None for m in found.values())
     assert [m["name"] for m in record["methods"]][-1].startswith("rff")
+
+
+def test_the_factorisation_is_in_the_seconds_of_every_fit(run, photo):
+    """Quick fits are done twice; were plans kept, the second time would find the first one's."""
+    PLANS.clear()
+    compared(run, photo, "--encoder", "gaussian")
+    assert PLANS.misses == 0
 
 
 def test_what_goes_together():

@@ -24,6 +24,7 @@ from coordnet.experiments import (
 from coordnet.experiments.demosaicing_peers import bilinear, malvar
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.metrics import psnr
+from coordnet.plan_cache import PLANS
 from coordnet.priors import Smoothness
 from coordnet.samples import Lattice, Samples
 from coordnet.sampling import sample
@@ -259,6 +260,12 @@ def test_memory_is_that_of_the_fit_s_own_process():
     assert held.sum() > 0
     assert 0.05 < made.peak < 1.0
     assert made.iterations > 5
+
+
+def test_the_factorisation_is_in_the_seconds_of_every_picture():
+    PLANS.clear()
+    peers.tuned("gcv")(sample(synthetic_photograph(24, 20), "every:2"))
+    assert PLANS.misses == 0
 
 
 def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against():

@@ -119,7 +119,7 @@ class _Fit:
     def _fit(self) -> Reconstruction:
         encoding = self.method.encode(self.samples, self.generator)
         trained = self.method.solver == "gradient"
-        options: dict[str, Any] = {"callback": self._show} if trained else {}
+        options: dict[str, Any] = {"callback": self._show} if trained else {"cached": False}
         return methods.fit(
             self.method, encoding, self.samples, epochs=self.epochs, generator=self.generator, **options
         )

@@ -63,7 +63,7 @@ def smooth(prior: Smoothness, *, fourier: bool = False) -> Method:
 
     def apply(samples: Samples) -> Estimate:
         encoding = FourierEncoding.like(samples) if fourier else ComplexEncoding.like(Gaussian, samples)
-        fit = fit_closed_form(encoding, samples, prior=prior)
+        fit = fit_closed_form(encoding, samples, prior=prior, cached=False)
         return Estimate(fit.render(), f"{fit.report['iterations']} iterations")
 
     return apply
@@ -85,7 +85,7 @@ def tuned(criterion: str = "hold-out") -> Method:
     def apply(samples: Samples) -> Estimate:
         encoding = ComplexEncoding.like(Gaussian, samples)
         prior = tune_smoothness(encoding, samples, criterion=criterion).choice
-        fit = fit_closed_form(encoding, samples, prior=prior)
+        fit = fit_closed_form(encoding, samples, prior=prior, cached=False)
         anisotropy = ", ".join(f"{a:g}" for a in prior.anisotropy)
         chosen = f"power {prior.power:g}, strength {prior.strength:g}, anisotropy {anisotropy}"
         return Estimate(fit.render(), chosen)
@@ -100,7 +100,7 @@ def best_smooth(score: Score) -> Method:
         encoding = ComplexEncoding.like(Gaussian, samples)
         made = (
             Estimate(
-                fit_closed_form(encoding, samples, prior=prior).render(),
+                fit_closed_form(encoding, samples, prior=prior, cached=False).render(),
                 f"power {prior.power:g}, strength {prior.strength:g}",
             )
             for prior in GRID

@@ -22,6 +22,7 @@ from coordnet.experiments.protocols.tables import EXPERIMENTS
 from coordnet.heads import MLP
 from coordnet.metrics import psnr
 from coordnet.networks import CoordinateNetwork
+from coordnet.plan_cache import PLANS
 from coordnet.sampling import sample
 from tests.helpers import synthetic_photograph
 
@@ -159,6 +160,15 @@ def test_a_masked_prior_between_strided_samples_is_near_linear_interpolation_of_
     linear = psnr(baselines.linear(samples), picture, held_out)
     assert psnr(made.estimate, picture, held_out) > linear - 0.2
     assert made.seconds["fit"] > 0
+
+
+def test_the_factorisation_is_in_the_seconds_of_every_fit():
+    """Were plans kept, all repeats but the first would find them."""
+    PLANS.clear()
+    picture = synthetic_photograph(48, 48)
+    case = Case(sample(picture, "every:2"), 0, None, 0.0, picture)
+    KINDS["closed form"](case, {"encoding": "complex", "encoder": "gaussian"})
+    assert PLANS.misses == 0
 
 
 def test_held_out_and_fitted_are_never_mixed(folder):
