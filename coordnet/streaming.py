@@ -16,6 +16,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.coordinates import Alignment
 from coordnet.kronecker import Operator, product_along
+from coordnet.least_squares import LeastSquaresPlan
 from coordnet.plans import Plan
 from coordnet.stages import Stages
 from coordnet.windows import Windows
@@ -55,7 +56,7 @@ def stream_render(
     Parameters
     ----------
     plan : Plan
-        Least squares on a whole lattice; without a ridge.
+        Least squares on a whole lattice, without a ridge, in float32 on the CPU.
     source : (*grid, channels)
         An array, a NumPy memory map, a Zarr array, or whatever gives rows when sliced along the first axis.
     shape, alignment
@@ -73,15 +74,13 @@ def stream_render(
     Raises
     ------
     ValueError
-        If the plan is not separable, the source has not its shape or is not finite, or the memory does not suffice
+        If the plan is not separable or not of float32 on the CPU, the source has not its shape or is not finite, or the memory does not suffice
         for a row.
     """
     grid = tuple(source.shape[:-1])
     if grid != plan.geometry.shape:
         raise _checks.wrong("source", f"shape ({plan.geometry.shape}, channels)", tuple(source.shape))
-    stages = plan.renderer(shape, alignment).apply
-    if not isinstance(stages, Stages) or stages.gain is not None:
-        raise _checks.wrong("plan", "one of least squares with an operator an axis", type(plan).__name__)
+    stages = _stages(plan, shape, alignment)
     first, *others = stages.analysis
     budget = available_memory() // 2 if memory is None else _checks.integer("memory", memory, 1)
     step = block_rows(first, tuple(source.shape), shape, budget)
@@ -96,6 +95,18 @@ def stream_render(
                 out = product_along(out, operator, axis)
             yield out.add_(means.reshape(-1, *(1,) * len(shape))).movedim(0, -1).numpy()
             bar.update(b - a)
+
+
+def _stages(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> Stages:
+    """What the plan does to values, fused with the render: an operator an axis."""
+    if not isinstance(plan, LeastSquaresPlan) or plan.stages.gain is not None:
+        raise _checks.wrong("plan", "one of least squares with an operator an axis", type(plan).__name__)
+    kind = (plan.precision, plan.dtype, torch.device(plan.device).type)
+    if kind != ("float32", torch.float32, "cpu"):
+        raise _checks.wrong("plan", "one of float32 on the CPU", f"{kind[0]} of {kind[1]} on {kind[2]}")
+    stages = plan.renderer(shape, alignment).apply
+    assert isinstance(stages, Stages)
+    return stages
 
 
 def block_rows(first: Operator, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
@@ -152,9 +163,16 @@ def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
 
 
 def release(source: object) -> None:
-    """Give the pages of a memory map back to the system, which else count as this process's memory."""
+    """Give the pages of a memory map back to the system, which else count as this process's memory.
+
+    Those of a map in mode "c" stay: what was written to them is nowhere else.
+    """
     mapped = getattr(source, "_mmap", None)  # of NumPy's memory maps
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+    if (
+        getattr(source, "mode", "r") != "c"
+        and isinstance(mapped, mmap.mmap)
+        and hasattr(mmap, "MADV_DONTNEED")
+    ):
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
@@ -193,7 +211,7 @@ def parse_bytes(text: str) -> int:
         number = float(match[1]) if match else math.nan
     except ValueError:
         number = math.nan
-    if match is None or not number >= 1:
+    if match is None or not 1 <= number < math.inf:
         raise _checks.wrong("memory", expected, repr(text))
     power = " KMGT".index((match[2] or " ").upper())
     return int(number * (1024 if match[3] else 1000) ** power)

@@ -61,9 +61,21 @@ def test_what_cannot_be_streamed(generator):
         ),
         (planned((9, 8)), values, 100, "`memory`: expected at least"),
         (planned((9, 8), ridge=0.1), values, None, "`plan`: expected one of least squares"),
+        (planned((9, 8), precision="bf16"), values, None, "`plan`: expected one of float32 .* bf16"),
+        (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .* float64"),
     ):
         with pytest.raises(ValueError, match=said):
             list(cn.stream_render(plan, source, (18, 16), memory=memory))
+
+
+def test_a_memory_map_that_was_written_to_keeps_what_was_written(generator, tmp_path):
+    values = torch.rand(40, 30, 1, generator=generator)
+    np.save(tmp_path / "a.npy", np.zeros(values.shape, np.float32))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="c")
+    mapped[:] = values.numpy()
+    plan = planned((40, 30))
+    assert torch.allclose(streamed(plan, mapped, (40, 30)), plan.fit(values).render(), atol=1e-5)
+    assert np.array_equal(mapped, values.numpy())
 
 
 @pytest.mark.parametrize(
@@ -74,7 +86,7 @@ def test_sizes_of_memory(text, expected):
     assert streaming.parse_bytes(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "2XB", "-1GB", "0", "1..2MB", "nan"])
+@pytest.mark.parametrize("text", ["", "GiB", "2XB", "-1GB", "0", "1..2MB", "nan", "1e999"])
 def test_what_is_no_size_of_memory(text):
     with pytest.raises(ValueError, match="`memory`: expected a number of bytes such as 2GiB"):
         streaming.parse_bytes(text)
