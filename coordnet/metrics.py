@@ -72,6 +72,15 @@ def psnr(
     return math.inf if error == 0 else 10 * math.log10(data_range**2 / error)
 
 
+def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
+    """The range by which the PSNR of a signal's estimates is taken, and whether they are clipped to it.
+
+    1, clipped, of a signal in [0, 1]; of others their own span, or the magnitude of a constant, not clipped.
+    """
+    low, high = float(signal.min()), float(signal.max())
+    return (1.0, True) if low >= 0 and high <= 1 else (high - low or abs(high), False)
+
+
 def snr(
     estimate: Float[Tensor, "*shape"],
     truth: Float[Tensor, "*shape"],

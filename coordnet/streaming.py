@@ -74,8 +74,8 @@ def stream_render(
     Raises
     ------
     ValueError
-        If the plan is not separable or not of float32 on the CPU, the source has not its shape or is not finite, or the memory does not suffice
-        for a row.
+        If the plan is not separable or not of float32 on the CPU, the source has not its shape or is not finite, or
+        the memory does not suffice for a row.
     """
     grid = tuple(source.shape[:-1])
     if grid != plan.geometry.shape:

@@ -10,6 +10,7 @@ from scipy.io import wavfile
 
 from coordnet import baselines
 from coordnet.cli import methods
+from coordnet.cli.attempts import Attempt, ranked
 from coordnet.cli.methods import combinations
 from coordnet.media import load_image, write_video
 from coordnet.metrics import psnr
@@ -92,6 +93,24 @@ def test_baselines_are_scored_by_the_same_pixels_and_the_table_is_sorted(run, ph
     out = run("compare", photo, "--sample", "every:2x3")[1].splitlines()
     assert [line.split("  ")[0] for line in out[3:-2]] == [m["name"] for m in record["methods"]]
     assert f"{scores[0]:.2f} dB" in out[3]
+
+
+def test_constants_beyond_one_are_compared(run, tmp_path):
+    np.save(tmp_path / "five.npy", np.full((24, 20), 5.0, np.float32))
+    _, found = compared(run, tmp_path / "five.npy", "--encoder", "gaussian")
+    exact = found["baseline · nearest"]
+    assert (exact["status"], exact["psnr"]["held_out"]) == ("done", None)
+
+
+def test_exact_attempts_come_first_whatever_else_is_not():
+    """What is exact where it counts has no number there; its other numbers do not rank it."""
+
+    def attempt(name, held_out, fitted):
+        return Attempt(name, torch.zeros(1), {"psnr": {"held_out": held_out, "fitted": fitted}})
+
+    attempts = [attempt("near", 50.0, None), attempt("exact", None, 20.0), Attempt("failed", None, {})]
+    assert [a.name for a in ranked(attempts, "held_out")] == ["exact", "near", "failed"]
+    assert [a.name for a in ranked(attempts, "fitted")] == ["near", "exact", "failed"]
 
 
 def test_nothing_held_out_is_ranked_by_the_fit(run, photo):

@@ -11,7 +11,7 @@ import torch
 
 import coordnet as cn
 from coordnet import streaming
-from coordnet.cli.enlarging import premultiplied, unmultiplied
+from coordnet.cli.enlarging import SIGMAS, choose_sigma, premultiplied, unmultiplied
 from coordnet.encoders import DFT, Gaussian
 from coordnet.encodings import ComplexEncoding
 from coordnet.media.big import open_rows, write_rows
@@ -62,7 +62,7 @@ def test_what_cannot_be_streamed(generator):
         (planned((9, 8)), values, 100, "`memory`: expected at least"),
         (planned((9, 8), ridge=0.1), values, None, "`plan`: expected one of least squares"),
         (planned((9, 8), precision="bf16"), values, None, "`plan`: expected one of float32 .* bf16"),
-        (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .* float64"),
+        (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .*float64"),
     ):
         with pytest.raises(ValueError, match=said):
             list(cn.stream_render(plan, source, (18, 16), memory=memory))
@@ -169,6 +169,17 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, run, tmp_path):
         "figure.png",
         "record.json",
     }
+
+
+def test_the_width_of_the_bumps_does_not_depend_on_the_unit():
+    picture = synthetic_photograph(64, 48)
+    best, tried = choose_sigma(picture)
+    found, scaled = choose_sigma(1000 * picture - 300)
+    span = float(picture.max() - picture.min())
+    assert found == best
+    assert scaled[found] == pytest.approx(tried[best] + 20 * np.log10(span), abs=0.1)
+    assert len(set(scaled.values())) == len(SIGMAS)
+    assert choose_sigma(torch.full((16, 16, 1), 5.0))[0] in SIGMAS
 
 
 def test_upscale_of_a_tiff_file_with_opacity_in_rows(run, tmp_path):

@@ -62,7 +62,7 @@ def attempt_all(
             bar.set_postfix_str(label)
             attempts.append(_attempt(label, {"baseline": name}, _Interpolation(baseline, samples), scoring))
             bar.update()
-    return ranked(attempts)
+    return ranked(attempts, scoring.ranked_by)
 
 
 def copied(generator: torch.Generator) -> torch.Generator:
@@ -146,14 +146,13 @@ class _Interpolation:
         return estimate.cpu(), told
 
 
-def ranked(attempts: list[Attempt]) -> list[Attempt]:
-    """Attempts, the best first by held-out PSNR (by fitted where nothing was held out; exact first), failures last."""
+def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
+    """Attempts, the best first by held-out or by fitted PSNR, exact ones before others; failures last."""
 
     def score(attempt: Attempt) -> float:
         if attempt.estimate is None:
             return float("-inf")
-        psnr = attempt.record["psnr"]
-        held_out, fitted = psnr["held_out"], psnr["fitted"]
-        return next((s for s in (held_out, fitted) if s is not None), float("inf"))
+        psnr = attempt.record["psnr"][by]
+        return float("inf") if psnr is None else psnr
 
     return sorted(attempts, key=score, reverse=True)

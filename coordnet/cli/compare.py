@@ -82,7 +82,7 @@ def compare(
         "shape": list(media.signal.shape),
         "sample": options.sample,
         "known": float(scoring.known.double().mean()),
-        "ranked_by": "held_out" if bool(scoring.held_out.any()) else "fitted",
+        "ranked_by": scoring.ranked_by,
         "methods": [{"name": a.name, **a.record} for a in attempts],
         "left_out": left,
         "epochs": options.epochs,

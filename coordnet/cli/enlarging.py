@@ -7,7 +7,7 @@ from torch import Tensor
 from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
-from coordnet.metrics import psnr
+from coordnet.metrics import psnr, value_range
 from coordnet.reconstruction import Reconstruction
 from coordnet.sampling import sample
 
@@ -32,7 +32,11 @@ def choose_sigma(values: Float[Tensor, "height width channels"]) -> tuple[str, d
         return USUAL, {}
     truth = values[:height, :width]
     reduced = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
-    tried = {s: psnr(fitted(reduced, s).render((height, width)), truth) for s in SIGMAS}
+    span, bounded = value_range(truth)
+    tried = {
+        s: psnr(fitted(reduced, s).render((height, width)), truth, data_range=span, clip=bounded)
+        for s in SIGMAS
+    }
     best = max(tried, key=lambda s: tried[s])
     if tried[best] == float("inf"):
         return USUAL, {}

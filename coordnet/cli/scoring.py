@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from coordnet.media import Media
-from coordnet.metrics import psnr, snr, ssim
+from coordnet.metrics import psnr, snr, ssim, value_range
 from coordnet.samples import Samples, ScatteredPoints
 
 
@@ -30,10 +30,9 @@ class Scoring:
         return self.media.signal.nan_to_num()
 
     @cached_property
-    def bounded(self) -> bool:
-        """Whether the signal is in [0, 1], as images and videos are."""
-        finite = self.media.signal[self.present]
-        return bool(((finite >= 0) & (finite <= 1)).all())
+    def values(self) -> tuple[float, bool]:
+        """The range of the signal's values, and whether it is [0, 1], as of images and videos."""
+        return value_range(self.media.signal[self.present])
 
     @cached_property
     def known(self) -> Tensor:
@@ -43,18 +42,22 @@ class Scoring:
             return torch.zeros(self.media.signal.shape, dtype=torch.bool)
         return geometry.known(self.media.signal.shape[-1])
 
+    @property
+    def ranked_by(self) -> str:
+        """Which PSNR estimates are ranked by: over held-out entries, or fitted ones where there are none."""
+        return "held_out" if bool(self.held_out.any()) else "fitted"
+
     @cached_property
     def held_out(self) -> Tensor:
         """What the samples do not tell."""
         return ~self.known & self.present
 
     def psnr(self, estimate: Tensor) -> dict[str, float | None]:
-        """PSNR over held-out, fitted and all entries; of the signal's own span where that is not [0, 1]."""
-        present = self.media.signal[self.present]
-        span = 1.0 if self.bounded else float(present.max() - present.min())
+        """PSNR over held-out, fitted and all entries; see ``value_range``."""
+        span, bounded = self.values
         masks = {"held_out": self.held_out, "fitted": self.known & self.present, "all": self.present}
         return {
-            name: _finite(psnr(estimate, self.truth, mask, data_range=span, clip=self.bounded))
+            name: _finite(psnr(estimate, self.truth, mask, data_range=span, clip=bounded))
             for name, mask in masks.items()
         }
 
@@ -64,7 +67,7 @@ class Scoring:
 
     def ssim(self, estimate: Tensor) -> float | None:
         """Structural similarity, of pictures in [0, 1]."""
-        return ssim(estimate, self.truth) if self.bounded and len(self.media.grid) == 2 else None
+        return ssim(estimate, self.truth) if self.values[1] and len(self.media.grid) == 2 else None
 
 
 def _finite(value: float) -> float | None:
