@@ -290,7 +290,7 @@ def test_total_variation_s_best_weight_is_the_truth_s_choice():
         scores.append(psnr(signal, picture))
         return scores[-1]
 
-    made = noise_peers.best_total_variation(score)(noisy)
+    made = noise_peers.best_total_variation(0.1)(score)(noisy)
     assert psnr(made.signal, picture) == max(scores) and len(scores) == len(noise_peers.WEIGHTS)
 
 

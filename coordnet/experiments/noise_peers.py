@@ -1,16 +1,18 @@
 """Denoisers side by side: coordnet's, and scikit-image's wavelets and total variation."""
 
-from importlib.util import find_spec
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from coordnet.denoising import denoise
 from coordnet.experiments.peers import Estimate, Method, Score
 from coordnet.samples import Samples
 
-WEIGHTS = (0.05, 0.1, 0.15, 0.2)  # of total variation
+WEIGHTS = (0.5, 1.0, 1.5, 2.0)  # of total variation, times the noise
 
 
 def denoised(samples: Samples) -> Estimate:
@@ -19,31 +21,54 @@ def denoised(samples: Samples) -> Estimate:
     return Estimate(fit.render(), f"sigma {fit.report['sigma']:.4f}")
 
 
-def wavelet(samples: Samples) -> Estimate:
-    """``denoise_wavelet`` with BayesShrink in YCbCr, ``rescale_sigma``, the noise estimated."""
+def wavelet(
+    noisy: Float[Tensor, "height width channels"], sigma: float | None = None
+) -> Float[Tensor, "height width channels"]:
+    """``denoise_wavelet`` with BayesShrink, colours in YCbCr, ``rescale_sigma``; the noise told, or estimated."""
     from skimage.restoration import denoise_wavelet
 
-    if find_spec("pywt") is None:
-        return Estimate(
-            samples.values * torch.nan, "PyWavelets is not installed: pip install coordnet[bench]"
-        )
-    noisy = samples.values.double().numpy()
     made = denoise_wavelet(
-        noisy, method="BayesShrink", mode="soft", convert2ycbcr=True, rescale_sigma=True, channel_axis=-1
+        noisy.double().cpu().numpy(),
+        sigma=sigma,
+        method="BayesShrink",
+        convert2ycbcr=noisy.shape[-1] == 3,
+        rescale_sigma=True,
+        channel_axis=-1,
     )
-    return Estimate(torch.from_numpy(np.asarray(made)).to(samples.values))
+    return torch.from_numpy(np.asarray(made)).to(noisy)
 
 
-def best_total_variation(score: Score) -> Method:
-    """``denoise_tv_chambolle`` with the best of four weights, which only the truth tells."""
+def total_variation(
+    noisy: Float[Tensor, "height width channels"], sigma: float, score: Score
+) -> tuple[Float[Tensor, "height width channels"], float]:
+    """``denoise_tv_chambolle`` with the best of four weights by a score which only the truth tells, and the weight."""
     from skimage.restoration import denoise_tv_chambolle
 
-    def apply(samples: Samples) -> Estimate:
-        noisy = samples.values.double().numpy()
-        made = []
-        for weight in WEIGHTS:
-            smooth = cast(np.ndarray, denoise_tv_chambolle(noisy, weight=weight, channel_axis=-1))
-            made.append(Estimate(torch.from_numpy(smooth).to(samples.values), f"weight {weight:g}"))
-        return max(made, key=lambda estimate: score(estimate.signal))
+    image = noisy.double().cpu().numpy()
+    made = []
+    for weight in (w * sigma for w in WEIGHTS):
+        smooth = cast(np.ndarray, denoise_tv_chambolle(image, weight=weight, channel_axis=-1))
+        made.append((torch.from_numpy(smooth).to(noisy), weight))
+    return max(made, key=lambda found: score(found[0]))
 
-    return apply
+
+def by_wavelet(samples: Samples) -> Estimate:
+    """``wavelet``, the noise estimated; NaN where PyWavelets is not installed."""
+    try:
+        return Estimate(wavelet(samples.values))
+    except ImportError:
+        missing = "PyWavelets is not installed: pip install coordnet[bench]"
+        return Estimate(samples.values * torch.nan, missing)
+
+
+def best_total_variation(sigma: float) -> Callable[[Score], Method]:
+    """``total_variation`` for a noise."""
+
+    def method(score: Score) -> Method:
+        def apply(samples: Samples) -> Estimate:
+            made, weight = total_variation(samples.values, sigma, score)
+            return Estimate(made, f"weight {weight:g}")
+
+        return apply
+
+    return method

@@ -126,8 +126,8 @@ def noisy_lattice(settings: Settings) -> Iterator[Case]:
 
 def denoising(settings: Settings) -> Iterator[Case]:
     """Every pixel of every photograph's crop, with noise; the score is over all of them."""
-    methods = {"wavelets, BayesShrink": noise_peers.wavelet, "denoise": noise_peers.denoised}
-    best = {"total variation, best weight": noise_peers.best_total_variation}
+    methods = {"wavelets, BayesShrink": noise_peers.by_wavelet, "denoise": noise_peers.denoised}
+    best = {"total variation, best weight": noise_peers.best_total_variation(SIGMA)}
     for path in cubes.photographs(settings.data, settings.images):
         load = partial(cubes.crop, path)
         yield Case(f"full, σ = {SIGMA}", path.stem, load, "full", methods, noise=SIGMA, hindsight=best)

@@ -12,6 +12,7 @@ from coordnet.analysis import stable_rank
 from coordnet.coordinates import lattice_points
 from coordnet.encoders import ENCODERS
 from coordnet.encodings import ComplexEncoding
+from coordnet.experiments import noise_peers
 from coordnet.experiments.protocols import rivals, tables
 from coordnet.experiments.protocols.methods import KINDS, Case
 from coordnet.experiments.protocols.models import make_encoding
@@ -143,7 +144,7 @@ def test_total_variation_with_hindsight_is_never_below_a_fixed_weight():
     best = psnr(rivals.total_variation(Given(samples, 0.1, clean)), clean)
     from skimage.restoration import denoise_tv_chambolle
 
-    for weight in rivals.TV_WEIGHTS:
+    for weight in noise_peers.WEIGHTS:
         one = denoise_tv_chambolle(noisy.double().numpy(), weight=weight * 0.1, channel_axis=-1)
         assert best >= psnr(torch.from_numpy(one).float(), clean) - 1e-6
     assert best > psnr(noisy, clean) + 1

@@ -6,17 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from coordnet import baselines, metrics
-from coordnet.experiments import peers
+from coordnet.experiments import noise_peers, peers
 from coordnet.samples import Lattice, Samples
-
-TV_WEIGHTS = (0.5, 1.0, 1.5, 2.0)  # times the noise
 
 
 @dataclass(frozen=True)
@@ -97,31 +93,14 @@ def unchanged(given: Given) -> Tensor:
 
 def wavelet(given: Given) -> Tensor:
     """``denoise_wavelet``, BayesShrink in YCbCr, told the noise."""
-    from skimage.restoration import denoise_wavelet
-
-    image = given.samples.values.double().cpu().numpy()
-    colour = image.shape[-1] == 3
-    made = denoise_wavelet(
-        image,
-        sigma=given.noise,
-        channel_axis=-1,
-        convert2ycbcr=colour,
-        method="BayesShrink",
-        rescale_sigma=True,
-    )
-    return torch.from_numpy(cast(np.ndarray, made)).to(given.samples.values)
+    return noise_peers.wavelet(given.samples.values, given.noise)
 
 
 def total_variation(given: Given) -> Tensor:
     """``denoise_tv_chambolle``, the best of four weights by the truth: an upper bound on what it could choose."""
-    from skimage.restoration import denoise_tv_chambolle
-
     truth = given.truth
     assert truth is not None
-    image = given.samples.values.double().cpu().numpy()
-    made = (denoise_tv_chambolle(image, weight=w * given.noise, channel_axis=-1) for w in TV_WEIGHTS)
-    tensors = [torch.from_numpy(cast(np.ndarray, m)).to(given.samples.values) for m in made]
-    return max(tensors, key=lambda t: metrics.psnr(t, truth))
+    return noise_peers.total_variation(given.samples.values, given.noise, lambda t: metrics.psnr(t, truth))[0]
 
 
 RIVALS: dict[str, Rival] = {
