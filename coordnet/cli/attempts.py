@@ -11,10 +11,10 @@ from tqdm import tqdm
 
 from coordnet.baselines import BASELINES, Baseline
 from coordnet.cli import methods
-from coordnet.cli.devices import timed
 from coordnet.cli.methods import Method
 from coordnet.cli.scoring import Scoring
 from coordnet.cli.specs import describe_encoder, describe_prior
+from coordnet.experiments.timing import once
 from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Samples
 
@@ -101,13 +101,12 @@ class _Fit:
     bar: tqdm
 
     def __call__(self) -> tuple[Tensor, dict[str, Any]]:
-        device = self.samples.values.device
         state = self.generator.get_state()
-        fit, seconds = timed(device, self._fit)
+        fit, seconds = once(self._fit)
         if seconds < AGAIN:
             self.generator.set_state(state)
-            fit, seconds = timed(device, self._fit)
-        estimate, render_seconds = timed(device, fit.render)
+            fit, seconds = once(self._fit)
+        estimate, render_seconds = once(fit.render)
         told = {
             "encoder": describe_encoder(self.method.encoder, fit.network.encoding),
             "parameters": fit.network.parameter_count,
@@ -136,10 +135,9 @@ class _Interpolation:
     samples: Samples
 
     def __call__(self) -> tuple[Tensor, dict[str, Any]]:
-        device = self.samples.values.device
-        estimate, seconds = timed(device, lambda: self.baseline(self.samples))
+        estimate, seconds = once(lambda: self.baseline(self.samples))
         if estimate is not None and seconds < AGAIN:
-            estimate, seconds = timed(device, lambda: self.baseline(self.samples))
+            estimate, seconds = once(lambda: self.baseline(self.samples))
         if estimate is None:
             raise ValueError(OUT_OF_REACH)
         told = {"parameters": None, "seconds": {"fit": seconds, "render": None}, "report": {}}

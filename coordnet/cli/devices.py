@@ -1,14 +1,8 @@
-"""Devices by name, and work timed on them."""
-
-import time
-from collections.abc import Callable
-from typing import TypeVar
+"""Devices by name."""
 
 import torch
 
 from coordnet import _checks
-
-T = TypeVar("T")
 
 
 def choose_device(name: str) -> torch.device:
@@ -25,17 +19,3 @@ def choose_device(name: str) -> torch.device:
     return torch.device(
         "cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu")
     )
-
-
-def timed(device: torch.device, work: Callable[[], T]) -> tuple[T, float]:
-    """Do some work and say how many seconds it took, the device's queue emptied before and after."""
-    _synchronise(device)
-    start = time.perf_counter()
-    result = work()
-    _synchronise(device)
-    return result, time.perf_counter() - start
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli.common import Common
-from coordnet.cli.devices import choose_device, timed
+from coordnet.cli.devices import choose_device
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish
 from coordnet.cli.specs import (
@@ -22,6 +22,7 @@ from coordnet.cli.specs import (
     parse_prior,
 )
 from coordnet.closed_form import fit_closed_form
+from coordnet.experiments.timing import once
 from coordnet.media import Media, MediaError, Table, read_table, write_media, write_table
 from coordnet.plotting import reconstruction_figure
 from coordnet.reconstruction import Reconstruction
@@ -61,13 +62,12 @@ def run(options: Options) -> None:
         chosen = choose_prior(prior, samples, robust=options.robust)
         encoder = choose_encoder(options.encoder, chosen, samples)
         encoding = make_encoding(encoder, "complex", samples, generator)
-        fit, seconds = timed(
-            device,
+        fit, seconds = once(
             lambda: fit_closed_form(
                 encoding, samples, prior=chosen, robust=options.robust, progress=options.progress
             ),
         )
-        estimate, render_seconds = timed(device, fit.render)
+        estimate, render_seconds = once(fit.render)
         record = {
             "signal": options.points.stem,
             "points": len(values),

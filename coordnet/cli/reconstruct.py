@@ -7,7 +7,7 @@ import torch
 
 from coordnet import _checks
 from coordnet.cli.common import Common
-from coordnet.cli.devices import choose_device, timed
+from coordnet.cli.devices import choose_device
 from coordnet.cli.methods import Method, fit
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import Outcome, print_outcome, record, write_outcome
@@ -25,6 +25,7 @@ from coordnet.cli.specs import (
 )
 from coordnet.encoders import Encoder
 from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.experiments.timing import once
 from coordnet.heads import Head
 from coordnet.media import read_mask, read_media
 from coordnet.priors import Adaptive, Smoothness
@@ -77,8 +78,8 @@ def run(options: Options) -> None:
         encoding = method.encode(samples, generator)
         fitting: dict[str, Any] = {"epochs": options.epochs, "lr": options.lr, "robust": options.robust}
         fitting |= {"generator": generator, "progress": options.progress}
-        made_fit, fit_seconds = timed(device, lambda: fit(method, encoding, samples, **fitting))
-        estimate, render_seconds = timed(device, made_fit.render)
+        made_fit, fit_seconds = once(lambda: fit(method, encoding, samples, **fitting))
+        estimate, render_seconds = once(made_fit.render)
         outcome = Outcome(media, samples, made_fit, estimate.cpu(), fit_seconds, render_seconds)
         settings = {
             "sample": options.sample,

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from coordnet.cli.common import Common
-from coordnet.cli.devices import choose_device, timed
+from coordnet.cli.devices import choose_device
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish, versions
 from coordnet.closed_form import fit_closed_form
 from coordnet.encodings import FourierEncoding
+from coordnet.experiments.timing import once
 from coordnet.media import Media, MediaError, read_media, write_media
 from coordnet.plots_restoration import restoration_figure
 from coordnet.plotting import sampled_picture
@@ -89,7 +90,7 @@ def restore(
         staging,
         final,
     ):
-        made, seconds = timed(device, lambda: work(media, device))
+        made, seconds = once(lambda: work(media, device))
         made = replace(made, signal=made.signal.detach().cpu())
         record = {
             "signal": media.name,

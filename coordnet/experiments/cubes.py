@@ -56,11 +56,12 @@ def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]
     return centre(read_image(path).signal, side)
 
 
-def centre(image: Float[Tensor, "height width channels"], side: int) -> Float[Tensor, "h w channels"]:
-    """The middle of a picture, at most ``side`` pixels high and wide."""
-    height, width = (min(side, n) for n in image.shape[:2])
-    top, left = ((n - m) // 2 for n, m in zip(image.shape[:2], (height, width), strict=True))
-    return image[top : top + height, left : left + width].contiguous()
+def centre(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, "*part channels"]:
+    """The middle of a signal, at most ``side`` samples along each axis."""
+    for axis, length in enumerate(signal.shape[:-1]):
+        if length > side:
+            signal = signal.narrow(axis, (length - side) // 2, side)
+    return signal.contiguous()
 
 
 def cube(path: Path) -> Float[Tensor, "frames height width channels"]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from coordnet.experiments.speed import ratio_to_peer, seconds
@@ -181,7 +180,8 @@ def insert(readme: Path, text: str) -> None:
 
 def figure(records: Records) -> Figure:
     """Seconds against rendered points of pictures, both logarithmic, a panel a device."""
-    fig, panels = plt.subplots(1, len(records), figsize=(7 * len(records), 5), squeeze=False, sharey=True)
+    fig = Figure(figsize=(7 * len(records), 5), layout="tight")
+    panels = fig.subplots(1, len(records), squeeze=False, sharey=True)
     for panel, (device, record) in zip(panels[0], records.items(), strict=True):
         _lines(panel, [r for r in record["rows"] if _square(r["task"]) and r["median"]])
         panel.set_title(
@@ -192,7 +192,6 @@ def figure(records: Records) -> Figure:
     panels[0][0].set_ylabel("seconds")
     if panels[0][0].lines:
         panels[0][0].legend(fontsize=8)
-    fig.tight_layout()
     return fig
 
 

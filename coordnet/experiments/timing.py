@@ -58,20 +58,23 @@ def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.
 
 
 def timed(work: Callable[[], T], *, repeats: int = 5, budget: float = 2.0) -> tuple[T, float]:
-    """The result of some work and the median of its seconds; with no repeats it is done once, nothing warmed up."""
+    """The result of some work, and the median of its seconds as ``measure`` has them."""
     box: list[T] = []
 
     def keep() -> None:
         box[:] = [work()]
 
-    if repeats:
-        seconds = measure(keep, repeats=repeats, budget=budget).median
-        return box[0], seconds
+    seconds = measure(keep, repeats=repeats, budget=budget).median
+    return box[0], seconds
+
+
+def once(work: Callable[[], T]) -> tuple[T, float]:
+    """The result of some work and its seconds, nothing warmed up."""
     _synchronise()
     start = time.perf_counter()
-    keep()
+    made = work()
     _synchronise()
-    return box[0], time.perf_counter() - start
+    return made, time.perf_counter() - start
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from coordnet.denoising import denoise
 from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding
 from coordnet.experiments.protocols import rivals
 from coordnet.experiments.protocols.models import make_encoding
-from coordnet.experiments.timing import timed
+from coordnet.experiments.timing import once, timed
 from coordnet.gradient import fit_gradient
 from coordnet.heads import MLP, Linear
 from coordnet.networks import CoordinateNetwork
@@ -102,7 +102,7 @@ def gradient(case: Case, settings: Mapping[str, Any]) -> Outcome:
         return fit_gradient(network, samples, epochs=count, lr=lr, memory=WHOLE, blending=blending)
 
     train(1)
-    fitted, fit = timed(lambda: train(epochs), repeats=0)
+    fitted, fit = once(lambda: train(epochs))
     notes = {"loss": fitted.report["loss"], "epochs": fitted.report["epochs"]}
     return _rendered(case, encoding, fitted, {"encode": encode, "fit": fit}, notes)
 
@@ -178,9 +178,7 @@ def _prior(
         return Adaptive(), 0.0
     if prior == "tuned":
         assert isinstance(encoding, ComplexEncoding)
-        chosen, seconds = timed(
-            lambda: tune_smoothness(encoding, samples, criterion=settings["criterion"]), repeats=0
-        )
+        chosen, seconds = once(lambda: tune_smoothness(encoding, samples, criterion=settings["criterion"]))
         assert isinstance(chosen.choice, Smoothness)
         return chosen.choice, seconds
     return (None if prior is None else Smoothness(**prior)), 0.0

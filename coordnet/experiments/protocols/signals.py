@@ -52,21 +52,13 @@ class Signal:
     def load(self) -> Float[Tensor, "*grid channels"]:
         """The signal in [0, 1], float32."""
         if self.kind == "clip":
-            return centre(cubes.cube(self.path), self.size).to(torch.float32)
+            return cubes.centre(cubes.cube(self.path), self.size).to(torch.float32)
         picture = cubes.crop(self.path, self.size).to(torch.float32)
         if self.kind == "row":
             return picture[picture.shape[0] // 2].clone()
         if self.kind == "column":
             return picture[:, picture.shape[1] // 2].clone()
         return picture
-
-
-def centre(signal: Float[Tensor, "*grid channels"], size: int) -> Float[Tensor, "*grid channels"]:
-    """The middle of a signal, at most ``size`` samples along each axis."""
-    for axis, length in enumerate(signal.shape[:-1]):
-        if length > size:
-            signal = signal.narrow(axis, (length - size) // 2, size)
-    return signal.contiguous()
 
 
 def pictures(data: Path, size: int, count: int | None = None) -> Iterator[Signal]:
