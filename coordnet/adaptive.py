@@ -115,7 +115,7 @@ class AdaptivePlan(Plan):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(encoding, geometry, center=center)
+        super().__init__(encoding, geometry, center=center, dtype=dtype)
         self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
         self.observation = observation or Masked(
             torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)

@@ -50,7 +50,8 @@ class Renderer:
         Raises
         ------
         ValueError
-            If the values' shape does not end in the geometry's and the channels.
+            If the values' shape does not end in the geometry's and the channels, or they are not of the plan's
+            ``dtype``.
         """
         centred, means, batch = self.centred(values)
         out = self.apply(centred).add_(means.reshape(*means.shape, *(1,) * len(self.axes)))

@@ -56,10 +56,10 @@ class LeastSquaresPlan(Plan):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(encoding, geometry, center=center)
+        super().__init__(encoding, geometry, center=center, dtype=dtype)
         assert isinstance(self.encoding, ComplexEncoding)
         self.precision: Precision = check_precision(precision, dtype)
-        self.dtype, self.device = dtype, device
+        self.device = device
         kind: dict[str, Any] = {"rcond": rcond, "dtype": dtype}
         inverse = None
         if _checks.nonnegative("ridge", ridge) == 0:

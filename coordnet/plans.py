@@ -51,6 +51,8 @@ class Plan(ABC):
         Where the values will be.
     center : bool
         Fit each channel's mean apart.
+    dtype : torch.dtype
+        Of the values to come.
 
     Attributes
     ----------
@@ -61,11 +63,16 @@ class Plan(ABC):
     direct: bool = False
 
     def __init__(
-        self, encoding: ComplexEncoding | FourierEncoding, geometry: Geometry, *, center: bool
+        self,
+        encoding: ComplexEncoding | FourierEncoding,
+        geometry: Geometry,
+        *,
+        center: bool,
+        dtype: torch.dtype,
     ) -> None:
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
-        self.geometry, self.center = geometry, center
+        self.geometry, self.center, self.dtype = geometry, center, dtype
 
     @abstractmethod
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
@@ -92,7 +99,7 @@ class Plan(ABC):
         Raises
         ------
         ValueError
-            If the values' shape does not end in the geometry's and the channels.
+            If the values' shape does not end in the geometry's and the channels, or they are not of ``dtype``.
         """
         centred, means, batch = self.centred(values)
         solved = self.solve(centred)
@@ -111,6 +118,8 @@ class Plan(ABC):
         batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
         if tuple(values.shape[len(batch) : -1]) != shape:
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
+        if values.dtype != self.dtype:
+            raise _checks.wrong("values", f"{self.dtype}, as the plan was made for", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
         return stack - means.reshape(*means.shape, *(1,) * len(shape)), means, batch

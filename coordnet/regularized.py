@@ -73,7 +73,7 @@ class SmoothPlan(Plan):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(encoding, geometry, center=center)
+        super().__init__(encoding, geometry, center=center, dtype=dtype)
         self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
         self.observation, self.prior, self.robust = observation, prior, robust
         self.progress = progress

@@ -50,7 +50,7 @@ class RowwisePlan(Plan):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(encoding, geometry, center=center)
+        super().__init__(encoding, geometry, center=center, dtype=dtype)
         points, weights = geometry.points.double().to(device), geometry.weights
         self.modes = EncodingModes(encoding, geometry.axes, rcond=rcond, dtype=torch.float64, device=device)
         if len(points) * math.prod(self.modes.ranks) > LIMIT:
@@ -67,7 +67,6 @@ class RowwisePlan(Plan):
         design = self.root * khatri_rao([psi @ c for psi, c in factors])
         penalty = (prior.strength * prior.roughness(self.modes)).flatten().sqrt()
         self.inverse = torch.linalg.pinv(torch.cat([design, torch.diag(penalty)]))[:, : len(points)]
-        self.dtype = dtype
 
     def solve(self, values: Float[Tensor, "signals channels n"]) -> Solved:
         """Return the weights of centred values."""

@@ -101,6 +101,14 @@ def test_precision_is_refused_where_there_is_none():
         cn.plan(encoding, samples, precision="bf16", prior=cn.Smoothness(1.0, 0.1))
 
 
+@pytest.mark.parametrize("prior", [None, cn.Smoothness(1.0, 0.1), cn.Adaptive()])
+def test_values_have_the_plan_s_type(prior):
+    plan = cn.plan(*gaussian(8, 8), prior=prior)
+    for work in (plan.fit, *([plan.renderer()] if plan.direct else [])):
+        with pytest.raises(ValueError, match="`values`: expected torch.float32, .* received torch.float64"):
+            work(torch.zeros(8, 8, 1, dtype=torch.float64))
+
+
 def test_graphs_need_a_gpu():
     encoding, samples = gaussian(8, 8)
     plan = cn.plan(encoding, samples)

@@ -76,10 +76,12 @@ def parse_encoder(text: str) -> tuple[type[Encoder] | type[JointEncoder], dict[s
     Raises
     ------
     ValueError
-        If there is no such encoder.
+        If there is no such encoder, or it is ``fourier``, which is a whole encoding.
     """
     spec = parse_spec(text, "encoder")
-    return ENCODERS[_checks.choice("encoder", spec.name, [*ENCODERS, "fourier"])], spec.options
+    if _checks.choice("encoder", spec.name, [*ENCODERS, "fourier"]) == "fourier":
+        raise _checks.wrong("encoder", "another than fourier, which has no matrix and no scale", repr(text))
+    return ENCODERS[spec.name], spec.options
 
 
 def check_encoder(text: str) -> None:

@@ -1,7 +1,6 @@
 """What a benchmark of quality is made of: signals, how they are sampled, and the methods that reconstruct them."""
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from coordnet import metrics
 from coordnet.experiments import peers
+from coordnet.experiments.timing import once
 from coordnet.samples import ScatteredPoints
 from coordnet.sampling import sample
 
@@ -87,9 +87,7 @@ class Case:
         score = partial(self.score, truth=signal, known=samples.geometry.known(signal.shape[-1]))
         methods = self.methods | {name: made(score) for name, made in self.hindsight.items()}
         for name, method in methods.items():
-            start = time.perf_counter()
-            made = method(samples)
-            seconds = time.perf_counter() - start
+            made, seconds = once(partial(method, samples))
             yield Row(self.task, self.signal, name, self.measure, score(made.signal), seconds, made.chosen)
 
     def score(self, estimate: Tensor, *, truth: Tensor, known: Tensor) -> float:

@@ -1,7 +1,8 @@
 """How many steps of conjugate gradients random masks take, over the size of the picture and its density."""
 
-import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from coordnet.encoders import Triangle
 from coordnet.encodings import ComplexEncoding
 from coordnet.experiments.cases import Row
 from coordnet.experiments.cubes import crop
+from coordnet.experiments.timing import once
 from coordnet.priors import Smoothness
 from coordnet.sampling import sample
 
@@ -31,14 +33,9 @@ def table(photograph: Path, sizes: tuple[int, ...] = SIZES) -> list[Row]:
             for size in sizes:
                 picture = _reflected(crop(photograph), size)
                 samples = sample(picture, f"random:{density}")
-                start = time.perf_counter()
-                fit = fit_closed_form(
-                    ComplexEncoding.like(Triangle, samples),
-                    samples,
-                    prior=Smoothness(power, 0.01),
-                    tolerance=TOLERANCE,
-                )
-                seconds = time.perf_counter() - start
+                encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(power, 0.01)
+                options: dict[str, Any] = {"prior": prior, "tolerance": TOLERANCE}
+                fit, seconds = once(partial(fit_closed_form, encoding, samples, **options))
                 task = f"random {100 * density:g} %, p = {power:g}"
                 name = f"{photograph.stem}, {size}²"
                 steps = float(fit.report["iterations"])

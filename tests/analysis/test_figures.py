@@ -115,6 +115,7 @@ def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photogr
     [
         (["--figure", "9"], "`figure`: expected one of 2, 3, 4"),
         (["--encoder", "x"], "`encoder`: expected one of gaussian"),
+        (["--encoder", "fourier"], "`encoder`: expected another than fourier"),
         (["--at", "x", "--json"], "`at`: expected a row and a column, as in 16,48"),
         (["--at", "3,99", "--json"], "`at`: expected a row and a column below 64"),
         (["--figure", "2", "--encoder", "rff"], "`figure`: expected no --encoder"),
