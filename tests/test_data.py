@@ -10,6 +10,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from coordnet.experiments import cubes
+from coordnet.experiments.protocols import signals
 from coordnet.media import read_image, write_video
 from tests.helpers import refused
 
@@ -45,11 +46,12 @@ def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
     assert torch.equal(
         cubes.crop(out / "kodak" / "a.png"), read_image(raw / "kodak" / "a.png").signal[8:32, 14:38]
     )
-    assert [p.name for p in cubes.clips(raw)] == ["c.mp4"]
-    assert [p.name for p in cubes.clips(out)] == ["c.npy"]
+    (raw_clip,), (clip,) = (list(signals.clips(folder, 64)) for folder in (raw, out))
+    assert (raw_clip.name, clip.name) == ("c.mp4", "c.npy")
+    assert torch.equal(clip.load(), raw_clip.load())
     cube = cubes.cube(raw / "video" / "c.mp4")
     assert cube.shape == (9, 128, 128, 3)
-    assert torch.equal(cubes.cube(cubes.clips(out)[0]), cube)
+    assert torch.equal(cubes.cube(clip.path), cube)
     assert torch.equal(cubes.cube(out / "video" / "c.mp4"), cube)  # by the name that benches have for it
     sound = out / "audio" / "bach.wav"
     assert torch.equal(cubes.sound(sound), cubes.sound(raw / "audio" / "bach.wav"))

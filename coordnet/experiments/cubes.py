@@ -37,20 +37,6 @@ def photograph(data: Path, name: str) -> Path:
     return data / "kodak" / f"{name}.png"
 
 
-def clips(data: Path) -> list[Path]:
-    """The files of DATA/video by name, as clips or as prepared cubes.
-
-    Raises
-    ------
-    MediaError
-        If there are none.
-    """
-    found = sorted(p for p in (data / "video").glob("*") if p.suffix in (".mp4", PREPARED))
-    if not found:
-        raise MediaError(f"{data}: expected clips video/*.mp4 or video/*.npy in the data folder, found none")
-    return found
-
-
 def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]:
     """The centre of a picture, ``side`` pixels square, or less where it is smaller."""
     return centre(read_image(path).signal, side)

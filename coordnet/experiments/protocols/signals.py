@@ -14,10 +14,8 @@ from coordnet.experiments import cubes
 from coordnet.media import MediaError
 
 Kind = Literal["picture", "clip", "row", "column"]
-PICTURES, CLIPS = (
-    (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff"),
-    (".mp4", ".gif", ".avi", ".mov", ".mkv"),
-)
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")
+CLIPS = (".mp4", ".gif", ".avi", ".mov", ".mkv", cubes.PREPARED)
 FOLDERS = {"picture": ("kodak", "images", ""), "clip": ("video", "")}
 
 
