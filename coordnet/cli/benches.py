@@ -47,14 +47,16 @@ def speed(
     if not report:
         groups, lengths = experiment.parse_groups(only), experiment.parse_sizes(sizes, quick)
         settings = experiment.Settings(choose_device(device), groups, lengths, quick)
-        told: list[dict[str, object]] = []
+        rows: list[experiment.Row] = []
 
         def tell(row: experiment.Row) -> None:
-            told.append(row.as_json())
-            print(experiment.line(told[-1], told), flush=True)
+            rows.append(row)
+            experiment.write(rows, settings, out)  # a run that is stopped keeps what it has measured
+            if not quiet:
+                told = [row.as_json() for row in rows]
+                print(experiment.line(told[-1], told), flush=True)
 
-        rows = experiment.run(settings, None if quiet else tell)
-        experiment.write(rows, settings, out)
+        experiment.run(settings, tell)
     records = reports.load(out)
     reports.figure(records).savefig(out / "speed.png", dpi=110)
     if readme is not None:

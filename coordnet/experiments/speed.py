@@ -128,6 +128,6 @@ def write(rows: list[Row], settings: Settings, folder: Path) -> Path:
     before = json.loads(path.read_text()) if path.is_file() else {}
     if before.get("machine") == content["machine"]:
         measured = {row.task for row in rows}
-        content["rows"] += [r for r in before["rows"] if r["task"] not in measured and "outputs" in r]
+        content["rows"] += [r for r in before["rows"] if r["task"] not in measured]
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return path
