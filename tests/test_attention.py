@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused(build, message):
 
 
 def test_the_experiment(tmp_path, monkeypatch):
-    """One epoch of every encoding: the rate is chosen by validation, the rest is scored and written whole."""
+    """One epoch of every encoding: its choices are made by validation, the rest is scored and written whole."""
     pytest.importorskip("sklearn", reason="needs the extra 'attention'")
     from coordnet.experiments import attention as experiment
 
@@ -123,15 +123,23 @@ def test_the_experiment(tmp_path, monkeypatch):
     reported = [r for r in runs if r.test is not None]
     assert {r.seed for r in tried} == {experiment.CHOICE_SEED}
     assert [r.encoding for r in reported] == names
+    options = {"none": {"rate"}, "learnable Fourier": {"rate", "norm", "gamma"}, "DFT, 1-D": {"rate", "norm"}}
     for r in reported:
-        choices = [t for t in tried if t.encoding == r.encoding]
-        assert [t.rate for t in choices] == list(experiment.RATES)
-        assert max(t.validation for t in choices) == next(t.validation for t in choices if t.rate == r.rate)
+        choices = [t.choices for t in tried if t.encoding == r.encoding]
+        assert r.choices in choices
+        differing = {o for o in ("rate", "norm", "gamma") if len({getattr(c, o) for c in choices}) > 1}
+        assert differing == options.get(r.encoding, differing)
+        last = [t for t in tried if t.encoding == r.encoding and t.choices.rate == r.choices.rate]
+        assert max(t.validation for t in last) == next(t.validation for t in last if t.choices == r.choices)
         assert 0 <= r.test <= 1
-    again = experiment.train(names[3], 0, reported[3].rate, 1, experiment.digits())
+    again = experiment.train(names[3], 0, reported[3].choices, 1, experiment.digits())
     assert (again.validation, again.test) == (reported[3].validation, reported[3].test)
     experiment.write(runs, 1, tmp_path)
-    assert len(json.loads((tmp_path / "attention.json").read_text())["runs"]) == len(runs) == 8 * 4
+    assert (
+        len(json.loads((tmp_path / "attention.json").read_text())["runs"])
+        == len(runs)
+        == 3 + 8 + 7 * 5 + 2 * 2
+    )
     table = (tmp_path / "attention.md").read_text()
     assert all(name in table for name in names)
 

@@ -110,9 +110,8 @@ def attention(
     def tell(run: experiment.Run) -> None:
         test = "" if run.test is None else f"  test {100 * run.test:.2f} %"
         scores = f"validation {100 * run.validation:.2f} %{test}"
-        print(
-            f"{run.encoding:26}seed {run.seed:<5}rate {run.rate:<7g}{scores}  {run.seconds:.1f} s", flush=True
-        )
+        chosen = f"rate {run.choices.rate:<7g}norm {run.choices.norm:<5g}γ {run.choices.gamma}  "
+        print(f"{run.encoding:26}seed {run.seed:<5}{chosen}{scores}  {run.seconds:.1f} s", flush=True)
 
     runs = experiment.run(seeds, epochs, None if quiet else tell)
     folder = experiment.write(runs, epochs, out)

@@ -5,7 +5,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +28,57 @@ from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
 SIDE, CLASSES, WIDTH, BATCH = 8, 10, 32, 16
 DEPTH, HEADS = 1, 2
 TEST, VALIDATION = 0.3, 0.2  # shares of the digits
-RATES = (1e-3, 3e-3, 1e-2)  # tried on a seed that is not reported
 CHOICE_SEED, TEST_SEED = 1000, 2026
 
 LINE = Axis(SIDE * SIDE)
 SQUARE = (Axis(SIDE), Axis(SIDE))
 
 
-def _learnable(generator: torch.Generator, **options: Any) -> DenseEncoding:
+@dataclass(frozen=True)
+class Choices:
+    """What is chosen for each encoding.
+
+    Attributes
+    ----------
+    rate : float
+        The highest learning rate.
+    norm : float
+        Root mean square of the encodings' norms.
+    gamma : str
+        γ of learnable Fourier.
+    """
+
+    rate: float = 3e-3
+    norm: float = 1.0
+    gamma: str = "2px"
+
+
+CANDIDATES: dict[str, tuple[Any, ...]] = {
+    "rate": (1e-3, 3e-3, 1e-2),
+    "norm": (0.5, 1.0, 2.0),
+    "gamma": ("1px", "2px", "4px"),
+}
+
+
+def _learnable(choices: Choices, generator: torch.Generator, **options: Any) -> DenseEncoding:
     return JointEncoding(
-        LearnableFourier.like(SQUARE, gamma="2px", fourier=64, generator=generator, **options)
+        LearnableFourier.like(SQUARE, gamma=choices.gamma, fourier=64, generator=generator, **options)
     )
 
 
-ENCODINGS: dict[str, Callable[[torch.Generator], DenseEncoding | None]] = {
-    "none": lambda g: None,
-    "learned embedding": lambda g: SimpleEncoding([LearnedEmbedding.like(LINE, features=WIDTH, generator=g)]),
-    "sinusoidal, 1-D": lambda g: SimpleEncoding([Sinusoidal.like(LINE, features=WIDTH)]),
-    "sinusoidal, 2-D": lambda g: SimpleEncoding(
+ENCODINGS: dict[str, Callable[[Choices, torch.Generator], DenseEncoding | None]] = {
+    "none": lambda c, g: None,
+    "learned embedding": lambda c, g: SimpleEncoding(
+        [LearnedEmbedding.like(LINE, features=WIDTH, generator=g)]
+    ),
+    "sinusoidal, 1-D": lambda c, g: SimpleEncoding([Sinusoidal.like(LINE, features=WIDTH)]),
+    "sinusoidal, 2-D": lambda c, g: SimpleEncoding(
         [Sinusoidal.like(axis, features=WIDTH // 2) for axis in SQUARE]
     ),
-    "DFT, 1-D": lambda g: SimpleEncoding([DFT.like(LINE)]),
-    "MD-sine": lambda g: JointEncoding(MultiSine.like(SQUARE, features=WIDTH)),
-    "learnable Fourier": lambda g: _learnable(g, hidden=0),
-    "learnable Fourier + MLP": lambda g: _learnable(g, hidden=32, features=WIDTH),
+    "DFT, 1-D": lambda c, g: SimpleEncoding([DFT.like(LINE)]),
+    "MD-sine": lambda c, g: JointEncoding(MultiSine.like(SQUARE, features=WIDTH)),
+    "learnable Fourier": lambda c, g: _learnable(c, g, hidden=0),
+    "learnable Fourier + MLP": lambda c, g: _learnable(c, g, hidden=32, features=WIDTH),
 }
 
 
@@ -65,17 +92,17 @@ class Run:
         Its name.
     seed : int
         Of the weights, the order of the digits, and which of those not set aside for the test train and validate.
-    rate : float
-        The highest learning rate.
+    choices : Choices
+        What it was trained with.
     validation, test : float
-        Accuracy in [0, 1] after the last epoch; no test accuracy where the run chose the rate.
+        Accuracy in [0, 1] after the last epoch; no test accuracy where the run served a choice.
     seconds : float
         Of processor time.
     """
 
     encoding: str
     seed: int
-    rate: float
+    choices: Choices
     validation: float
     test: float | None
     seconds: float
@@ -123,20 +150,20 @@ def split(count: int, seed: int) -> Split:
 
 
 def train(
-    name: str, seed: int, rate: float, epochs: int, data: tuple[Tensor, Tensor], *, score: bool = True
+    name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tensor, Tensor], *, score: bool = True
 ) -> Run:
     """Train one network, and tell its accuracy: on the validation digits, and where ``score`` on the test's."""
     start = time.process_time()
     tokens, labels = data
     parts, generator = split(len(tokens), seed), torch.Generator().manual_seed(seed)
-    encoding = ENCODINGS[name](generator)
+    encoding = ENCODINGS[name](choices, generator)
     where = points(2 if encoding is None else encoding.dimensions)
     if encoding is not None:
-        _level(encoding, where)
+        _level(encoding, where, choices.norm)
     model = AttentionClassifier(
         encoding, 1, CLASSES, width=WIDTH, depth=DEPTH, heads=HEADS, generator=generator
     )
-    _descend(model, tokens[parts.train], labels[parts.train], where, rate, epochs, generator)
+    _descend(model, tokens[parts.train], labels[parts.train], where, choices.rate, epochs, generator)
     model.eval()
 
     def accuracy(part: Tensor) -> float:
@@ -145,13 +172,13 @@ def train(
         return float((guesses == labels[part]).double().mean())
 
     validation, test = accuracy(parts.validation), accuracy(parts.test) if score else None
-    return Run(name, seed, rate, validation, test, time.process_time() - start)
+    return Run(name, seed, choices, validation, test, time.process_time() - start)
 
 
-def _level(encoding: DenseEncoding, where: Tensor) -> None:
-    """Give every encoding a mean squared norm of 1, so that no scale wins by itself."""
+def _level(encoding: DenseEncoding, where: Tensor, norm: float) -> None:
+    """Give an encoding a root mean square norm, so that no encoding wins by its scale."""
     with torch.no_grad():
-        factor = float(encoding(where).square().sum(-1).mean()) ** -0.5
+        factor = norm * float(encoding(where).square().sum(-1).mean()) ** -0.5
     for part in encoding.modules():
         if isinstance(part, FeatureMap):
             part.gain *= factor
@@ -179,9 +206,10 @@ def _descend(
 
 
 def run(seeds: int = 5, epochs: int = 18, progress: Callable[[Run], None] | None = None) -> list[Run]:
-    """Choose each encoding's learning rate on a seed of its own, then train it with every seed 0 … seeds - 1.
+    """Choose for each encoding on a seed of its own, then train it with every seed 0 … seeds - 1.
 
-    The rate is the one of best validation accuracy, the lower of two; its runs have no test accuracy.
+    Choices are made one after another, by validation accuracy (the first of the best), from ``Choices()`` on: the
+    rate, the norm (not for "none"), γ (for learnable Fourier). Their runs have no test accuracy.
 
     Raises
     ------
@@ -199,29 +227,44 @@ def run(seeds: int = 5, epochs: int = 18, progress: Callable[[Run], None] | None
         return made
 
     for name in ENCODINGS:
-        tried = [keep(train(name, CHOICE_SEED, rate, epochs, data, score=False)) for rate in RATES]
-        best = max(tried, key=lambda made: made.validation).rate
+        tried: dict[Choices, float] = {}
+        best = Choices()
+        for option in _open(name):
+            found = [replace(best, **{option: value}) for value in CANDIDATES[option]]
+            for choices in found:
+                if choices not in tried:
+                    made = keep(train(name, CHOICE_SEED, choices, epochs, data, score=False))
+                    tried[choices] = made.validation
+            best = max(found, key=tried.__getitem__)
         for seed in range(seeds):
             keep(train(name, seed, best, epochs, data))
     return runs
+
+
+def _open(name: str) -> list[str]:
+    """What there is to choose for an encoding."""
+    if name == "none":
+        return ["rate"]
+    return ["rate", "norm", *(["gamma"] if name.startswith("learnable") else [])]
 
 
 def report(runs: list[Run]) -> str:
     """A table in Markdown: mean, standard deviation over seeds and range of the test accuracy, best first."""
     rows = []
     for name in dict.fromkeys(r.encoding for r in runs):
-        tested = [(100 * r.test, r.rate) for r in runs if r.encoding == name and r.test is not None]
-        scores = [score for score, _ in tested]
+        tested = [r for r in runs if r.encoding == name and r.test is not None]
+        scores = [100 * r.test for r in tested if r.test is not None]
         spread = statistics.stdev(scores) if len(scores) > 1 else math.nan
-        rows.append(
-            (statistics.mean(scores), spread, min(scores), max(scores), len(scores), tested[0][1], name)
-        )
+        chosen = [f"{getattr(tested[0].choices, option)}" for option in _open(name)]
+        chosen += [""] * (len(CANDIDATES) - len(chosen))
+        rows.append((statistics.mean(scores), spread, min(scores), max(scores), len(scores), name, chosen))
     lines = [
-        "| encoding | test accuracy, % | lowest | highest | seeds | learning rate |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| encoding | test accuracy, % | lowest | highest | seeds | learning rate | norm | γ |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for mean, spread, low, high, count, rate, name in sorted(rows, reverse=True):
-        lines.append(f"| {name} | {mean:.2f} ± {spread:.2f} | {low:.2f} | {high:.2f} | {count} | {rate:g} |")
+    for mean, spread, low, high, count, name, chosen in sorted(rows, reverse=True):
+        figures = f"{mean:.2f} ± {spread:.2f} | {low:.2f} | {high:.2f} | {count}"
+        lines.append(f"| {name} | {figures} | {' | '.join(chosen)} |")
     return "\n".join(lines)
 
 
@@ -237,18 +280,18 @@ def write(runs: list[Run], epochs: int, folder: Path) -> Path:
         "heads": HEADS,
         "validation": VALIDATION,
         "test": TEST,
-        "rates": RATES,
-        "seed of the choice": CHOICE_SEED,
+        "candidates": CANDIDATES,
+        "seed of the choices": CHOICE_SEED,
         "torch": torch.__version__,
     }
-    record = {**settings, "seconds": seconds, "runs": [r.__dict__ for r in runs]}
+    record = {**settings, "seconds": seconds, "runs": [asdict(r) for r in runs]}
     (folder / "attention.json").write_text(json.dumps(record, indent=1) + "\n")
-    rates = ", ".join(f"{rate:g}" for rate in RATES)
+    tried = "; ".join(f"{name} of {', '.join(map(str, CANDIDATES[name]))}" for name in CANDIDATES)
     head = (
         f"Digits (8×8, 64 tokens), Transformer of {DEPTH} layer and width {WIDTH}, {epochs} epochs in batches of "
         f"{BATCH}, {seconds:.0f} s of processor time in all. 30 % of the digits test, the same for all; a fifth "
-        f"validates. The learning rate of each encoding is the best of {rates} by validation accuracy on seed "
-        f"{CHOICE_SEED}, which is not reported. Mean ± standard deviation over seeds.\n\n"
+        f"validates. Each encoding's choices ({tried}) are the best by validation accuracy on seed {CHOICE_SEED}, "
+        "which is not reported, one after another. Mean ± standard deviation over seeds.\n\n"
     )
     (folder / "attention.md").write_text(head + report(runs) + "\n")
     return folder
