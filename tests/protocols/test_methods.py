@@ -64,6 +64,24 @@ def test_at_the_papers_size_the_settings_are_the_papers():
             assert scales == pytest.approx([method.settings["scale"]] * len(scales))
 
 
+def test_a_virtual_grid_keeps_the_scales_of_the_signal(monkeypatch):
+    """Half the nodes are twice as far apart: σ of the signal's own 64 samples stays as wide as it was."""
+    made = []
+
+    def keep(*arguments):
+        made.append(make_encoding(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr("coordnet.experiments.protocols.methods.make_encoding", keep)
+    found = sample(torch.rand(64, 64, 1), "random:0.25", generator=torch.Generator().manual_seed(0))
+    for name in ("gaussian", "logf"):
+        method = methods("table2")[f"closed form, complex {name}, smooth prior"]
+        KINDS["closed form"](Case(found, 0, None, 0.0, torch.rand(64, 64, 1)), {**method.settings, "of": 64})
+        assert made[-1].shape == (32, 32)
+        scales = [encoder.scale(ENCODERS[name].scales[0].name) for encoder in made[-1].axis_encoders]
+        assert scales == pytest.approx([method.settings["scale"]] * 2)
+
+
 def test_the_papers_mlp_has_the_parameters_that_they_count():
     samples = sample(torch.rand(64, 64, 3), "every:2")
     for name, method in methods("table1").items():

@@ -77,7 +77,7 @@ class Outcome:
 def closed_form(case: Case, settings: Mapping[str, Any]) -> Outcome:
     """A complex encoding with a linear head in closed form; ``fit`` has the factorisation in it."""
     samples = _tied(case.samples, settings)
-    encoding, encode = _encoded(samples, settings, case.seed)
+    encoding, encode = _encoded(samples, settings, case)
     prior, tuning = _prior(settings, encoding, samples)
     fitted, fit = timed(lambda: fit_closed_form(encoding, samples, prior=prior, cached=False))
     notes = {k: fitted.report[k] for k in ("ranks", "iterations", "rounds", "start") if k in fitted.report}
@@ -89,7 +89,7 @@ def closed_form(case: Case, settings: Mapping[str, Any]) -> Outcome:
 def gradient(case: Case, settings: Mapping[str, Any]) -> Outcome:
     """A network trained by Adam, full batch; the fit is timed once, after one epoch to warm up."""
     samples = _tied(case.samples, settings)
-    encoding, encode = _encoded(samples, settings, case.seed)
+    encoding, encode = _encoded(samples, settings, case)
     depth = settings["depth"]
     head = MLP(depth, settings["width"]) if depth else Linear()
     generator = torch.Generator().manual_seed(case.seed)
@@ -155,9 +155,9 @@ def _tied(samples: Samples, settings: Mapping[str, Any]) -> Samples:
     return Samples(ScatteredPoints(grid, points), samples.values[known])
 
 
-def _encoded(samples: Samples, settings: Mapping[str, Any], seed: int) -> tuple[Encoding, float]:
+def _encoded(samples: Samples, settings: Mapping[str, Any], case: Case) -> tuple[Encoding, float]:
     """The encoding, and the seconds that encoding the samples takes."""
-    encoding = make_encoding(settings, samples, seed).to(samples.values.device)
+    encoding = make_encoding(settings, samples, case.seed, case.samples.grid).to(samples.values.device)
     axes, like = samples.geometry.axes, samples.values
     if isinstance(encoding, ComplexEncoding):
         return encoding, timed(lambda: encoding.designs(axes, like.dtype, like.device))[1]

@@ -23,7 +23,9 @@ from coordnet.samples import Samples
 ROWS = 2**14  # points encoded at once where the largest row norm is looked for
 
 
-def make_encoding(settings: Mapping[str, Any], samples: Samples, seed: int) -> Encoding:
+def make_encoding(
+    settings: Mapping[str, Any], samples: Samples, seed: int, grid: tuple[int, ...] | None = None
+) -> Encoding:
     """The encoding that some settings name, every encoding matrix divided by its largest row norm.
 
     Parameters
@@ -36,6 +38,8 @@ def make_encoding(settings: Mapping[str, Any], samples: Samples, seed: int) -> E
         Gives the axes.
     seed : int
         Of what is drawn.
+    grid : tuple of int, optional
+        Of the signal, where the samples are tied to another one.
 
     Notes
     -----
@@ -46,12 +50,13 @@ def make_encoding(settings: Mapping[str, Any], samples: Samples, seed: int) -> E
         return FourierEncoding.like(samples)
     kind, features = ENCODERS[settings["encoder"]], settings.get("features")
     axes, generator = samples.geometry.axes, torch.Generator().manual_seed(seed)
+    grid = grid or samples.grid
     if settings["encoding"] == "simple" and kind.name == "rff":
         kind = JointRandomFourier
     if issubclass(kind, JointEncoder):
         assert settings["encoding"] == "simple"
-        return JointEncoding(_joint(kind, settings, samples, generator))
-    scales = [_scales(kind, settings, n) for n in samples.grid]
+        return JointEncoding(_joint(kind, settings, axes, grid, generator))
+    scales = [_scales(kind, settings, n) for n in grid]
 
     def encoder(axis: Axis, j: int, count: int | None) -> Encoder:
         return kind.like(axis, features=count, normalize=True, generator=generator, **scales[j])
@@ -85,13 +90,16 @@ def _scales(kind: type[FeatureMap], settings: Mapping[str, Any], length: int) ->
 
 
 def _joint(
-    kind: type[JointEncoder], settings: Mapping[str, Any], samples: Samples, generator: torch.Generator
+    kind: type[JointEncoder],
+    settings: Mapping[str, Any],
+    axes: Axes,
+    grid: tuple[int, ...],
+    generator: torch.Generator,
 ) -> JointEncoder:
-    axes = samples.geometry.axes
     drawn: dict[str, Any] = {"generator": generator} if kind.random else {}
     if "scale" not in settings:
         return kind.like(axes, features=settings.get("features"), normalize=True, **drawn)
-    each = [_scales(kind, settings, n) for n in samples.grid]
+    each = [_scales(kind, settings, n) for n in grid]
     scales: dict[str, Any] = {name: tuple(one[name] for one in each) for name in each[0]}
     features = settings.get("features") or 2 * (len(axes) * max(a.count for a in axes) // 2)
     made = kind(len(axes), features=features, **scales, **drawn)
