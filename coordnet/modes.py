@@ -18,7 +18,15 @@ from coordnet.banded import separable_inverse
 from coordnet.coordinates import Axes
 from coordnet.cosines import cosine_matrix, cosines, inverse_cosines
 from coordnet.encodings import ComplexEncoding
-from coordnet.kronecker import Operator, default_rcond, factorise, mode_product, outer_sum, product_along
+from coordnet.kronecker import (
+    Operator,
+    default_rcond,
+    factorise,
+    mode_product,
+    outer_product,
+    outer_sum,
+    product_along,
+)
 from coordnet.solvers import dot
 from coordnet.stages import Stages
 
@@ -70,6 +78,10 @@ class Modes(ABC):
     def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
         """The encoding's coefficients of some modes."""
 
+    def trace(self, symbol: Float[Tensor, "*modes"]) -> float:
+        """Of B diag(symbol) Bᵀ."""
+        return float(symbol.sum())
+
     def thinned(self, x: Float[Tensor, "signals channels *modes"]) -> Float[Tensor, "signals channels m"]:
         """Evenly spread modes, at most ``THINNED`` of them, whose mean stands for that of all."""
         flat = x.flatten(2)
@@ -99,6 +111,10 @@ class EncodingModes(Modes):
     matrix, by lattice quadrature, without forming a Gram matrix. Where an axis reaches every lattice signal (as a
     basis with a node a sample does) its modes are the cosines of the DCT, whatever the encoder.
 
+    A mode of unit norm takes coefficients of norm ‖C e‖, the product of its axes'. Where that times the norm of the
+    designs is above 1/``rcond``, rounding would drown the mode in what it is made of, and it is left out: the
+    Kronecker matrix's cut, of which those of the single axes are the d-th part in orders of magnitude.
+
     Parameters
     ----------
     encoding : ComplexEncoding
@@ -122,6 +138,7 @@ class EncodingModes(Modes):
     ) -> None:
         self.lattice = tuple(axis.count for axis in axes)
         self._inverse = None
+        self._kept: Tensor | None = None
         inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             self._inverse = Stages(inverse)
@@ -129,11 +146,12 @@ class EncodingModes(Modes):
             made = _each_axis(inverse, lambda a: _complete_axis(a, device))
         else:
             designs = encoding.designs(axes, device=device)
-            made = _each_axis(
-                designs, lambda a: _axis_modes(a, default_rcond(a.shape, dtype) if rcond is None else rcond)
-            )
+            cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
+            made = _each_axis(designs, lambda a: _axis_modes(a, cut))
+            kept = cut * outer_product([axis.growth() for axis in made]) <= 1
+            self._kept = None if bool(kept.all()) else kept.to(dtype)
         self.ranks = tuple(len(axis.roughness) for axis in made)
-        self.complete = self.ranks == self.lattice
+        self.complete = self.ranks == self.lattice and self._kept is None
         self._axes, self._dtype = made, dtype
         self._roughness = [axis.roughness.to(dtype) for axis in made]
 
@@ -152,11 +170,20 @@ class EncodingModes(Modes):
 
     def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
         """B z: by a fast cosine transform where that is what it is."""
-        return inverse_cosines(z, len(self.axes)) if self._fast(z) else mode_product(z, self._basis)
+        if self._fast(z):
+            return inverse_cosines(z, len(self.axes))
+        return mode_product(z if self._kept is None else z * self._kept, self._basis)
 
     def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
         """Bᵀ f."""
-        return cosines(f, len(self.axes)) if self._fast(f) else mode_product(f, self._adjoint)
+        if self._fast(f):
+            return cosines(f, len(self.axes))
+        z = mode_product(f, self._adjoint)
+        return z if self._kept is None else z * self._kept
+
+    def trace(self, symbol: Float[Tensor, "*modes"]) -> float:
+        """Of B diag(symbol) Bᵀ, without the modes that are left out."""
+        return super().trace(symbol if self._kept is None else symbol * self._kept)
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
         """a₁μ₁ ⊕ … ⊕ a_dμ_d."""
@@ -194,11 +221,26 @@ class EncodingModes(Modes):
 
 @dataclass(frozen=True)
 class _AxisModes:
-    """What the modes of one axis are made of: B (N, r) and C (K, r) when they are wanted, and μ (r,)."""
+    """What the modes of one axis are made of, B (N, r) and C (K, r) when they are wanted.
+
+    Attributes
+    ----------
+    basis, coefficients : function
+        B, and C with A C = B.
+    roughness : (r,)
+        μ.
+    norm : float
+        ‖A‖₂, or NaN where nobody asks.
+    """
 
     basis: Callable[[], Tensor]
     coefficients: Callable[[], Tensor]
     roughness: Tensor
+    norm: float = math.nan
+
+    def growth(self) -> Tensor:
+        """‖A‖ ‖C e‖ of every mode e."""
+        return self.norm * self.coefficients().norm(dim=0)
 
 
 def _each_axis(matrices: Sequence[Operator], make: Callable[[Any], _AxisModes]) -> list[_AxisModes]:
@@ -214,7 +256,7 @@ def _equal(a: Operator, b: Operator) -> bool:
     return a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b))
 
 
-def _complete_axis(inverse: Operator, device: torch.device | str) -> _AxisModes:
+def _complete_axis(inverse: Operator, device: torch.device | str, norm: float = math.nan) -> _AxisModes:
     """The cosines of an axis that reaches every lattice signal, of whose design the pseudo-inverse is known."""
     n = inverse.shape[1]
     mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
@@ -222,14 +264,15 @@ def _complete_axis(inverse: Operator, device: torch.device | str) -> _AxisModes:
     def basis() -> Tensor:
         return cosine_matrix(n).to(device)
 
-    return _AxisModes(basis, lambda: product_along(basis(), inverse, 0), mu)
+    return _AxisModes(basis, lambda: product_along(basis(), inverse, 0), mu, norm)
 
 
 def _axis_modes(design: Tensor, rcond: float) -> _AxisModes:
     """The modes of one axis by the SVD of its design."""
     factor = factorise(design, rcond)
+    norm = float(factor.s[0])
     if factor.rank == len(design):
-        return _complete_axis((factor.v / factor.s) @ factor.u.mH, design.device)
+        return _complete_axis((factor.v / factor.s) @ factor.u.mH, design.device, norm)
     stiffness = factor.u.diff(dim=0)
     mu, q = torch.linalg.eigh(stiffness.mH @ stiffness)
-    return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0))
+    return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0), norm)

@@ -244,7 +244,7 @@ def _gcv(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> Score
         penalty = prior.strength * prior.roughness(modes)
         left = penalty / (1 + penalty)
         residual = float((left.square() * energy).sum()) + max(outside, 0.0)
-        freedom = size - float((1 - left).sum())
+        freedom = size - modes.trace(1 - left)
         return size * residual / (channels * freedom**2)
 
     return score

@@ -344,6 +344,20 @@ def test_float32_agrees_with_float64():
     assert torch.allclose(made[0].double(), made[1], atol=2e-3)
 
 
+@pytest.mark.parametrize("grid", [(20, 18, 16), (40, 36)])
+def test_wide_bumps_render_what_was_solved(grid, generator):
+    """σ of two samples: the axes' conditions multiply, past what float32 holds; those modes are left out."""
+    rows = torch.meshgrid(*(torch.linspace(0, 1, n) for n in grid), indexing="ij")
+    waves = (0.5 + sum(torch.sin((3 + 2 * i) * x) for i, x in enumerate(rows)) / 8).unsqueeze(-1)
+    samples, prior = sample(waves, "random:0.4", generator=generator), Smoothness(1.5, 0.01)
+
+    def reached(sigma):
+        encoding = ComplexEncoding.like(Gaussian, samples, sigma=sigma)
+        return float(psnr(fit_closed_form(encoding, samples, prior=prior).render(alignment="sample"), waves))
+
+    assert reached("2px") > reached("0.64px") - 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
