@@ -1,6 +1,7 @@
 """The harness of ``coordnet bench speed``: peers that do what they say, limits, targets, table."""
 
 import json
+import os
 import time
 
 import numpy as np
@@ -44,10 +45,11 @@ def test_the_papers_procedure_is_the_fit(generator):
 
 def test_what_takes_too_long_is_stopped():
     start = time.perf_counter()
-    assert speed_peers.limited(lambda: time.sleep(60), 0.3, expected=1.0) is None
+    assert speed_peers.limited(lambda: time.sleep(60), 0.3, expected=1.0) == "over 0.3 s"
+    assert speed_peers.limited(lambda: os._exit(3), 9.0, expected=9.0) == "failed with status 3"
     assert time.perf_counter() - start < 10
     timing = speed_peers.limited(lambda: time.sleep(0.05), 30.0, expected=20.0)
-    assert timing is not None
+    assert isinstance(timing, speed_tasks.Timing)
     assert (timing.repeats, timing.median > 0.05) == (1, True)
 
 
@@ -79,6 +81,7 @@ def test_rows_are_timed_beside_their_peers(small):
 def test_random_samples_and_clips_and_batches(monkeypatch):
     def only_run(work, *_, **__):
         work()
+        return "over 120 s"
 
     monkeypatch.setattr(speed_tasks, "measure", only_run)
     monkeypatch.setattr(speed_peers, "limited", only_run)
@@ -102,7 +105,7 @@ def test_random_samples_and_clips_and_batches(monkeypatch):
 @pytest.mark.slow
 def test_memory_is_measured_in_a_process_of_its_own():
     for row in speed_tasks.enlarging(64, 64):
-        assert row.timing is not None
+        assert isinstance(row.timing, speed_tasks.Timing)
         assert row.measured is not None
         assert 0.05 < row.measured["peak_gib"] < 2
         channels = 3 if row.method == "in memory" else 1
@@ -111,10 +114,10 @@ def test_memory_is_measured_in_a_process_of_its_own():
 
 
 def test_targets_are_held_against_what_was_measured():
-    def record(seconds, peer):
+    def record(seconds, peer, stopped=None):
         rows = [
             {"task": "t", "method": "ours", "peer": "theirs, slow", "median": seconds},
-            {"task": "t", "method": "theirs, slow", "peer": None, "median": peer},
+            {"task": "t", "method": "theirs, slow", "peer": None, "median": peer, "stopped": stopped},
         ]
         return {"cpu": {"rows": rows}}
 
@@ -123,7 +126,8 @@ def test_targets_are_held_against_what_was_measured():
     assert "0.25 × theirs: holds" in target.line(record(1.0, 4.0))
     assert "DOES NOT HOLD" in target.line(record(3.0, 4.0))
     assert "not measured" in target.line({})
-    assert target.found(record(6.0, None)) == 6.0 / speed_tasks.LIMIT
+    assert target.found(record(6.0, None, "over 120 s")) == 6.0 / speed_tasks.LIMIT
+    assert target.found(record(6.0, None, "failed with status 1")) is None
     assert "3e+03 ms: DOES NOT HOLD" in Target("cpu", "t", "ours", 0.5).line(record(3.0, 4.0))
 
 

@@ -102,12 +102,12 @@ def line(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     if row["median"] is not None:
         spread = f"{1e3 * row['low']:>11.2f} …{1e3 * row['high']:>10.2f}"
     said = ", ".join(part for part in (against, *found) if part)
-    return f"{row['task']:28}{row['method']:42}{seconds(row['median']):>13}{spread:>24}  {said}"
+    return f"{row['task']:28}{row['method']:42}{seconds(row):>13}{spread:>24}  {said}"
 
 
-def seconds(median: float | None) -> str:
-    """A time as text."""
-    return f"over {tasks.LIMIT:.0f} s" if median is None else f"{1e3 * median:.2f} ms"
+def seconds(row: dict[str, Any]) -> str:
+    """A row's time as text."""
+    return row["stopped"] if row["median"] is None else f"{1e3 * row['median']:.2f} ms"
 
 
 def ratio_to_peer(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:

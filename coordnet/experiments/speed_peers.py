@@ -99,8 +99,8 @@ def rbf(samples: Samples) -> None:
     RBFInterpolator(points, values, neighbors=NEIGHBOURS)(everywhere)
 
 
-def limited(work: Callable[[], object], limit: float, expected: float) -> Timing | None:
-    """The seconds of a peer's work; None where it takes longer than ``limit``.
+def limited(work: Callable[[], object], limit: float, expected: float) -> Timing | str:
+    """The seconds of a peer's work, or why there are none: that it was stopped at the limit, or that it failed.
 
     What is expected to take long is run once, in a process of its own that is stopped at the limit; the rest is
     measured as everything is.
@@ -116,7 +116,9 @@ def limited(work: Callable[[], object], limit: float, expected: float) -> Timing
     if process.is_alive():
         process.kill()
         process.join()
-        return None
+        return f"over {limit:g} s"
+    if process.exitcode:
+        return f"failed with status {process.exitcode}"
     seconds = here.recv()
     return Timing(seconds, seconds, seconds, 1)
 

@@ -43,7 +43,7 @@ class Target:
     unit: str = "median"
 
     def found(self, records: Records) -> float | None:
-        """The number measured; None where it was not, and infinity where the method was stopped."""
+        """The number measured; None where it was not; a peer that was stopped counts its limit."""
         rows = records.get(self.device, {}).get("rows", [])
         own = next((r for r in rows if (r["task"], r["method"]) == (self.task, self.method)), None)
         if own is None:
@@ -53,7 +53,9 @@ class Target:
         peer = next((r for r in rows if (r["task"], r["method"]) == (self.task, self.peer)), None)
         if peer is None or own["median"] is None:
             return None
-        return own["median"] / (LIMIT if peer["median"] is None else peer["median"])
+        if peer["median"] is not None:
+            return own["median"] / peer["median"]
+        return own["median"] / LIMIT if peer["stopped"].startswith("over") else None
 
     def line(self, records: Records) -> str:
         """One line: what was asked, what was found, whether it holds."""
@@ -151,7 +153,7 @@ def _cells(records: Records, device: str, task: str, method: str) -> tuple[str, 
     if row is None:
         return "not measured", ""
     ratio = ratio_to_peer(row, rows)
-    return seconds(row["median"]), "" if ratio is None else f"{ratio:.2f} × {row['peer'].split(',')[0]}"
+    return seconds(row), "" if ratio is None else f"{ratio:.2f} × {row['peer'].split(',')[0]}"
 
 
 def _machine(device: str, records: Records) -> str:

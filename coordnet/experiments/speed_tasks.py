@@ -48,8 +48,8 @@ class Row:
         What is done, and how.
     outputs : int
         Points that are rendered, or fitted where nothing is rendered.
-    timing : Timing, optional
-        None where it was stopped at ``LIMIT``.
+    timing : Timing or str
+        Or why there is none: that it was stopped at ``LIMIT``, or failed.
     peer : str, optional
         The method of the same task that the row is set against.
     measured : dict
@@ -59,14 +59,17 @@ class Row:
     task: str
     method: str
     outputs: int
-    timing: Timing | None
+    timing: Timing | str
     peer: str | None = None
     measured: dict[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The row as a record."""
         row = {"task": self.task, "method": self.method, "outputs": self.outputs, "peer": self.peer}
-        seconds = {"median": None} if self.timing is None else self.timing.as_json()
+        if isinstance(self.timing, str):
+            seconds: dict[str, Any] = {"median": None, "stopped": self.timing}
+        else:
+            seconds = self.timing.as_json()
         return {**row, **seconds, **(self.measured or {})}
 
 
