@@ -43,6 +43,7 @@ Dask = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler whose workers run the cells.", show_default=False),
 ]
+Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that are recorded as failed.")]
 Folder = Annotated[
     Path | None, typer.Option(help="Folder of the records; results/NAME if not given.", show_default=False)
 ]
@@ -68,6 +69,7 @@ def _command(name: str) -> Callable[..., None]:
         device: Device = "auto",
         workers: Workers = 1,
         dask: Dask = None,
+        retry: Retry = False,
         out: Folder = None,
         report: Report = False,
         quiet: Quiet = False,
@@ -83,7 +85,7 @@ def _command(name: str) -> Callable[..., None]:
                 raise _checks.wrong("data", "a folder with pictures and clips (--data DIR)", "none")
             chosen = choose_device(device).type
             options = experiments.Options(
-                data, quick, images, epochs, seeds, tuple(methods or ()), chosen, workers, dask
+                data, quick, images, epochs, seeds, tuple(methods or ()), chosen, workers, dask, retry
             )
             count, failed = experiments.run(name, options, folder, progress=not quiet)
             if not quiet:

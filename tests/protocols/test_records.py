@@ -40,6 +40,21 @@ def test_a_record_is_kept_once(tmp_path):
     assert [r["text"] for r in read(tmp_path)] == ["x"]
 
 
+def test_what_failed_may_be_superseded_and_what_is_done_may_not(tmp_path):
+    with Records(tmp_path) as records, Records(tmp_path) as other:
+        for status, text, added in (
+            ("failed", "first", True),
+            ("failed", "second", True),
+            ("done", "third", True),
+            ("failed", "fourth", False),
+            ("done", "fifth", False),
+        ):
+            assert records.add({**record(1, text), "status": status}) is added
+        other.refresh()
+        assert other[record(1)["key"]]["text"] == "third"
+    assert [r["text"] for r in read(tmp_path)] == ["third"]
+
+
 def test_two_writers_see_each_other_s_records(tmp_path):
     with Records(tmp_path) as one, Records(tmp_path) as other:
         assert one.add(record(1))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -121,19 +122,23 @@ def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, mo
         return made
 
     monkeypatch.setitem(methods.KINDS, "baseline", ill)
-    count, failed = experiments.run(
-        "table1", Options(folder, images=1, methods=("baseline",)), tmp_path / "out", progress=False
-    )
-    assert (count, failed) == (4, 2)
+    chosen = Options(folder, images=1, methods=("baseline",))
+    assert experiments.run("table1", chosen, tmp_path / "out", progress=False) == (4, 2)
     found = {r["cell"]["method"]["method"]: r.get("reason") for r in read(tmp_path / "out")}
     assert found["linear"] == "RuntimeError: two lines"
     assert "NaN" in found["cubic"]
     assert found["nearest"] is None and found["torch"] is None
+    monkeypatch.undo()
+    assert experiments.run("table1", chosen, tmp_path / "out", progress=False) == (4, 2)
+    again = replace(chosen, retry=True)
+    assert experiments.run("table1", again, tmp_path / "out", progress=False) == (4, 0)
+    assert {r["status"] for r in read(tmp_path / "out")} == {"done"}
+    size = (tmp_path / "out" / NAME).stat().st_size
+    assert experiments.run("table1", again, tmp_path / "out", progress=False) == (4, 0)
+    assert (tmp_path / "out" / NAME).stat().st_size == size
 
 
 def test_divergence_is_a_failure(folder, tmp_path, monkeypatch):
-    from dataclasses import replace
-
     chosen = Options(folder, images=1, epochs=30, methods=("gradient, complex linf",))
     (cell,) = cells("table1", chosen)
     method = replace(cell.method, settings={**cell.method.settings, "lr": 1e30})

@@ -83,11 +83,12 @@ class Records:
         size = os.fstat(self._file).st_size
         added = os.pread(self._file, max(0, size - self._end), self._end)
         for key, record in _parse(self.path, added).items():
-            self._rows.setdefault(key, record)
+            if _open(self._rows, key):
+                self._rows[key] = record
         self._end += added.rfind(b"\n") + 1
 
     def add(self, record: Record) -> bool:
-        """Append a record unless its key is there already; say whether it was added.
+        """Append a record unless its key is there already, or only failed; say whether it was added.
 
         Raises
         ------
@@ -97,7 +98,7 @@ class Records:
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with self._locked(0):
             self.refresh()
-            if record["key"] in self._rows:
+            if not _open(self._rows, record["key"]):
                 return False
             os.ftruncate(self._file, self._end)
             if os.write(self._file, line) < len(line):
@@ -132,13 +133,19 @@ def _byte(key: str) -> int:
     return 1 + int(key[:15], 16)
 
 
+def _open(rows: dict[str, Record], key: str) -> bool:
+    """Whether a record of a key would count: none is there, or one that failed."""
+    return key not in rows or rows[key].get("status") == "failed"
+
+
 def _parse(path: Path, content: bytes) -> dict[str, Record]:
-    """Records by key, the first of each; a last line without its end is left out."""
+    """Records by key, of each the first that is done, else the last; a last line without its end is left out."""
     rows: dict[str, Record] = {}
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
             record = json.loads(line)
-            rows.setdefault(record["key"], record)
+            if _open(rows, record["key"]):
+                rows[record["key"]] = record
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}: expected a record in line {number}, found {line[:40]!r}") from None
     return rows

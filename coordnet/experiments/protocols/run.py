@@ -1,7 +1,7 @@
 """``coordnet bench NAME``: which cells a run has, and how they come to be recorded."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +13,8 @@ from coordnet.experiments.protocols.cells import Cell, Method
 from coordnet.experiments.protocols.records import Records
 from coordnet.experiments.protocols.tables import EXPERIMENTS, Experiment
 from coordnet.experiments.protocols.workers import Pool, open_pool
+
+Settled = Callable[[str], bool]  # whether a cell of some key needs no run
 
 QUICK_IMAGES = 1
 PAUSE = 0.2  # seconds between looks at cells that another run is at
@@ -40,6 +42,8 @@ class Options:
         Local processes.
     dask : str, optional
         Address of a scheduler that runs the cells instead.
+    retry : bool
+        Carry out cells that failed again.
     """
 
     data: Path
@@ -51,6 +55,7 @@ class Options:
     device: str = "cpu"
     workers: int = 1
     dask: str | None = None
+    retry: bool = False
 
 
 def cells(name: str, options: Options) -> list[Cell]:
@@ -127,23 +132,27 @@ def run(name: str, options: Options, folder: Path, *, progress: bool = True) -> 
     """
     wanted = cells(name, options)
     with Records(folder) as records:
-        todo = [cell for cell in wanted if cell.key not in records]
+
+        def settled(key: str) -> bool:
+            return key in records and not (options.retry and records[key]["status"] == "failed")
+
+        todo = [cell for cell in wanted if not settled(cell.key)]
         done = len(wanted) - len(todo)
         with (
             open_pool(options.workers if todo else 1, options.dask if todo else None) as pool,
             tqdm(total=len(wanted), initial=done, desc=name, disable=not progress, dynamic_ncols=True) as bar,
         ):
-            _work(todo, records, pool, bar)
+            _work(todo, records, settled, pool, bar)
         rows = [cell.key for cell in wanted]
         return len(rows), sum(records[key]["status"] == "failed" for key in rows)
 
 
-def _work(todo: list[Cell], records: Records, pool: Pool, bar: tqdm) -> None:
+def _work(todo: list[Cell], records: Records, settled: Settled, pool: Pool, bar: tqdm) -> None:
     """Keep the pool busy with cells that nobody else is at, until every one is recorded."""
     waiting = {cell.key: cell for cell in todo}
     running: set[str] = set()
     while waiting or running:
-        _fill(waiting, running, records, pool, bar)
+        _fill(waiting, running, records, settled, pool, bar)
         if not running:
             time.sleep(PAUSE)  # the rest is with another run
             records.refresh()
@@ -155,7 +164,14 @@ def _work(todo: list[Cell], records: Records, pool: Pool, bar: tqdm) -> None:
             _tell(bar, record["cell"])
 
 
-def _fill(waiting: dict[str, Cell], running: set[str], records: Records, pool: Pool, bar: tqdm) -> None:
+def _fill(
+    waiting: dict[str, Cell],
+    running: set[str],
+    records: Records,
+    settled: Settled,
+    pool: Pool,
+    bar: tqdm,
+) -> None:
     for key, cell in list(waiting.items()):
         if len(running) >= pool.size:
             return
@@ -163,7 +179,7 @@ def _fill(waiting: dict[str, Cell], running: set[str], records: Records, pool: P
             continue
         records.refresh()
         del waiting[key]
-        if key in records:
+        if settled(key):
             records.release(key)
             bar.update()
             continue
