@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,13 +51,19 @@ class Signal:
     def load(self) -> Float[Tensor, "*grid channels"]:
         """The signal in [0, 1], float32."""
         if self.kind == "clip":
-            return cubes.centre(cubes.cube(self.path), self.size).to(torch.float32)
+            return cubes.centre(_cube(self.path, self.digest), self.size).to(torch.float32, copy=True)
         picture = cubes.crop(self.path, self.size).to(torch.float32)
         if self.kind == "row":
             return picture[picture.shape[0] // 2].clone()
         if self.kind == "column":
             return picture[:, picture.shape[1] // 2].clone()
         return picture
+
+
+@lru_cache(maxsize=2)
+def _cube(path: Path, digest: str) -> Float[Tensor, "frames height width channels"]:
+    """A clip's cube, kept from cell to cell: decoding may take ten seconds."""
+    return cubes.cube(path)
 
 
 def pictures(data: Path, size: int, count: int | None = None) -> Iterator[Signal]:
