@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,10 +10,10 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.blending import Blending, Kind
-from coordnet.coordinates import Axes, lattice_points
+from coordnet.blending import Kind
 from coordnet.encodings import ComplexEncoding
 from coordnet.networks import CoordinateNetwork
+from coordnet.predictions import Predictions, predictions
 from coordnet.reconstruction import MEMORY, Reconstruction
 from coordnet.samples import Samples, ScatteredPoints
 
@@ -100,7 +99,7 @@ def fit_gradient(
         raise _checks.wrong("blending", "a complex encoding and scattered points with it", repr(blending))
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
-    problem = _problem(network, samples, offset, memory, blending)
+    problem = predictions(network, samples, offset, memory, blending)
     size = problem.fitting(memory) if batch is None else batch
     optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     generator = generator or torch.Generator().manual_seed(0)
@@ -125,118 +124,9 @@ def fit_gradient(
     return Reconstruction(network, offset, samples.grid, report=report)
 
 
-@dataclass
-class _Points:
-    """Predictions at points one by one; a dense encoding that does not learn is evaluated once."""
-
-    network: CoordinateNetwork
-    inputs: Tensor
-    encoded: bool
-    target: Tensor
-    weights: Tensor | None
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        rest, inputs = self.network.rest, self.inputs[index]
-        estimate = rest(self.network.first(inputs)) if self.encoded else self.network(inputs)
-        return estimate, self.target[index], None if self.weights is None else self.weights[index]
-
-    def fitting(self, memory: int) -> int:
-        activations = self.network.scratch() + 2 * sum(self.network.head.widths)
-        return max(1, memory // (activations * self.target.element_size()))
-
-
-@dataclass
-class _Rows:
-    """Predictions on a lattice by mode products; a batch is some rows of the first axis.
-
-    The designs are evaluated once, or at each step where the encoders learn: O(N_j K_j) an axis.
-    """
-
-    network: CoordinateNetwork
-    axes: Axes
-    designs: list[Tensor] | None
-    target: Tensor
-    weights: Tensor | None
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        first, *others = self.designs or _designs(self.network, self.axes, self.target)
-        designs = [first[index], *others]
-        estimate = self.network.rest(self.network.first.on_lattice(designs))  # type: ignore[operator]
-        return estimate, self.target[index], None if self.weights is None else self.weights[index]
-
-    def fitting(self, memory: int) -> int:
-        row = self.target[0].numel() + self.target[0, ..., 0].numel() * 2 * sum(self.network.head.widths)
-        return max(1, memory // (row * self.target.element_size()))
-
-
-@dataclass
-class _Blended:
-    """Predictions at scattered points as combinations of lattice nodes; every step evaluates the whole lattice."""
-
-    rows: _Rows
-    blending: Blending
-
-    def __len__(self) -> int:
-        return self.blending.count
-
-    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        rows = self.rows
-        designs = rows.designs or _designs(rows.network, rows.axes, rows.target)
-        nodes = rows.network.first.on_lattice(designs)  # type: ignore[operator]
-        estimate = rows.network.rest(self.blending.forward(nodes.movedim(-1, 0)).T[index])
-        return estimate, rows.target[index], None if rows.weights is None else rows.weights[index]
-
-    def fitting(self, memory: int) -> int:
-        return len(self)
-
-
-def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
-    assert isinstance(network.encoding, ComplexEncoding)
-    return network.encoding.designs(axes, like.dtype, like.device)
-
-
-def _problem(
-    network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int, blending: Kind | None
-) -> _Points | _Rows | _Blended:
-    values, weights = samples.values - offset, samples.weights
-    dtype, device = values.dtype, values.device
-    learns = any(p.requires_grad for p in network.encoding.parameters())
-    scattered = isinstance(samples.geometry, ScatteredPoints)
-    if isinstance(network.encoding, ComplexEncoding) and (blending or not scattered):
-        axes = samples.geometry.axes
-        rows = _Rows(network, axes, None if learns else _designs(network, axes, values), values, weights)
-        if not isinstance(samples.geometry, ScatteredPoints):
-            return rows
-        encoders = network.encoding.axis_encoders
-        points = samples.geometry.points
-        return _Blended(
-            rows, Blending(axes, points, encoders=encoders, kind=blending or "linear", dtype=dtype)
-        )
-    if isinstance(samples.geometry, ScatteredPoints):
-        points = samples.geometry.points.to(values)
-    else:
-        points = lattice_points(samples.geometry.axes, dtype, device).flatten(0, -2)
-        values = values.flatten(0, -2)
-        if weights is not None:
-            weights = weights.flatten(0, -2).to(values)
-            known = (weights > 0).any(-1)
-            points, values, weights = points[known], values[known], weights[known]
-    small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
-    if learns or isinstance(network.encoding, ComplexEncoding) or not small:
-        return _Points(network, points, False, values, weights)
-    with torch.no_grad():
-        return _Points(network, network.encoding(points), True, values, weights)
-
-
 def _epoch(
     network: CoordinateNetwork,
-    problem: _Points | _Rows | _Blended,
+    problem: Predictions,
     optimiser: torch.optim.Optimizer,
     size: int,
     generator: torch.Generator,

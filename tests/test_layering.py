@@ -50,6 +50,7 @@ STOREYS = [
         "learning",
         "rowwise",
         "closed_form",
+        "predictions",
         "gradient",
         "tuning",
         "denoising",
