@@ -167,7 +167,8 @@ def upscale(
     """Enlarge a picture, its pixels' cells kept in place.
 
     An .npy or .zarr array of any number of axes, or a TIFF file that does not fit into --memory, is read and written in
-    blocks of rows, and may be larger than memory; no model is kept of it.
+    blocks of rows, and may be larger than memory; no model is kept of it. It is computed in float32, and written in the
+    array's own type.
     """
     from coordnet.cli.common import Common
     from coordnet.cli.upscale import run
