@@ -1,6 +1,10 @@
 """The tables' settings, and what the cells' methods make of them."""
 
 import math
+import pickle
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -153,6 +157,14 @@ def test_a_rival_beyond_its_limit_is_stopped():
     made, seconds = rivals.limited("nearest", Given(picture), 60.0)
     assert torch.equal(made, baselines.nearest(picture))
     assert 0 < seconds < 60
+
+
+def test_a_rival_whose_run_was_killed_ends_at_its_limit():
+    task = pickle.dumps(("biharmonic", Given(sample(torch.rand(256, 256, 1), "random:0.1")), 1))
+    done = subprocess.run(
+        [sys.executable, "-m", rivals.__name__], input=task, capture_output=True, timeout=60
+    )
+    assert done.returncode == -signal.SIGALRM
 
 
 def test_total_variation_with_hindsight_is_never_below_a_fixed_weight():

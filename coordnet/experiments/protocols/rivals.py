@@ -1,6 +1,8 @@
 """What SciPy, scikit-image and PyTorch make of the same samples, and how long they may take."""
 
+import math
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -124,9 +126,9 @@ def limited(name: str, given: Given, limit: float) -> tuple[Tensor, float]:
     RuntimeError
         If the rival raises, with what it said.
     """
-    command = [sys.executable, "-m", __name__]
+    command, task = [sys.executable, "-m", __name__], pickle.dumps((name, given, limit))
     try:
-        done = subprocess.run(command, input=pickle.dumps((name, given)), capture_output=True, timeout=limit)
+        done = subprocess.run(command, input=task, capture_output=True, timeout=limit)
     except subprocess.TimeoutExpired:
         raise LimitExceeded(f"exceeded its limit of {limit:g} s") from None
     if done.returncode:
@@ -136,8 +138,12 @@ def limited(name: str, given: Given, limit: float) -> tuple[Tensor, float]:
 
 
 def _serve() -> None:
-    """Apply the rival that standard input names, and write what it made and its seconds to standard output."""
-    name, given = pickle.load(sys.stdin.buffer)
+    """Apply the rival that standard input names, and write what it made and its seconds to standard output.
+
+    Past the limit the process ends itself, should who asked have been killed before.
+    """
+    name, given, limit = pickle.load(sys.stdin.buffer)
+    signal.alarm(math.ceil(limit))
     start = time.perf_counter()
     made = RIVALS[name](given)
     pickle.dump((made, time.perf_counter() - start), sys.stdout.buffer)
