@@ -91,14 +91,34 @@ def test_rows_are_compared_on_the_signals_that_both_have():
 def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):
     text = report.text("table1", written)
     assert "**It loses to** linear spline (SciPy) by 0.50 dB (on 2)." in text
+    assert "The best row of 7 epochs on 1 signals, MLP, simple rff, is -0.80 dB from it there" in text
     assert (
-        "MLP, simple rff (7 epochs), is -0.80 dB from it on 1 signals and takes 300 times its seconds" in text
+        "The best of 1 closed forms, by this score, is **closed form, complex gaussian**, 24.50 dB." in text
     )
+    assert "Not run: nearest sample, closed form, complex linf" in text
     assert "The protocol has 2000 epochs" in text
     assert "- bicubic (PyTorch interpolate) (separable), 1 cells: exceeded its limit of 3 s" in text
     row = next(line for line in text.splitlines() if line.startswith("| MLP, simple rff"))
     assert row.endswith("| 26.58 ± 4.18 | 22.62 |")
     assert "| printed PSNR (other data) | printed s (other GPU) |" in text
+
+
+def test_the_longest_training_on_the_most_signals_is_held_against_the_best():
+    """Not the highest gain, which a row of one easy picture and few epochs may have."""
+    name = "gradient, complex gaussian"
+    longer = [record(name, "gradient", signal, 20, 1.0, epochs=2000) for signal in ("a", "b")]
+    ((_, _, ordered),) = sections([*RECORDS, *longer], "held_out")
+    said = report._verdict(("separable", 480, ordered), "held_out")
+    assert f"The best row of 2000 epochs on 2 signals, {name}, is -4.50 dB from it there" in said
+
+
+def test_warnings_are_told_once_a_row_with_their_number(written):
+    with Records(written) as records:
+        for signal, residual in (("c", 0.1), ("d", 2e-5)):
+            one = record("closed form, complex rff", "closed form", signal, 20, 1.0)
+            records.add({**one, "warnings": [f"stopped after 500 steps at {residual}"]})
+    text = report.text("table1", written)
+    assert "- closed form, complex rff (separable), 2 cells: stopped after 500 steps at 0.1" in text
 
 
 def test_tables_and_figures_are_written_from_records_alone(written):

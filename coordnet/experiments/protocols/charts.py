@@ -78,19 +78,21 @@ def _against(
 
 
 def _against_scale(found: list[Line]) -> Figure:
-    """Held-out and fitted PSNR against the stable rank, a panel for each encoder; splines as levels."""
-    encoders = sorted({line.cell["method"]["encoder"] for line in found if "encoder" in line.cell["method"]})
-    figure = Figure(figsize=(6 * max(1, len(encoders)), 5), layout="constrained")
-    panels = figure.subplots(1, max(1, len(encoders)), squeeze=False, sharey=True)[0]
+    """Held-out and fitted PSNR against the measured stable rank, a panel for each head; splines as levels."""
+    mine = [line for line in found if "encoder" in line.cell["method"]]
+    heads = _by_head(mine)
+    figure = Figure(figsize=(5.5 * max(1, len(heads)), 5), layout="constrained")
+    panels = figure.subplots(1, max(1, len(heads)), squeeze=False, sharey=True, sharex=True)[0]
     levels = [(line.name, line.mean("held_out")) for line in found if line.group == "baseline"]
-    for ax, encoder in zip(panels, encoders, strict=False):
-        mine = [line for line in found if line.cell["method"].get("encoder") == encoder]
-        for i, (name, members) in enumerate(_by_head(mine).items()):
-            _scale_curve(ax, members, name, f"C{i}")
+    encoders = sorted({line.cell["method"]["encoder"] for line in mine})
+    for ax, (head, members) in zip(panels, heads.items(), strict=False):
+        for i, encoder in enumerate(encoders):
+            own = [line for line in members if line.cell["method"]["encoder"] == encoder]
+            _scale_curve(ax, own, encoder, f"C{i}")
         for style, (name, level) in zip((":", "--", "-."), levels, strict=False):
             if level is not None:
                 ax.axhline(level, ls=style, color="0.6", lw=1, label=name)
-        ax.set(xscale="log", xlabel="stable rank", ylabel="PSNR (dB)", title=encoder, ylim=(0, 60))
+        ax.set(xscale="log", xlabel="stable rank, measured", ylabel="PSNR (dB)", title=head, ylim=(0, 60))
         ax.legend(fontsize=7)
         ax.grid(alpha=0.3)
     return figure

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from coordnet.experiments.protocols.summary import Line, Section, gain, our_best
 from coordnet.experiments.protocols.tables import EXPERIMENTS
 from coordnet.media import atomic_path
 
+NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
 CLOSE = 0.005  # dB: what a table of two decimals does not show
 MEASURE = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
 CSV_COLUMNS = (
@@ -139,10 +141,11 @@ def _preface(records: list[Record]) -> str:
     )
     return (
         "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row. "
-        "Rows are sorted by what they gain over our best row (a closed form) on the signals that both have. Seconds "
-        "are medians, warmed up; gradient fits are timed once; `fit` has the factorisation in it, and rendering too "
-        "where the other columns are empty. Every row fits each channel's mean apart, but those of other libraries. "
-        "Settings are the papers', kept in pixels: a width σ given for 512 pixels is 512 σ / N for N.\n\n"
+        "Rows are sorted by what they gain over the closed form of the highest mean, on the signals that both have. "
+        "Seconds are medians, warmed up; gradient fits, and other libraries' methods that have a time limit, are timed "
+        "once. `fit` encodes and factorises, and renders too where that column is empty. Every row fits each "
+        "channel's mean apart, but those of other libraries. Scales that are the papers' are kept in pixels: a width σ "
+        "given for 512 pixels is 512 σ / N for N.\n\n"
         f"Measured on: {where}. Commits: {', '.join(commits)}."
     )
 
@@ -158,15 +161,17 @@ def _markdown(section: Section, measure: str) -> str:
     best = our_best(lines, measure)
     shown = any(any(line.printed) for line in lines)
     noisy = any(line.mean("clean") is not None for line in lines)
+    ranked = any(line.note("stable_rank") is not None for line in lines)
     head = ["method", MEASURE[measure], "on our best", *([] if noisy else ["fitted"]), "SSIM"]
+    head += ["stable rank"] if ranked else []
     head += ["encode s", "fit s", "render s", "parameters", "signals", "seeds", "epochs", "device"]
     head += ["printed PSNR (other data)", "printed s (other GPU)"] if shown else []
-    rows = [_row(line, best, measure, noisy, shown) for line in lines]
+    rows = [_row(line, best, measure, noisy, ranked, shown) for line in lines]
     caption = _caption(lines)
     return "\n".join([_join(head), _join(["---"] * len(head)), *map(_join, rows)]) + f"\n\n{caption}"
 
 
-def _row(line: Line, best: Line | None, measure: str, noisy: bool, shown: bool) -> list[str]:
+def _row(line: Line, best: Line | None, measure: str, noisy: bool, ranked: bool, shown: bool) -> list[str]:
     gained, mean, spread = gain(line, best, measure), line.mean(measure), line.spread(measure)
     score = "failed" if not line.records else _number(mean) + ("" if spread is None else f" ± {spread:.2f}")
     seconds = [_seconds(line.seconds(part)) for part in ("encode", "fit", "render")]
@@ -174,7 +179,9 @@ def _row(line: Line, best: Line | None, measure: str, noisy: bool, shown: bool) 
     done = len({r["cell"]["signal"]["name"] + r["cell"]["signal"]["kind"] for r in line.records})
     signals = str(done) if done == line.signals else f"{done} of {line.signals}"
     row = [line.name, score, "" if gained is None else f"{gained[0]:+.2f}"]
-    row += [*([] if noisy else [_number(line.mean("fitted"))]), _number(line.ssim, 3), *seconds, parameters]
+    row += [*([] if noisy else [_number(line.mean("fitted"))]), _number(line.ssim, 3)]
+    row += [_number(line.note("stable_rank"), 1)] if ranked else []
+    row += [*seconds, parameters]
     row += [signals, str(line.seeds), str(line.cell["epochs"] or ""), line.cell["device"]]
     return row + (list(line.printed) if shown else [])
 
@@ -201,11 +208,11 @@ def _span(numbers: list[int]) -> str:
 
 
 def _verdict(section: Section, measure: str) -> str:
-    """Where our best row wins and where it loses."""
+    """Where our best row wins and where it loses, and what it was not held against."""
     lines = section[2]
     best = our_best(lines, measure)
     if best is None:
-        return "No closed form has a score here."
+        return f"No closed form has a score here. {_missing(lines)}".strip()
     others = [
         (line, found)
         for line in lines
@@ -213,19 +220,34 @@ def _verdict(section: Section, measure: str) -> str:
     ]
     lost = [f"{line.name} by {g:.2f} dB (on {n})" for line, (g, n) in others if g > CLOSE]
     level = [line.name for line, (g, _) in others if abs(g) <= CLOSE]
-    said = [f"Our best is **{best.name}**, {_number(best.mean(measure))} dB."]
-    said.append(f"**It loses to** {'; '.join(lost)}." if lost else "Nothing of the others is above it.")
+    count = sum(line.group == "closed form" for line in lines)
+    said = [
+        f"The best of {count} closed forms, by this score, is **{best.name}**, {_number(best.mean(measure))} dB."
+    ]
+    said.append(f"**It loses to** {'; '.join(lost)}." if lost else "No other row is above it.")
     if level:
         said.append(f"Level with it: {', '.join(level)}.")
     trained = [(line, found) for line, found in others if line.group == "gradient"]
-    if trained:
-        line, (g, n) = max(trained, key=lambda item: item[1][0])
+    if trained:  # those that were trained the longest, of them those on the most signals
+        most = max((line.cell["epochs"], n) for line, (_, n) in trained)
+        rows = [(line, found) for line, found in trained if (line.cell["epochs"], found[1]) == most]
+        line, (g, n) = max(rows, key=lambda item: item[1][0])
         ratio = line.total_seconds / best.total_seconds
         said.append(
-            f"The best trained row, {line.name} ({line.cell['epochs']} epochs), is {g:+.2f} dB from it on {n} signals "
+            f"The best row of {most[0]} epochs on {n} signals, {line.name}, is {g:+.2f} dB from it there "
             f"and takes {ratio:,.0f} times its seconds{_across(line, best)}."
         )
-    return " ".join(said)
+    return " ".join([*said, _missing(lines)]).strip()
+
+
+def _missing(lines: list[Line]) -> str:
+    """The methods of the protocol that have no record here."""
+    cell = lines[0].cell
+    blocks = EXPERIMENTS[cell["experiment"]].blocks
+    asked = [m.name for task, methods in blocks if task.name == cell["task"] for m in methods]
+    there = {line.name for line in lines}
+    missing = [name for name in asked if name not in there]
+    return f"Not run: {', '.join(missing)}." if missing else ""
 
 
 def _across(line: Line, other: Line) -> str:
@@ -234,29 +256,42 @@ def _across(line: Line, other: Line) -> str:
 
 
 def _pivot(found: list[Section], measure: str) -> str:
-    """Methods by tasks, where there are many tasks."""
+    """Methods by tasks, where there are many tasks; how many signals stands where there are fewer than at best."""
     tasks = [(task, size) for task, size, _ in found]
-    cells: dict[tuple[str, object, str], dict[tuple[str, int], float | None]] = {}
+    cells: dict[tuple[str, object, str], dict[tuple[str, int], Line]] = {}
     for task, size, lines in found:
         for line in lines:
             key = (line.name, line.cell["epochs"], line.cell["device"])
-            cells.setdefault(key, {})[task, size] = line.mean(measure)
+            cells.setdefault(key, {})[task, size] = line
+    most = max(len(line.scores(measure)) for row in cells.values() for line in row.values())
+
+    def cell(line: Line | None) -> str:
+        if line is None:
+            return ""
+        count = len(line.scores(measure))
+        return _number(line.mean(measure)) + (f" ({count})" if 0 < count < most else "")
+
     sizes = len({size for _, size in tasks}) > 1
     head = ["method", "epochs", *(f"{task}, {size}²" if sizes else task for task, size in tasks)]
-    rows = [[k[0], str(k[1] or ""), *(_number(row.get(t)) for t in tasks)] for k, row in cells.items()]
-    return "\n".join([f"{MEASURE[measure]}:\n", _join(head), _join(["---"] * len(head)), *map(_join, rows)])
+    rows = [[k[0], str(k[1] or ""), *(cell(row.get(t)) for t in tasks)] for k, row in cells.items()]
+    title = f"{MEASURE[measure]}, over {most} signals, or as many as stand in brackets:\n"
+    return "\n".join([title, _join(head), _join(["---"] * len(head)), *map(_join, rows)])
 
 
 def _failures(found: list[Section]) -> str:
-    said = list(_reasons(found))
-    return "## What failed\n\n" + "\n".join(said) if said else ""
+    failed = [(line, task, reason) for task, _, lines in found for line in lines for reason in line.reasons]
+    warned = [(line, task, text) for task, _, lines in found for line in lines for text in line.warnings]
+    parts = [("## What failed", failed), ("## What was warned of", warned)]
+    return "\n\n".join(f"{head}\n\n" + "\n".join(_counted(told)) for head, told in parts if told)
 
 
-def _reasons(found: list[Section]) -> Iterator[str]:
-    for task, _, lines in found:
-        for line in lines:
-            for reason in dict.fromkeys(line.reasons):
-                yield f"- {line.name} ({task}), {line.reasons.count(reason)} cells: {reason}"
+def _counted(told: list[tuple[Line, str, str]]) -> Iterator[str]:
+    """A line for each method, task and text, numbers in the text aside, with how many cells it was said of."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for line, task, text in told:
+        groups.setdefault((line.name, task, NUMBER.sub("#", text)), []).append(text)
+    for (name, task, _), texts in groups.items():
+        yield f"- {name} ({task}), {len(texts)} cells: {texts[0]}"
 
 
 def _join(cells: list[str]) -> str:

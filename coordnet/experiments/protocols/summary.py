@@ -9,7 +9,6 @@ from typing import Any
 from coordnet.experiments.protocols.records import Record
 from coordnet.experiments.protocols.tables import EXPERIMENTS
 
-PARTS = ("encode", "fit", "render")
 Scores = dict[str, float]
 
 
@@ -33,6 +32,11 @@ class Line:
     records: tuple[Record, ...]
     reasons: tuple[str, ...]
     signals: int
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the done ones were warned of."""
+        return tuple(text for record in self.records for text in record.get("warnings", ()))
 
     @property
     def name(self) -> str:
@@ -95,8 +99,8 @@ class Line:
 
     @property
     def total_seconds(self) -> float:
-        """The sum of the medians."""
-        return sum(self.seconds(part) or 0.0 for part in PARTS)
+        """The sum of the medians of fit and render; the fit encodes its samples itself."""
+        return (self.seconds("fit") or 0.0) + (self.seconds("render") or 0.0)
 
     @property
     def parameters(self) -> float | None:
