@@ -11,7 +11,7 @@ from coordnet.coordinates import Axes, Axis, lattice_points
 from coordnet.samples import MaskedLattice, Samples, ScatteredPoints
 
 Baseline = Callable[[Samples], Tensor | None]
-TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that a Delaunay triangulation takes in minutes
+TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that take half a minute
 
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
@@ -23,20 +23,20 @@ def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
     return samples.values[torch.meshgrid(*index, indexing="ij")]
 
 
-def linear(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
+def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid channels"] | None:
     """Linear interpolation on the signal's own grid: a spline of degree 1, or ``griddata`` where samples are masked.
 
-    None where a triangulation of so many points in so many dimensions is out of reach.
+    None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless one is ``patient``.
     """
     if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
-        return _griddata(samples, "linear")
+        return _griddata(samples, "linear", patient=patient)
     return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 1)
 
 
 def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     """Cubic interpolation on the signal's own grid: a tensor spline, or ``griddata`` where samples are masked.
 
-    None where ``griddata`` has no cubic method (three dimensions and more) or it is out of reach.
+    None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
     """
     if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
         return _griddata(samples, "cubic")
@@ -119,11 +119,13 @@ def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.
     return y[KDTree(x).query(targets, workers=-1)[1]]
 
 
-def _griddata(samples: Samples, method: str) -> Tensor | None:
+def _griddata(samples: Samples, method: str, *, patient: bool = False) -> Tensor | None:
     dims, count = len(samples.grid), len(_positions(samples))
     if samples.weights is not None:
         count = int((samples.weights > 0).any(-1).sum())
-    if dims > 1 and (count > TRIANGULATION_LIMIT.get(dims, 0) or (method == "cubic" and dims > 2)):
+    if method == "cubic" and dims > 2:
+        return None
+    if dims > 1 and count > TRIANGULATION_LIMIT.get(dims, 0) and not patient:
         return None
     interpolate = _rows if dims == 1 else _triangulated
     return _by_channel(samples, lambda x, y, s: interpolate(x, y, s, method))

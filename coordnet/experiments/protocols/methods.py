@@ -79,7 +79,8 @@ def closed_form(case: Case, settings: Mapping[str, Any]) -> Outcome:
     samples = _tied(case.samples, settings)
     encoding, encode = _encoded(samples, settings, case)
     prior, tuning = _prior(settings, encoding, samples)
-    fitted, fit = timed(lambda: fit_closed_form(encoding, samples, prior=prior, cached=False))
+    options = {"prior": prior, "blending": settings.get("blending"), "cached": False}
+    fitted, fit = timed(lambda: fit_closed_form(encoding, samples, **options))
     notes = {k: fitted.report[k] for k in ("ranks", "iterations", "rounds", "start") if k in fitted.report}
     if isinstance(prior, Smoothness) and tuning:
         notes["chosen"] = {"power": prior.power, "strength": prior.strength, "seconds": tuning}

@@ -49,10 +49,15 @@ def by_scipy(name: str) -> Rival:
     def apply(given: Given) -> Tensor:
         made = baselines.BASELINES[name](given.samples)
         if made is None:
-            raise ValueError("out of reach of SciPy's griddata: too many points, or too many dimensions")
+            raise ValueError("SciPy's griddata has no such method here, or too many points for it")
         return made
 
     return apply
+
+
+def _whole(made: Tensor | None) -> Tensor:
+    assert made is not None
+    return made
 
 
 def by_torch(given: Given) -> Tensor:
@@ -107,6 +112,7 @@ def total_variation(given: Given) -> Tensor:
 
 RIVALS: dict[str, Rival] = {
     **{name: by_scipy(name) for name in baselines.BASELINES},
+    "patient linear": lambda given: _whole(baselines.linear(given.samples, patient=True)),
     "torch": by_torch,
     "thin plate": thin_plate,
     "biharmonic": biharmonic,

@@ -52,8 +52,13 @@ def descended(column: Column, of: int, **settings: object) -> tuple[Method, ...]
 def solved(
     column: Column, of: int, *, prior: dict[str, float] | None = None, **settings: object
 ) -> tuple[Method, ...]:
-    """A linear head on a complex encoding, in closed form, with a smoothness prior or none."""
+    """A linear head on a complex encoding, in closed form, with a smoothness prior or none.
+
+    On a virtual grid samples are tied to the nodes as the papers tie them, as gradient fits there do.
+    """
     shared = {"encoding": "complex", "of": of, **settings, **({"prior": prior} if prior else {})}
+    if "virtual" in settings:
+        shared["blending"] = "similarity"
     return tuple(
         Method(
             f"closed form, complex {name}" + (", smooth prior" if prior else ""),
@@ -96,6 +101,11 @@ GRIDDATA = (
     rival("griddata linear (SciPy)", "linear"),
     rival("griddata cubic (SciPy)", "cubic"),
 )
+GRIDDATA_3D = (
+    GRIDDATA[0],
+    rival("griddata linear (SciPy)", "patient linear", SLOW, limit=5 * LIMIT),
+    GRIDDATA[2],
+)
 SLOW_RIVALS = (
     rival("RBFInterpolator, thin plate, 20 neighbours (SciPy)", "thin plate", SLOW, limit=LIMIT),
     rival("biharmonic inpainting (scikit-image)", "biharmonic", SLOW, limit=LIMIT),
@@ -106,15 +116,13 @@ MLP_3D = {"features": 192, "depth": 5, "width": 512, "lr": 5e-3}
 
 
 def every_encoder() -> Iterator[Method]:
-    """Each encoder at its default scale: complex where it is of one axis, linear and MLP."""
+    """Each encoder at its defaults: complex where it is of one axis, linear and MLP."""
     for name, kind in ENCODERS.items():
         one_axis = issubclass(kind, Encoder)
         trains = name in ("embedding", "joint-embedding", "hash-grid", "learnable-fourier")
         for encoding in ("simple", "complex") if one_axis else ("simple",):
             for head, depth, lr in (("linear", 0, 0.1), ("MLP", 4, 5e-3)):
                 settings: dict[str, object] = {"encoding": encoding, "encoder": name}
-                if encoding == "simple" and name != "identity":
-                    settings["features"] = 512
                 in_closed_form = encoding == "complex" and not depth and not trains
                 if not in_closed_form:
                     settings |= {"depth": depth, "width": 256 if depth else 0, "lr": lr}

@@ -11,6 +11,7 @@ from coordnet.experiments.protocols.rows import (
     ADAPTIVE,
     DIRECTIONS,
     GRIDDATA,
+    GRIDDATA_3D,
     MLP_2D,
     MLP_3D,
     SLOW,
@@ -139,7 +140,7 @@ TABLE_3 = Experiment(
         (
             Task("scattered", "random:0.125"),
             (
-                *GRIDDATA,
+                *GRIDDATA_3D,
                 *SLOW_RIVALS,
                 smooth(VIDEO),
                 ADAPTIVE,
@@ -166,8 +167,17 @@ def _matched(encoder: str, sigma: float) -> dict[str, object]:
     return {"encoding": "simple", "encoder": encoder, "scale": scale, "of": PICTURE, "matched": sigma}
 
 
+def _solved_matched(sigmas: tuple[float, ...]) -> Iterator[Method]:
+    """The linear head in closed form, to tell what depth gains from what descent has not reached."""
+    for encoder in ("gaussian", "rff"):
+        for sigma in sigmas:
+            settings = {**_matched(encoder, sigma), "encoding": "complex"}
+            name = f"closed form, {encoder} σ = {sigma:g}"
+            yield Method(name, "closed form", "closed form", settings, draws=encoder == "rff")
+
+
 FIGURE_7 = Experiment(
-    "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7)",
+    "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
     signals.lines,
     480,
     128,
@@ -176,6 +186,7 @@ FIGURE_7 = Experiment(
             Task("row", "every:2"),
             (
                 *SPLINES,
+                *_solved_matched(SIGMAS),
                 *(
                     Method(
                         f"{encoder} σ = {sigma:g}, depth {depth}",
@@ -196,7 +207,8 @@ FIGURE_7 = Experiment(
 )
 
 RETHINKING = Experiment(
-    "Rows and columns of pictures: Gaussian and random Fourier features of equal stable rank (Zheng et al. 2021)",
+    "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank by theory "
+    "(Zheng et al. 2021)",
     signals.lines,
     480,
     480,
@@ -205,17 +217,7 @@ RETHINKING = Experiment(
             Task("row", "every:2"),
             (
                 *SPLINES,
-                *(
-                    Method(
-                        f"closed form, {encoder} σ = {sigma:g}",
-                        "closed form",
-                        "closed form",
-                        {**_matched(encoder, sigma), "encoding": "complex"},
-                        draws=encoder == "rff",
-                    )
-                    for encoder in ("gaussian", "rff")
-                    for sigma in WIDTHS
-                ),
+                *_solved_matched(WIDTHS),
                 *(
                     Method(
                         f"MLP of depth 2, {encoder} σ = {sigma:g}",
@@ -250,7 +252,12 @@ ENCODER_TABLE = Experiment(
     quick_epochs=3,
 )
 
-RFF_MLP = simple({"rff": printed.TABLE_2["simple"]["rff"]}, PICTURE, DIRECTIONS, **MLP_2D)
+RFF_MLP = tuple(
+    replace(method, name=f"{method.name}, σ of table 2")
+    for method in simple(
+        printed.unprinted({"rff": printed.TABLE_2["simple"]["rff"]}), PICTURE, DIRECTIONS, **MLP_2D
+    )
+)
 
 DENOISERS = (
     rival("the noisy picture", "unchanged"),
