@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -186,6 +187,7 @@ def demosaicing(method: Callable[[Tensor, Tensor], Tensor]) -> Method:
 
 GRIDDATA = {"griddata linear": baseline(baselines.linear)}
 SPLINES = {"cubic spline": baseline(baselines.cubic), "linear interpolation": baseline(baselines.linear)}
+TRIANGULATED = {"griddata linear": baseline(partial(baselines.linear, patient=True))}
 NEAREST = {"nearest": baseline(baselines.nearest)}
 DEMOSAICING = {
     "bilinear": demosaicing(demosaicing_peers.bilinear),

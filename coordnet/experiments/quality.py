@@ -55,9 +55,9 @@ def density(settings: Settings) -> Iterator[Case]:
 
 
 def video(settings: Settings) -> Iterator[Case]:
-    """A random eighth of the cubes of two clips, whose samples are too many to triangulate."""
+    """A random eighth of the cubes of two clips, whose samples take minutes to triangulate."""
     for name, title in {"carphone_pristine": "carphone", "bikes": "bikes"}.items():
-        methods = {**peers.NEAREST, "smooth": peers.smooth(SMOOTH_VIDEO)}
+        methods = {**peers.TRIANGULATED, **peers.NEAREST, "smooth": peers.smooth(SMOOTH_VIDEO)}
         methods["smooth, time × 0.3"] = peers.smooth(STEADY_VIDEO)
         methods["smooth, tuned"] = peers.tuned()
         methods["adaptive"] = peers.adaptive()
@@ -126,7 +126,11 @@ def noisy_lattice(settings: Settings) -> Iterator[Case]:
 
 def denoising(settings: Settings) -> Iterator[Case]:
     """Every pixel of every photograph's crop, with noise; the score is over all of them."""
-    methods = {"wavelets, BayesShrink": noise_peers.by_wavelet, "denoise": noise_peers.denoised}
+    methods = {
+        "wavelets, BayesShrink": noise_peers.unaided(noise_peers.wavelet),
+        "non-local means": noise_peers.unaided(noise_peers.non_local_means),
+        "denoise": noise_peers.denoised,
+    }
     best = {"total variation, best weight": noise_peers.best_total_variation(SIGMA)}
     for path in cubes.photographs(settings.data, settings.images):
         load = partial(cubes.crop, path)

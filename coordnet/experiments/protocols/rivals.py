@@ -103,8 +103,13 @@ def wavelet(given: Given) -> Tensor:
     return noise_peers.wavelet(given.samples.values, given.noise)
 
 
+def non_local_means(given: Given) -> Tensor:
+    """``denoise_nl_means``, told the noise."""
+    return noise_peers.non_local_means(given.samples.values, given.noise)
+
+
 def total_variation(given: Given) -> Tensor:
-    """``denoise_tv_chambolle``, the best of four weights by the truth: an upper bound on what it could choose."""
+    """``denoise_tv_chambolle``, the best of six weights by the truth: no choice among them without it is better."""
     truth = given.truth
     assert truth is not None
     return noise_peers.total_variation(given.samples.values, given.noise, lambda t: metrics.psnr(t, truth))[0]
@@ -118,6 +123,7 @@ RIVALS: dict[str, Rival] = {
     "biharmonic": biharmonic,
     "unchanged": unchanged,
     "wavelet": wavelet,
+    "non-local means": non_local_means,
     "total variation": total_variation,
 }
 

@@ -103,7 +103,7 @@ GRIDDATA = (
 )
 GRIDDATA_3D = (
     GRIDDATA[0],
-    rival("griddata linear (SciPy)", "patient linear", SLOW, limit=5 * LIMIT),
+    rival("griddata linear (SciPy)", "patient linear", SLOW, limit=10 * LIMIT),
     GRIDDATA[2],
 )
 SLOW_RIVALS = (

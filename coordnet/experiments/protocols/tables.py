@@ -261,9 +261,10 @@ RFF_MLP = tuple(
 
 DENOISERS = (
     rival("the noisy picture", "unchanged"),
-    rival("wavelet, BayesShrink (scikit-image)", "wavelet"),
+    rival("wavelets sym4, BayesShrink (scikit-image)", "wavelet"),
+    rival("non-local means (scikit-image)", "non-local means"),
     rival(
-        "total variation, best of four weights by hindsight (scikit-image)", "total variation", hindsight=True
+        "total variation, best of six weights by hindsight (scikit-image)", "total variation", hindsight=True
     ),
     Method(
         "closed form, adaptive filter, noise given", "closed form", "denoise", {"noise": "given"}, cost=SLOW
