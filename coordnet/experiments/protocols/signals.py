@@ -13,10 +13,11 @@ from torch import Tensor
 
 from coordnet.experiments import cubes
 from coordnet.media import MediaError
+from coordnet.media.images import IMAGE_SUFFIXES
+from coordnet.media.video import VIDEO_SUFFIXES
 
 Kind = Literal["picture", "clip", "row", "column"]
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")
-CLIPS = (".mp4", ".gif", ".avi", ".mov", ".mkv", cubes.PREPARED)
+CLIPS = (*VIDEO_SUFFIXES, cubes.PREPARED)
 FOLDERS = {"picture": ("kodak", "images", ""), "clip": ("video", "")}
 
 
@@ -68,12 +69,12 @@ def _cube(path: Path, digest: str) -> Float[Tensor, "frames height width channel
 
 def pictures(data: Path, size: int, count: int | None = None) -> Iterator[Signal]:
     """The pictures of DATA/kodak, DATA/images or DATA itself by name, the first ``count`` of them."""
-    yield from _signals("picture", _files(data, "picture", PICTURES)[:count], size)
+    yield from _signals("picture", _files(data, "picture", IMAGE_SUFFIXES)[:count], size)
 
 
 def lines(data: Path, size: int, count: int | None = None) -> Iterator[Signal]:
     """The middle row and the middle column of each picture."""
-    for path in _files(data, "picture", PICTURES)[:count]:
+    for path in _files(data, "picture", IMAGE_SUFFIXES)[:count]:
         yield from _signals("row", [path], size)
         yield from _signals("column", [path], size)
 
