@@ -92,7 +92,7 @@ def _against_scale(found: list[Line]) -> Figure:
         for style, (name, level) in zip((":", "--", "-."), levels, strict=False):
             if level is not None:
                 ax.axhline(level, ls=style, color="0.6", lw=1, label=name)
-        ax.set(xscale="log", xlabel="stable rank, measured", ylabel="PSNR (dB)", title=head, ylim=(0, 60))
+        ax.set(xscale="log", xlabel="stable rank, measured", ylabel="PSNR (dB)", title=head, ylim=(10, 60))
         ax.legend(fontsize=7)
         ax.grid(alpha=0.3)
     return figure
