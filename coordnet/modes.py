@@ -100,7 +100,7 @@ class Modes(ABC):
         self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor
     ) -> Float[Tensor, "signals channels *lattice"]:
         """B diag(symbol) Bᵀ f."""
-        return self.synthesis(self.analysis(f) * symbol)
+        return self.synthesis(self.analysis(f).mul_(symbol))
 
 
 class EncodingModes(Modes):
