@@ -112,8 +112,8 @@ class EncodingModes(Modes):
     basis with a node a sample does) its modes are the cosines of the DCT, whatever the encoder.
 
     A mode of unit norm takes coefficients of norm ‖C e‖, the product of its axes'. Where that times the norm of the
-    designs is above 1/``rcond``, rounding would drown the mode in what it is made of, and it is left out: the
-    Kronecker matrix's cut, of which those of the single axes are the d-th part in orders of magnitude.
+    designs is above 1/``rcond``, rounding would drown the mode in what it is made of, and it is left out: axes that
+    are each well enough conditioned may not be so together.
 
     Parameters
     ----------

@@ -70,3 +70,11 @@ def test_what_is_out_of_reach_is_none():
     assert baselines.cubic(samples) is None
     assert baselines.linear(samples) is not None
     assert baselines.linear(sample(torch.rand(3, 3, 3, 3, 1), "random:0.5")) is None
+
+
+def test_patience_triangulates_however_many_points_there_are(generator, monkeypatch):
+    samples = sample(torch.rand(8, 7, 6, 2, generator=generator), "random:0.5", generator=generator)
+    expected = baselines.linear(samples)
+    monkeypatch.setattr(baselines, "TRIANGULATION_LIMIT", {3: 10})
+    assert baselines.linear(samples) is None
+    assert torch.equal(baselines.linear(samples, patient=True), expected)

@@ -112,6 +112,13 @@ def test_the_longest_training_on_the_most_signals_is_held_against_the_best():
     assert f"The best row of 2000 epochs on 2 signals, {name}, is -4.50 dB from it there" in said
 
 
+def test_a_mean_over_fewer_signals_says_over_how_many():
+    found = sections(RECORDS, "held_out")
+    rows = {row.split(" | ")[0]: row for row in report._pivot(found, "held_out").splitlines()}
+    assert rows["| linear spline (SciPy)"].endswith("| 25.00 |")
+    assert rows["| MLP, simple rff"].endswith("| 28.20 (1) |")
+
+
 def test_warnings_are_told_once_a_row_with_their_number(written):
     with Records(written) as records:
         for signal, residual in (("c", 0.1), ("d", 2e-5)):

@@ -45,6 +45,8 @@ class Records:
     ----------
     folder : Path
         Made if it is not there.
+    retry : bool
+        Count cells that failed as not there.
 
     Raises
     ------
@@ -56,17 +58,18 @@ class Records:
     POSIX record locks exclude other processes, not other ``Records`` of the same one.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, retry: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / NAME
         self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._rows: dict[str, Record] = {}
+        self._retry = retry
         self._end = 0  # of the last whole line that was read
         self.refresh()
 
     def __contains__(self, key: str) -> bool:
-        return key in self._rows
+        return key in self._rows and not (self._retry and _open(self._rows, key))
 
     def __getitem__(self, key: str) -> Record:
         return self._rows[key]

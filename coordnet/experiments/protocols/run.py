@@ -1,7 +1,7 @@
 """``coordnet bench NAME``: which cells a run has, and how they come to be recorded."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,8 +13,6 @@ from coordnet.experiments.protocols.cells import Cell, Method
 from coordnet.experiments.protocols.records import Records
 from coordnet.experiments.protocols.tables import EXPERIMENTS, Experiment
 from coordnet.experiments.protocols.workers import Pool, open_pool
-
-Settled = Callable[[str], bool]  # whether a cell of some key needs no run
 
 QUICK_IMAGES = 1
 PAUSE = 0.2  # seconds between looks at cells that another run is at
@@ -131,28 +129,24 @@ def run(name: str, options: Options, folder: Path, *, progress: bool = True) -> 
         Show a bar over the cells.
     """
     wanted = cells(name, options)
-    with Records(folder) as records:
-
-        def settled(key: str) -> bool:
-            return key in records and not (options.retry and records[key]["status"] == "failed")
-
-        todo = [cell for cell in wanted if not settled(cell.key)]
+    with Records(folder, retry=options.retry) as records:
+        todo = [cell for cell in wanted if cell.key not in records]
         done = len(wanted) - len(todo)
         with (
             open_pool(options.workers if todo else 1, options.dask if todo else None) as pool,
             tqdm(total=len(wanted), initial=done, desc=name, disable=not progress, dynamic_ncols=True) as bar,
         ):
-            _work(todo, records, settled, pool, bar)
+            _work(todo, records, pool, bar)
         rows = [cell.key for cell in wanted]
         return len(rows), sum(records[key]["status"] == "failed" for key in rows)
 
 
-def _work(todo: list[Cell], records: Records, settled: Settled, pool: Pool, bar: tqdm) -> None:
+def _work(todo: list[Cell], records: Records, pool: Pool, bar: tqdm) -> None:
     """Keep the pool busy with cells that nobody else is at, until every one is recorded."""
     waiting = {cell.key: cell for cell in todo}
     running: set[str] = set()
     while waiting or running:
-        _fill(waiting, running, records, settled, pool, bar)
+        _fill(waiting, running, records, pool, bar)
         if not running:
             time.sleep(PAUSE)  # the rest is with another run
             records.refresh()
@@ -164,14 +158,7 @@ def _work(todo: list[Cell], records: Records, settled: Settled, pool: Pool, bar:
             _tell(bar, record["cell"])
 
 
-def _fill(
-    waiting: dict[str, Cell],
-    running: set[str],
-    records: Records,
-    settled: Settled,
-    pool: Pool,
-    bar: tqdm,
-) -> None:
+def _fill(waiting: dict[str, Cell], running: set[str], records: Records, pool: Pool, bar: tqdm) -> None:
     for key, cell in list(waiting.items()):
         if len(running) >= pool.size:
             return
@@ -179,7 +166,7 @@ def _fill(
             continue
         records.refresh()
         del waiting[key]
-        if settled(key):
+        if key in records:
             records.release(key)
             bar.update()
             continue
