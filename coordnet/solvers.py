@@ -74,7 +74,7 @@ def conjugate_gradients(
     inner : function
         ⟨a, b⟩ of every system, shaped to broadcast against ``b``.
     start : tensor, optional
-        Where to start; M b if not given.
+        Where to start; 0 if not given.
     tolerance : float
         Of the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) of every system.
     steps : int
@@ -94,12 +94,14 @@ def conjugate_gradients(
     Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
     """
     tiny = torch.finfo(b.dtype).tiny
-    guess = preconditioner(b)
-    scale = inner(b, guess).real.clamp(min=tiny)
-    x = guess.clone() if start is None else start.clone()
-    r = b - operator(x)
-    s = preconditioner(r)
-    p, rs = s.clone(), inner(r, s).real
+    s = preconditioner(b)
+    scale = inner(b, s).real.clamp(min=tiny)
+    if start is None:
+        x, r = torch.zeros_like(b), b.clone()
+    else:
+        x, r = start.clone(), b - operator(start)
+        s = preconditioner(r)
+    p, rs = s, inner(r, s).real
     step, worst = 0, float((rs / scale).max().clamp(min=0).sqrt())
     while worst > tolerance and step < steps:
         q = operator(p)

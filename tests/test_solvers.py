@@ -50,6 +50,23 @@ def test_a_warm_start_takes_fewer_steps():
     assert solve(a, b, tolerance=1e-8, start=torch.linalg.solve(a, b)).iterations == 0
 
 
+def test_the_scale_of_the_preconditioner_does_not_matter():
+    a, b = system()
+    diagonal = a.diagonal(dim1=-2, dim2=-1)
+    found = [
+        conjugate_gradients(
+            lambda x: (a @ x.unsqueeze(-1)).squeeze(-1),
+            b,
+            preconditioner=lambda r, scale=scale: scale * r / diagonal,
+            inner=inner,
+            tolerance=1e-6,
+        )
+        for scale in (1.0, 100.0)
+    ]
+    assert found[0].iterations == found[1].iterations
+    assert torch.allclose(found[0].x, found[1].x, atol=1e-12)
+
+
 def test_looking_less_often_changes_nothing_but_the_last_steps():
     a, b = system()
     often, seldom = solve(a, b, tolerance=1e-8), solve(a, b, tolerance=1e-8, check_every=4)
