@@ -8,15 +8,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+SHARED = (
+    2
+    ** 22  # numbers from which SciPy's threads pay: PyTorch's spin for a while after its operations, on their cores
+)
 
-def cosines(x: Float[Tensor, "..."], dims: int) -> Float[Tensor, "..."]:
-    """The orthonormal DCT-II over the last ``dims`` axes: by SciPy on a CPU, else by real FFTs."""
-    return _scipy(scipy.fft.dctn, x, dims) if x.device.type == "cpu" else _each_axis(forward, x, dims)
+
+def cosines(x: Float[Tensor, "..."], dims: int, overwrite: bool = False) -> Float[Tensor, "..."]:
+    """The orthonormal DCT-II over the last ``dims`` axes: by SciPy on a CPU, else by real FFTs.
+
+    With ``overwrite`` the result may take the memory of ``x``.
+    """
+    if x.device.type == "cpu":
+        return _scipy(scipy.fft.dctn, x, dims, overwrite)
+    return _each_axis(forward, x, dims)
 
 
-def inverse_cosines(z: Float[Tensor, "..."], dims: int) -> Float[Tensor, "..."]:
+def inverse_cosines(z: Float[Tensor, "..."], dims: int, overwrite: bool = False) -> Float[Tensor, "..."]:
     """The inverse of ``cosines``, its transpose."""
-    return _scipy(scipy.fft.idctn, z, dims) if z.device.type == "cpu" else _each_axis(backward, z, dims)
+    if z.device.type == "cpu":
+        return _scipy(scipy.fft.idctn, z, dims, overwrite)
+    return _each_axis(backward, z, dims)
 
 
 def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
@@ -76,7 +88,10 @@ def _each_axis(transform: Callable[[Tensor], Tensor], x: Tensor, dims: int) -> T
     return x
 
 
-def _scipy(transform: Callable[..., object], x: Tensor, dims: int) -> Tensor:
+def _scipy(transform: Callable[..., object], x: Tensor, dims: int, overwrite: bool) -> Tensor:
     axes = tuple(range(-dims, 0))
-    made = transform(x.detach().numpy(), type=2, norm="ortho", axes=axes, workers=torch.get_num_threads())
+    workers = torch.get_num_threads() if x.numel() >= SHARED else 1
+    made = transform(
+        x.detach().numpy(), type=2, norm="ortho", axes=axes, overwrite_x=overwrite, workers=workers
+    )
     return torch.from_numpy(made)

@@ -97,9 +97,9 @@ class Modes(ABC):
         return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
     def filter(
-        self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor
+        self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor, overwrite: bool = False
     ) -> Float[Tensor, "signals channels *lattice"]:
-        """B diag(symbol) Bᵀ f."""
+        """B diag(symbol) Bᵀ f, in the memory of f where that may be overwritten and it is of use."""
         return self.synthesis(self.analysis(f).mul_(symbol))
 
 
@@ -180,6 +180,15 @@ class EncodingModes(Modes):
             return cosines(f, len(self.axes))
         z = mode_product(f, self._adjoint)
         return z if self._kept is None else z * self._kept
+
+    def filter(
+        self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor, overwrite: bool = False
+    ) -> Float[Tensor, "signals channels *lattice"]:
+        """B diag(symbol) Bᵀ f, by cosine transforms in place where they are fast."""
+        if not self._fast(f):
+            return super().filter(f, symbol)
+        dims = len(self.axes)
+        return inverse_cosines(cosines(f, dims, overwrite).mul_(symbol), dims, overwrite=True)
 
     def trace(self, symbol: Float[Tensor, "*modes"]) -> float:
         """Of B diag(symbol) Bᵀ, without the modes that are left out."""

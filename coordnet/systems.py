@@ -118,7 +118,7 @@ def solve_lattice(
     solution = conjugate_gradients(
         operator,
         lengthened(observation.adjoint(values), whole.lattice),
-        preconditioner=lambda r: whole.filter(damping * r, inverse).mul_(damping),
+        preconditioner=lambda r: whole.filter(damping * r, inverse, overwrite=True).mul_(damping),
         inner=lattice_inner,
         start=None if start is None else whole.synthesis(start),
         tolerance=tolerance,
@@ -168,9 +168,9 @@ def solve_precision(
     known = values * (1 - unknown)
     covariance = 1 / (precision + COVARIANCE_FLOOR * precision.mean(modes.axes, keepdim=True))
     solution = conjugate_gradients(
-        lambda x: unknown * modes.filter(x, precision),
-        -unknown * modes.filter(known, precision),
-        preconditioner=lambda r: unknown * modes.filter(r, covariance),
+        lambda x: modes.filter(x, precision).mul_(unknown),
+        modes.filter(known, -precision).mul_(unknown),
+        preconditioner=lambda r: modes.filter(r, covariance).mul_(unknown),
         inner=lattice_inner,
         tolerance=tolerance,
         steps=steps,

@@ -135,6 +135,20 @@ def test_the_fast_cosine_transform_is_its_matrix(generator):
     assert torch.allclose(modes.synthesis(modes.analysis(f)), f, atol=1e-12)
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_filter_is_its_matrix_and_changes_its_signal_only_where_it_may(overwrite, generator):
+    lattice = Lattice((5, 8))
+    for features in (None, 4):
+        encoding = ComplexEncoding.like(Gaussian, lattice, features=features)
+        modes = EncodingModes(encoding, lattice.axes, dtype=torch.float64)
+        f, symbol = (torch.randn(2, 3, 5, 8, generator=generator, dtype=torch.float64) for _ in range(2))
+        symbol = modes.analysis(symbol)
+        b, kept = kron(modes._basis), f.clone()
+        expected = (f.flatten(2) @ b * symbol.flatten(2)) @ b.T
+        assert torch.allclose(modes.filter(f, symbol, overwrite).flatten(2), expected, atol=1e-12)
+        assert overwrite or torch.equal(f, kept)
+
+
 @given(st.integers(0, 999), st.sampled_from(["random:0.3", "entries:0.3"]))
 @settings(max_examples=10, deadline=None)
 def test_batches_and_channels_are_solved_apart(seed, pattern):
@@ -198,7 +212,7 @@ def mirrored_astronaut(size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fraction, limit", [(0.25, 30), (0.1, 45), (0.05, 60)])
+@pytest.mark.parametrize("fraction, limit", [(0.25, 20), (0.1, 30), (0.05, 40)])
 def test_iterations_do_not_grow_with_size(fraction, limit):
     counts = []
     for size in (128, 256, 512, 1024):
@@ -207,7 +221,7 @@ def test_iterations_do_not_grow_with_size(fraction, limit):
         made = fit_closed_form(encoding, samples, prior=prior, tolerance=1e-4)
         counts.append(made.report["iterations"])
     assert max(counts) < limit
-    assert max(counts) <= 1.2 * min(counts)
+    assert max(counts) <= 1.2 * counts[0]
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
