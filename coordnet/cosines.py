@@ -8,10 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-SHARED = (
-    2
-    ** 22  # numbers from which SciPy's threads pay: PyTorch's spin for a while after its operations, on their cores
-)
+SHARED = 2**22  # numbers from which SciPy's threads pay, as PyTorch's still spin on their cores; on two of them
 
 
 def cosines(x: Float[Tensor, "..."], dims: int, overwrite: bool = False) -> Float[Tensor, "..."]:
