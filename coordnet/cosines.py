@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-SHARED = 2**22  # numbers from which SciPy's threads pay, as PyTorch's still spin on their cores; on two of them
+SHARED = 2**22  # numbers from which SciPy's threads pay: below, PyTorch's are still spinning on their cores
 
 
 def cosines(x: Float[Tensor, "..."], dims: int, overwrite: bool = False) -> Float[Tensor, "..."]:

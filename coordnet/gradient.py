@@ -52,10 +52,10 @@ def fit_gradient(
     lr, weight_decay : float
         Of Adam, with betas (0.9, 0.999).
     batch : int, optional
-        Samples a step (on a lattice with a complex encoding: rows of its first axis a step). As many as fit into
-        ``memory`` if not given, all of them where that is possible.
+        Samples a step (on a lattice with a complex encoding: rows of its first axis a step); all if not given.
     memory : int
-        Bytes for the activations and the encoded samples.
+        Bytes for the activations and the encoded samples. A step whose activations are more is made of parts, whose
+        gradients add up to its own.
     center : bool
         Fit each channel's mean apart.
     held_out : Samples, optional
@@ -100,14 +100,14 @@ def fit_gradient(
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = predictions(network, samples, offset, memory, blending)
-    size = problem.fitting(memory) if batch is None else batch
+    batch, part = batch or len(problem), problem.fitting(memory)
     optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     generator = generator or torch.Generator().manual_seed(0)
     best = _Best(network, held_out, offset, patience)
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
-            loss = _epoch(network, problem, optimiser, size, generator, penalty)
+            loss = _epoch(network, problem, optimiser, batch, part, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
@@ -128,31 +128,41 @@ def _epoch(
     network: CoordinateNetwork,
     problem: Predictions,
     optimiser: torch.optim.Optimizer,
-    size: int,
+    batch: int,
+    part: int,
     generator: torch.Generator,
     penalty: Penalty | None,
 ) -> float:
+    """Pass once over the samples, ``batch`` of them a step and ``part`` at once; return the mean squared error."""
     total, count = 0.0, 0.0
-    for index in _batches(len(problem), size, generator):
-        estimate, target, weights = problem(index)
-        error = (estimate - target).square()
-        weight = torch.ones_like(error) if weights is None else weights.expand_as(error)
-        amount = float(weight.sum())
+    for step in _steps(len(problem), batch, generator):
+        amount = problem.amount(step)
         if amount == 0:
             continue
-        loss = (error * weight).sum() / amount
         optimiser.zero_grad(set_to_none=True)
-        (loss if penalty is None else loss + penalty(network)).backward()
+        for index in _parts(step, part):
+            loss = problem.loss(index)
+            (loss / amount).backward()
+            total += float(loss.detach())
+        if penalty is not None:
+            penalty(network).backward()
         optimiser.step()
-        total, count = total + float(loss.detach()) * amount, count + amount
+        count += amount
     return total / count
 
 
-def _batches(length: int, size: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
+def _steps(length: int, size: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
     if size >= length:
-        yield slice(None)
+        yield slice(0, length)
     else:
         yield from torch.randperm(length, generator=generator).split(size)
+
+
+def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
+    if isinstance(step, Tensor):
+        yield from step.split(size)
+    else:
+        yield from (slice(i, min(i + size, step.stop)) for i in range(step.start, step.stop, size))
 
 
 class _Best:

@@ -1,5 +1,6 @@
 """What a network predicts at its samples, epoch after epoch: points one by one, or a lattice by mode products."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -11,90 +12,112 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.networks import CoordinateNetwork
 from coordnet.samples import Samples, ScatteredPoints
 
+CACHED = (
+    2**11
+)  # points at once on a processor: MLPs 256 and 512 wide take 0.6 and 0.8 of the time of 57,600 at once
+
 
 @dataclass
-class Points:
-    """At points one by one; a dense encoding that does not learn is evaluated once."""
+class Predictions(ABC):
+    """The targets of a network, and what it estimates of them.
+
+    Attributes
+    ----------
+    network : CoordinateNetwork
+        The one that is trained.
+    target, weights : tensor, and the same or one of a channel
+        Values less what is fitted apart, and their weights.
+    """
 
     network: CoordinateNetwork
-    inputs: Tensor
-    encoded: bool
     target: Tensor
     weights: Tensor | None
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Estimates, targets and weights of a batch."""
-        rest, inputs = self.network.rest, self.inputs[index]
-        estimate = rest(self.network.first(inputs)) if self.encoded else self.network(inputs)
-        return estimate, self.target[index], None if self.weights is None else self.weights[index]
+    @abstractmethod
+    def estimate(self, index: Tensor | slice) -> Tensor:
+        """Of some of the targets."""
 
+    @abstractmethod
     def fitting(self, memory: int) -> int:
-        """The largest batch whose activations are so many bytes."""
-        activations = self.network.scratch() + 2 * sum(self.network.head.widths)
-        return max(1, memory // (activations * self.target.element_size()))
+        """How many targets' activations are so many bytes."""
+
+    def loss(self, index: Tensor | slice) -> Tensor:
+        """The weighted sum of squared errors."""
+        error = (self.estimate(index) - self.target[index]).square()
+        return (error if self.weights is None else error * self.weights[index]).sum()
+
+    def amount(self, index: Tensor | slice) -> float:
+        """The sum of weights."""
+        target = self.target[index]
+        return float(target.numel() if self.weights is None else self.weights[index].expand_as(target).sum())
 
 
 @dataclass
-class Rows:
-    """On a lattice by mode products; a batch is some rows of the first axis.
+class Points(Predictions):
+    """At points one by one; a dense encoding that does not learn is evaluated once."""
+
+    inputs: Tensor
+    encoded: bool
+
+    def estimate(self, index: Tensor | slice) -> Tensor:
+        """Of some of the points."""
+        network, inputs = self.network, self.inputs[index]
+        return network.rest(network.first(inputs)) if self.encoded else network(inputs)
+
+    def fitting(self, memory: int) -> int:
+        """How many points' activations are so many bytes, or stay in a processor's cache."""
+        activations = self.network.scratch() + 2 * sum(self.network.head.widths)
+        fitting = max(1, memory // (activations * self.target.element_size()))
+        return min(fitting, CACHED) if self.target.device.type == "cpu" else fitting
+
+
+@dataclass
+class Rows(Predictions):
+    """On a lattice by mode products; a target is a row, of the first axis.
 
     The designs are evaluated once, or at each step where the encoders learn: O(N_j K_j) an axis.
     """
 
-    network: CoordinateNetwork
     axes: Axes
     designs: list[Tensor] | None
-    target: Tensor
-    weights: Tensor | None
 
-    def __len__(self) -> int:
-        return len(self.target)
-
-    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Estimates, targets and weights of a batch."""
+    def estimate(self, index: Tensor | slice) -> Tensor:
+        """Of some of the rows."""
         first, *others = self.designs or _designs(self.network, self.axes, self.target)
-        designs = [first[index], *others]
-        estimate = self.network.rest(self.network.first.on_lattice(designs))  # type: ignore[operator]
-        return estimate, self.target[index], None if self.weights is None else self.weights[index]
+        nodes = self.network.first.on_lattice([first[index], *others])  # type: ignore[operator]
+        return self.network.rest(nodes)
 
     def fitting(self, memory: int) -> int:
-        """The largest batch whose activations are so many bytes."""
+        """How many rows' activations are so many bytes."""
         row = self.target[0].numel() + self.target[0, ..., 0].numel() * 2 * sum(self.network.head.widths)
         return max(1, memory // (row * self.target.element_size()))
 
 
 @dataclass
-class Blended:
+class Blended(Predictions):
     """At scattered points as combinations of lattice nodes; every step evaluates the whole lattice."""
 
-    rows: Rows
+    axes: Axes
+    designs: list[Tensor] | None
     blending: Blending
 
-    def __len__(self) -> int:
-        return self.blending.count
-
-    def __call__(self, index: Tensor | slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Estimates, targets and weights of a batch."""
-        rows = self.rows
-        designs = rows.designs or _designs(rows.network, rows.axes, rows.target)
-        nodes = rows.network.first.on_lattice(designs)  # type: ignore[operator]
-        estimate = rows.network.rest(self.blending.forward(nodes.movedim(-1, 0)).T[index])
-        return estimate, rows.target[index], None if rows.weights is None else rows.weights[index]
+    def estimate(self, index: Tensor | slice) -> Tensor:
+        """Of some of the points."""
+        designs = self.designs or _designs(self.network, self.axes, self.target)
+        nodes = self.network.first.on_lattice(designs)  # type: ignore[operator]
+        return self.network.rest(self.blending.forward(nodes.movedim(-1, 0)).T[index])
 
     def fitting(self, memory: int) -> int:
-        """The largest batch whose activations are so many bytes."""
+        """All of them."""
         return len(self)
 
 
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
     assert isinstance(network.encoding, ComplexEncoding)
     return network.encoding.designs(axes, like.dtype, like.device)
-
-
-Predictions = Points | Rows | Blended
 
 
 def predictions(
@@ -121,14 +144,13 @@ def predictions(
     scattered = isinstance(samples.geometry, ScatteredPoints)
     if isinstance(network.encoding, ComplexEncoding) and (blending or not scattered):
         axes = samples.geometry.axes
-        rows = Rows(network, axes, None if learns else _designs(network, axes, values), values, weights)
+        designs = None if learns else _designs(network, axes, values)
         if not isinstance(samples.geometry, ScatteredPoints):
-            return rows
+            return Rows(network, values, weights, axes, designs)
         encoders = network.encoding.axis_encoders
         points = samples.geometry.points
-        return Blended(
-            rows, Blending(axes, points, encoders=encoders, kind=blending or "linear", dtype=dtype)
-        )
+        tied = Blending(axes, points, encoders=encoders, kind=blending or "linear", dtype=dtype)
+        return Blended(network, values, weights, axes, designs, tied)
     if isinstance(samples.geometry, ScatteredPoints):
         points = samples.geometry.points.to(values)
     else:
@@ -140,6 +162,6 @@ def predictions(
             points, values, weights = points[known], values[known], weights[known]
     small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
     if learns or isinstance(network.encoding, ComplexEncoding) or not small:
-        return Points(network, points, False, values, weights)
+        return Points(network, values, weights, points, False)
     with torch.no_grad():
-        return Points(network, network.encoding(points), True, values, weights)
+        return Points(network, values, weights, network.encoding(points), True)

@@ -11,7 +11,7 @@ from coordnet.heads import MLP, Linear
 from coordnet.media import load_image
 from coordnet.metrics import psnr
 from coordnet.networks import CoordinateNetwork
-from coordnet.samples import Samples, ScatteredPoints
+from coordnet.samples import MaskedLattice, Samples, ScatteredPoints
 from coordnet.sampling import sample
 from tests.helpers import kron
 
@@ -66,16 +66,35 @@ def test_the_network_given_is_left_alone(photograph):
 
 
 @pytest.mark.parametrize("kind", [SimpleEncoding, ComplexEncoding])
-@pytest.mark.parametrize("limits", [{"batch": 7}, {"memory": 2**14}])
-def test_minibatches_are_seeded(kind, limits, photograph):
+def test_minibatches_are_seeded(kind, photograph):
     samples = sample(photograph[:20, :20], "full")
     net = network(kind, MLP(1, 8), samples)
     runs = [
-        fit_gradient(net, samples, epochs=3, generator=torch.Generator().manual_seed(s), **limits).render()
+        fit_gradient(net, samples, epochs=3, batch=7, generator=torch.Generator().manual_seed(s)).render()
         for s in (1, 1, 2)
     ]
     assert torch.equal(runs[0], runs[1])
     assert not torch.equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("batch", [None, 9])
+@pytest.mark.parametrize("kind", [SimpleEncoding, ComplexEncoding])
+def test_little_memory_makes_the_same_steps_in_parts(kind, batch, photograph, generator):
+    samples = sample(photograph[:20, :20].double(), "full")
+    weights = torch.rand(20, 20, 1, generator=generator, dtype=torch.float64)
+    samples = Samples(MaskedLattice((20, 20), weights=weights), samples.values)
+    net = network(kind, MLP(1, 8), samples).double()
+
+    def trained(memory):
+        fit = fit_gradient(net, samples, epochs=5, batch=batch, memory=memory, penalty=size)
+        return fit.report["loss"], fit.render()
+
+    def size(net):
+        return 1e-3 * sum(p.square().sum() for p in net.parameters())
+
+    (loss, whole), (same, parts) = trained(2**30), trained(2**12)
+    assert same == pytest.approx(loss, rel=1e-9)
+    assert torch.allclose(parts, whole, atol=1e-9)
 
 
 def test_held_out_samples_stop_it(generator):
