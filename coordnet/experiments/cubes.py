@@ -51,10 +51,22 @@ def centre(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, 
 
 
 def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
-    """The central 128 frames of a clip, resized to 256×256 if larger, and of those the central 128×128."""
+    """The central 128 frames of a clip, resized to 256×256 if larger, and of those the central 128×128.
+
+    Raises
+    ------
+    MediaError
+        If the file is no clip, or the array in its place has not a clip's axes.
+    """
     prepared = path.with_suffix(PREPARED)
     if prepared.is_file():
-        return read_array(prepared, channels="last").signal
+        made = read_array(prepared, channels="last").signal
+        if made.ndim != 4:
+            shape = tuple(made.shape[:-1])
+            raise MediaError(
+                f"{prepared}: expected frames, rows, columns and channels, found the grid {shape}"
+            )
+        return made
     height, width = read_video(path, frames="0:1").signal.shape[1:3]
     size = None
     if max(height, width) > FRAME:

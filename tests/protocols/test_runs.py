@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from coordnet.experiments.protocols import run as experiments
@@ -199,3 +200,22 @@ def test_wrong_options_are_told_in_one_line(run, folder, tmp_path):
     status, _, err = run("bench", "table1")
     assert status == 2 and "--data" in err
     assert not (tmp_path / "results").exists()
+
+
+def test_a_broken_file_ends_a_run_before_it_began(run, folder, tmp_path):
+    (folder / "images" / "broken.png").write_text("no picture")
+    for name in ("junk", "flat"):
+        (tmp_path / name / "video").mkdir(parents=True)
+    (tmp_path / "junk" / "video" / "clip.npy").write_text("no array")
+    np.save(tmp_path / "flat" / "video" / "clip.npy", np.zeros((5, 6)))
+    for name, data, file in (
+        ("table1", folder, "broken.png"),
+        ("table3", tmp_path / "junk", "clip.npy"),
+        ("table3", tmp_path / "flat", "clip.npy"),
+    ):
+        status, out, err = run(
+            "bench", name, "--data", data, "--methods", "nearest*", "--out", tmp_path / "out"
+        )
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"{file}: expected" in err
+    assert not (tmp_path / "out").exists()

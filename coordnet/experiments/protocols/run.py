@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.experiments.protocols.cells import Cell, Method
-from coordnet.experiments.protocols.records import Records
+from coordnet.experiments.protocols.records import Records, read
 from coordnet.experiments.protocols.tables import EXPERIMENTS, Experiment
 from coordnet.experiments.protocols.workers import Pool, open_pool
 
@@ -127,8 +127,16 @@ def run(name: str, options: Options, folder: Path, *, progress: bool = True) -> 
         Where the records are.
     progress : bool
         Show a bar over the cells.
+
+    Raises
+    ------
+    MediaError
+        If a signal of what is not recorded yet cannot be read; nothing is run then.
     """
     wanted = cells(name, options)
+    recorded = {record["key"] for record in read(folder)}
+    for signal in dict.fromkeys(cell.signal for cell in wanted if cell.key not in recorded):
+        signal.load()  # a broken file ends the run here, before anything is written, not every cell of it
     with Records(folder, retry=options.retry) as records:
         todo = [cell for cell in wanted if cell.key not in records]
         done = len(wanted) - len(todo)
