@@ -190,7 +190,7 @@ def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
         whole.set_title("absolute error; the part on the left in grey", fontsize=9)
     for ax in axes[:, 0]:
         ax.set_xticks(ax.get_xticks(), [f"{t + part.start:.0f}" for t in ax.get_xticks()])
-        ax.set_xlim(0, part.stop - part.start - 1)
+        ax.set_xlim(0, max(1, part.stop - part.start - 1))
     return figure
 
 
@@ -265,7 +265,7 @@ def _plotted(shown: Shown, key: str) -> UInt8[np.ndarray, "h w _"]:
         ax.plot(at[held], values.numpy()[held], "o", color="C3", ms=4)
     else:
         ax.plot(at, values, color="0.3" if key == TRUTH else "C0", lw=1.5)
-    ax.set(xlim=(part.start, part.stop - 1), ylim=(low - margin, high + margin))
+    ax.set(xlim=(part.start, max(part.start + 1, part.stop - 1)), ylim=(low - margin, high + margin))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

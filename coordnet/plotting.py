@@ -163,7 +163,7 @@ def _strip_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, titl
         error = (estimate - truth).square().flatten(1).nanmean(1)
         ax = figure.add_subplot(grid[-1, :])
         ax.plot(-10 * np.log10(error.detach().cpu().numpy().clip(1e-12)))
-        ax.set(xlabel="frame", ylabel="PSNR of the frame (dB)", xlim=(0, len(error) - 1))
+        ax.set(xlabel="frame", ylabel="PSNR of the frame (dB)", xlim=(0, max(1, len(error) - 1)))
     return figure
 
 

@@ -263,6 +263,14 @@ def test_a_row_and_a_clip_are_compared_too(run, tmp_path):
         assert names == {"figure.png", "record.json", "compare.html"}
 
 
+def test_a_single_sample_is_drawn_without_a_warning(run, tmp_path):
+    np.save(tmp_path / "one.npy", np.array([0.3], np.float32))
+    for command in ("compare", "reconstruct"):
+        status, _, err = run(command, tmp_path / "one.npy", "--sample", "full", "--out", tmp_path / command)
+        assert status == 0 and "coordnet:" not in err
+        assert (tmp_path / command / "figure.png").is_file()
+
+
 def test_pictures_of_the_page_are_the_pixels_of_the_estimates():
     truth = synthetic_photograph(12, 18)
     shown = Shown(truth, sample(truth, "every:2"), {"dark": truth - 2, "half": torch.full_like(truth, 0.5)})
