@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from coordnet import baselines
-from coordnet.cli import methods
+from coordnet.cli import attempts, methods
 from coordnet.cli.attempts import Attempt, ranked
 from coordnet.cli.methods import combinations
 from coordnet.media import load_image, write_video
@@ -125,6 +125,19 @@ def test_the_factorisation_is_in_the_seconds_of_every_fit(run, photo):
     PLANS.clear()
     compared(run, photo, "--encoder", "gaussian")
     assert PLANS.misses == 0
+
+
+def test_one_epoch_warms_training_up(run, photo, monkeypatch):
+    epochs = []
+    fit = attempts.methods.fit
+
+    def counted(*arguments, **options):
+        epochs.append(options["epochs"])
+        return fit(*arguments, **options)
+
+    monkeypatch.setattr(attempts.methods, "fit", counted)
+    compared(run, photo, "--encoder", "gaussian", "--solver", "gradient", "--epochs", "3")
+    assert epochs == [1, 3]
 
 
 def test_what_goes_together():

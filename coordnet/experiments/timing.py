@@ -1,11 +1,14 @@
 """Seconds that mean something: warmed up, synchronised, median and spread."""
 
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -78,16 +81,34 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What a timing depends on: processor, threads, versions."""
+    """What a timing depends on: processor, threads, versions of what is timed."""
     cuda = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "device": str(device),
         "gpu": cuda,
-        "processor": platform.machine(),
+        "processor": _processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        **{name: version(name) for name in ("coordnet", "torch", "numpy", "scipy")},
+        **_versions(),
     }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("coordnet", "torch", "numpy", "scipy", "scikit-image", "PyWavelets"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def _processor() -> str:
+    """Its model where Linux tells it, else its architecture."""
+    try:
+        told = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        told = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    return found[1] if found else platform.machine()
 
 
 def _synchronise() -> None:

@@ -7,7 +7,7 @@ import pytest
 from coordnet.experiments.protocols import report
 from coordnet.experiments.protocols.records import Records, key_of
 from coordnet.experiments.protocols.run import Options, run
-from coordnet.experiments.protocols.summary import gain, lines, our_best, sections
+from coordnet.experiments.protocols.summary import gain, lines, our_best, placed, sections, times
 
 MACHINE = {"device": "cpu", "gpu": None, "threads": 1, "torch": "2", "commit": "abc"}
 
@@ -91,7 +91,12 @@ def test_rows_are_compared_on_the_signals_that_both_have():
 def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):
     text = report.text("table1", written)
     assert "**It loses to** linear spline (SciPy) by 0.50 dB (on 2)." in text
-    assert "The best row of 7 epochs on 1 signals, MLP, simple rff, is -0.80 dB from it there" in text
+    assert (
+        "The best trained row, *MLP, simple rff* (7 epochs, on 1), is -0.80 dB from it there in 300 times its seconds."
+        in text
+    )
+    assert "Every trained row takes 300 times its seconds or more." in text
+    assert "linear head by gradient: 1 of 2 signals, 7 epochs" in text
     assert (
         "The best of 1 closed forms, by this score, is **closed form, complex gaussian**, 24.50 dB." in text
     )
@@ -103,13 +108,37 @@ def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):
     assert "| printed PSNR (other data) | printed s (other GPU) |" in text
 
 
-def test_the_longest_training_on_the_most_signals_is_held_against_the_best():
-    """Not the highest gain, which a row of one easy picture and few epochs may have."""
+def test_the_best_trained_row_and_the_best_mlp_are_held_against_our_best():
     name = "gradient, complex gaussian"
-    longer = [record(name, "gradient", signal, 20, 1.0, epochs=2000) for signal in ("a", "b")]
+    longer = [record(name, "gradient", signal, 28.9, 10.0, epochs=2000) for signal in ("a", "b")]
     ((_, _, ordered),) = sections([*RECORDS, *longer], "held_out")
     said = report._verdict(("separable", 480, ordered), "held_out")
-    assert f"The best row of 2000 epochs on 2 signals, {name}, is -4.50 dB from it there" in said
+    assert (
+        f"The best trained row, *{name}* (2000 epochs, on 2), is +4.40 dB from it there in 20 times" in said
+    )
+    assert "MLP among them" not in said  # the row above has no depth, but its name is no matter
+    deep = [{**r, "cell": {**r["cell"], "method": {**r["cell"]["method"], "depth": 4}}} for r in RECORDS]
+    ((_, _, ordered),) = sections([*RECORDS[:6], *deep[6:8], *longer], "held_out")
+    said = report._verdict(("separable", 480, ordered), "held_out")
+    assert "The best MLP among them, *MLP, simple rff* (7 epochs, on 1), is -0.80 dB" in said
+    assert "Every trained row takes 20 times its seconds or more." in said
+
+
+def test_a_line_on_fewer_signals_is_placed_by_its_gain():
+    ((_, _, ordered),) = sections(RECORDS, "held_out")
+    best, line = our_best(ordered, "held_out"), next(one for one in ordered if one.name.startswith("MLP"))
+    assert line.mean("held_out") == pytest.approx(28.2)
+    assert placed(line, best, "held_out") == pytest.approx(24.5 - 0.8)
+    assert times(line, best) == pytest.approx(300)
+
+
+def test_fits_beyond_rounding_are_exact():
+    made = [record("cubic spline (SciPy)", "baseline", signal, 20.0) for signal in ("a", "b", "c")]
+    for one, fitted in zip(made, (None, 372.0, 100.0), strict=True):
+        one["psnr"]["fitted"] = fitted
+    assert lines(made)[0].exact
+    made[0]["psnr"]["fitted"] = 99.0
+    assert not lines(made)[0].exact
 
 
 def test_a_mean_over_fewer_signals_says_over_how_many():

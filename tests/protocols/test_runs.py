@@ -186,6 +186,35 @@ def test_a_dask_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatc
     assert set(found) == {cell.key for cell in cells("table1", chosen)}
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_scheduler_that_is_lost_is_told_in_one_line(run, folder, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, protocol="tcp", processes=False, dashboard_address=None
+    )
+    finished = workers.DaskPool.finished
+
+    def lose(pool):
+        cluster.close()
+        return finished(pool)
+
+    monkeypatch.setattr(workers.DaskPool, "finished", lose)
+    arguments = [
+        "bench",
+        "table1",
+        "--data",
+        folder,
+        "--quick",
+        "--methods",
+        "cubic*",
+        "--out",
+        tmp_path / "out",
+    ]
+    status, out, err = run(*arguments, "--quiet", "--dask", cluster.scheduler_address)
+    assert (status, out) == (2, "")
+    assert f"expected the scheduler at {cluster.scheduler_address} to stay, found it gone" in err
+
+
 def test_nobody_at_an_address_is_told_in_one_line(run, folder):
     pytest.importorskip("distributed", reason="needs coordnet[dask]")
     status, out, err = run("bench", "table1", "--data", folder, "--quick", "--dask", "nonsense")
@@ -194,7 +223,13 @@ def test_nobody_at_an_address_is_told_in_one_line(run, folder):
 
 
 def test_wrong_options_are_told_in_one_line(run, folder, tmp_path):
-    for more in (["--methods", "magic"], ["--data", tmp_path / "nowhere"], ["--device", "abacus"]):
+    (tmp_path / "file").write_text("no folder")
+    for more in (
+        ["--methods", "magic"],
+        ["--data", tmp_path / "nowhere"],
+        ["--device", "abacus"],
+        ["--out", tmp_path / "file"],
+    ):
         status, out, err = run("bench", "table1", "--data", folder, *more)
         assert (status, out, err.count("\n")) == (2, "", 1)
     status, _, err = run("bench", "table1")

@@ -6,13 +6,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from coordnet.experiments.protocols.records import Record
-from coordnet.experiments.protocols.summary import Line, Section, lines, sections
+from coordnet.experiments.protocols.summary import EXACT, Line, Section, lines, our_best, placed, sections
 from coordnet.experiments.protocols.tables import EXPERIMENTS
 
 COLOURS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
+FEWER = "what ran on fewer signals stands where it would by what it gains on them over the best closed form"
 
 
 def draw(name: str, records: list[Record]) -> Figure:
@@ -21,80 +23,126 @@ def draw(name: str, records: list[Record]) -> Figure:
     if experiment.abscissa == "seconds":
         return _against_seconds(sections(records, experiment.score), experiment.score)
     size = max(record["cell"]["signal"]["size"] for record in records)
-    found = [line for line in lines(records) if line.cell["signal"]["size"] == size]
+    records = [record for record in records if record["cell"]["signal"]["size"] == size]
+    found = sections(records, experiment.score)
     if experiment.abscissa == "noise":
         return _against(
             found, lambda cell: cell["noise"], "standard deviation of the noise", experiment.score
         )
     if experiment.abscissa == "fraction":
         return _against(found, _fraction, "fraction of pixels known", experiment.score)
-    return _against_scale(found)
+    return _against_scale(lines(records))
 
 
 def _against_seconds(found: list[Section], measure: str) -> Figure:
     """A point for each method, numbered from the best on; a panel for each task."""
     rows = max(len(members) for _, _, members in found)
     figure = Figure(figsize=(12, max(5, 0.18 * rows) * len(found)), layout="constrained")
-    for ax, (task, size, members) in zip(
-        figure.subplots(len(found), squeeze=False)[:, 0], found, strict=True
-    ):
+    panels = figure.subplots(len(found), squeeze=False)[:, 0]
+    for ax, (task, size, members) in zip(panels, found, strict=True):
+        best = our_best(members, measure)
         shown = [line for line in members if line.mean(measure) is not None]
+        numbers = []
         for number, line in enumerate(shown, 1):
             epochs = f", {line.cell['epochs']} epochs" if line.cell["epochs"] else ""
             label = f"{number}  {line.name}{epochs} ({len(line.scores(measure))})"
-            x, y = max(line.total_seconds, 1e-5), line.mean(measure)
-            ax.plot(x, y, MARKERS[line.group], color=COLOURS[line.group], ms=6, label=label)
-            ax.annotate(str(number), (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
+            x, y = max(line.total_seconds, 1e-5), placed(line, best, measure)
+            ax.plot(
+                x, y, MARKERS[line.group], color=COLOURS[line.group], mfc=_fill(line, best), ms=6, label=label
+            )
+            numbers.append(ax.annotate(str(number), (x, y), (5, 3), textcoords="offset points", fontsize=7))
         ax.set(
             xscale="log", xlabel="seconds", ylabel=_label(measure), title=f"{task}, {size} samples an axis"
         )
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, title="method (signals)")
         ax.grid(alpha=0.3)
+        _spread_out(figure, ax, numbers)
+    figure.supxlabel(FEWER, fontsize=8)
     return figure
 
 
+def _fill(line: Line, best: Line | None) -> str:
+    """A marker's filling: none where the line has fewer signals than our best."""
+    fewer = best is not None and line.signals < best.signals
+    return "none" if fewer else COLOURS[line.group]
+
+
+def _spread_out(figure: Figure, ax: Axes, numbers: list[Annotation]) -> None:
+    """Move numbers up that would stand on others."""
+    figure.draw_without_rendering()
+    taken: list[tuple[float, float]] = []
+    for number in sorted(numbers, key=lambda n: n.xy[1]):
+        x, y = ax.transData.transform(number.xy)
+        height = y
+        while any(abs(x - a) < 14 and abs(height - b) < 10 for a, b in taken):
+            height += 2
+        taken.append((x, height))
+        number.set_position((5, 3 + (height - y) * 72 / figure.dpi))
+
+
 def _against(
-    found: list[Line], abscissa: Callable[[dict[str, Any]], float], label: str, measure: str
+    found: list[Section], abscissa: Callable[[dict[str, Any]], float], label: str, measure: str
 ) -> Figure:
-    """A curve for each method."""
+    """A curve for each method, ours drawn last and lightly so that equal ones show."""
     curves: dict[tuple[str, Any, str], list[tuple[float, float]]] = defaultdict(list)
     groups = {}
-    for line in found:
-        mean = line.mean(measure)
-        if mean is not None:
-            key = (line.name, line.cell["epochs"], line.cell["device"])
-            curves[key].append((abscissa(line.cell), mean))
-            groups[key] = line.group
-    figure = Figure(figsize=(9, 5), layout="constrained")
+    for _, _, members in found:
+        best = our_best(members, measure)
+        for line in members:
+            height = placed(line, best, measure)
+            if height is not None:
+                key = (line.name, line.cell["epochs"], line.cell["device"])
+                curves[key].append((abscissa(line.cell), height))
+                groups[key] = line.group
+    figure = Figure(figsize=(9, 5.2), layout="constrained")
     ax = figure.subplots()
-    for key, points in curves.items():
+    for i, (key, points) in enumerate(sorted(curves.items(), key=lambda item: groups[item[0]])):
         style = {"baseline": ":", "closed form": "-", "gradient": "--"}[groups[key]]
         name = key[0] + (f", {key[1]} epochs" if key[1] else "")
-        ax.plot(*zip(*sorted(points), strict=True), style, marker=MARKERS[groups[key]], ms=4, label=name)
+        ax.plot(
+            *zip(*sorted(points), strict=True),
+            style,
+            marker=MARKERS[groups[key]],
+            ms=8 - i / 2,
+            mfc="none",
+            label=name,
+        )
+    places = sorted({x for points in curves.values() for x, _ in points})
     ax.set(xscale="log", xlabel=label, ylabel=_label(measure))
+    ax.set_xticks(places, [f"{x:g}" for x in places])
+    ax.minorticks_off()
     ax.legend(fontsize=7)
     ax.grid(alpha=0.3)
+    figure.supxlabel(FEWER, fontsize=8)
     return figure
 
 
 def _against_scale(found: list[Line]) -> Figure:
-    """Held-out and fitted PSNR against the measured stable rank, a panel for each head; splines as levels."""
+    """Held-out and fitted PSNR against the measured stable rank, a column for each head; splines as levels."""
     mine = [line for line in found if "encoder" in line.cell["method"]]
     heads = _by_head(mine)
-    figure = Figure(figsize=(5.5 * max(1, len(heads)), 5), layout="constrained")
-    panels = figure.subplots(1, max(1, len(heads)), squeeze=False, sharey=True, sharex=True)[0]
-    levels = [(line.name, line.mean("held_out")) for line in found if line.group == "baseline"]
+    columns = max(1, len(heads))
+    figure = Figure(figsize=(4.6 * columns, 8), layout="constrained")
+    panels = figure.subplots(2, columns, squeeze=False, sharex=True, sharey="row")
     encoders = sorted({line.cell["method"]["encoder"] for line in mine})
-    for ax, (head, members) in zip(panels, heads.items(), strict=False):
+    for (held, fitted), (head, members) in zip(panels.T, heads.items(), strict=False):
+        signals = {signal for line in members for signal in line.scores("held_out")}
         for i, encoder in enumerate(encoders):
             own = [line for line in members if line.cell["method"]["encoder"] == encoder]
-            _scale_curve(ax, own, encoder, f"C{i}")
-        for style, (name, level) in zip((":", "--", "-."), levels, strict=False):
+            _scale_curve(held, own, "held_out", encoder, f"C{i}")
+            _scale_curve(fitted, own, "fitted", encoder, f"C{i}")
+        rivals = [line for line in found if line.group == "baseline"]
+        for style, line in zip((":", "--", "-."), rivals, strict=False):
+            level = line.mean("held_out", signals)
             if level is not None:
-                ax.axhline(level, ls=style, color="0.6", lw=1, label=name)
-        ax.set(xscale="log", xlabel="stable rank, measured", ylabel="PSNR (dB)", title=head, ylim=(10, 60))
-        ax.legend(fontsize=7)
-        ax.grid(alpha=0.3)
+                held.axhline(level, ls=style, color="0.5", lw=1, label=line.name)
+        held.set(title=f"{head}, {len(signals)} signals")
+        fitted.set(xscale="log", xlabel="stable rank, measured")
+        for ax in (held, fitted):
+            ax.legend(fontsize=7)
+            ax.grid(alpha=0.3)
+    panels[0, 0].set_ylabel(_label("held_out"))
+    panels[1, 0].set_ylabel(f"PSNR, fitted (dB; {EXACT:.0f}: exact)")
     return figure
 
 
@@ -107,19 +155,16 @@ def _by_head(members: Iterable[Line]) -> dict[str, list[Line]]:
     return found
 
 
-def _scale_curve(ax: Axes, members: list[Line], name: str, colour: str) -> None:
+def _scale_curve(ax: Axes, members: list[Line], measure: str, name: str, colour: str) -> None:
+    """A curve in the order of the encoder's scale."""
     points = [
-        (rank, held, fitted, line.spread_of_draws("held_out") or 0.0)
+        (line.cell["method"]["matched"], rank, min(score, EXACT), line.spread_of_draws(measure) or 0.0)
         for line in members
-        if (rank := line.note("stable_rank")) is not None
-        and (held := line.mean("held_out")) is not None
-        and (fitted := line.mean("fitted")) is not None
+        if (rank := line.note("stable_rank")) is not None and (score := line.mean(measure)) is not None
     ]
-    if not points:
-        return
-    rank, held, fitted, spread = zip(*sorted(points), strict=True)
-    ax.errorbar(rank, held, spread, color=colour, marker="o", ms=4, capsize=2, label=f"{name}, held out")
-    ax.plot(rank, fitted, "--", color=colour, lw=1, alpha=0.7, label=f"{name}, fitted")
+    if points:
+        _, rank, score, spread = zip(*sorted(points), strict=True)
+        ax.errorbar(rank, score, spread, color=colour, marker="o", ms=4, capsize=2, label=name)
 
 
 def _fraction(cell: dict[str, Any]) -> float:

@@ -23,7 +23,6 @@ from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 from coordnet.tuning import tune_smoothness
 
-WHOLE = 2**38  # bytes: every gradient step takes all samples, as the papers' do
 ENCODED = 2**16  # points that stand for the encoding of a dense one where there are more
 
 
@@ -100,7 +99,7 @@ def gradient(case: Case, settings: Mapping[str, Any]) -> Outcome:
 
     def train(count: int) -> Reconstruction:
         blending = "similarity" if settings.get("virtual") else None
-        return fit_gradient(network, samples, epochs=count, lr=lr, memory=WHOLE, blending=blending)
+        return fit_gradient(network, samples, epochs=count, lr=lr, blending=blending)
 
     train(1)
     fitted, fit = once(lambda: train(epochs))

@@ -51,7 +51,7 @@ class Records:
     Raises
     ------
     ValueError
-        If a whole line is no record.
+        If the folder cannot be written, or a whole line is no record.
 
     Notes
     -----
@@ -59,10 +59,15 @@ class Records:
     """
 
     def __init__(self, folder: Path, *, retry: bool = False) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / NAME
-        self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise ValueError(
+                f"{folder}: expected a folder that can be written, found {error.strerror}"
+            ) from None
         self._rows: dict[str, Record] = {}
         self._retry = retry
         self._end = 0  # of the last whole line that was read

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordnet.experiments.protocols import charts
 from coordnet.experiments.protocols.records import NAME, Record, read
-from coordnet.experiments.protocols.summary import Line, Section, gain, our_best, sections
+from coordnet.experiments.protocols.summary import EXACT, Line, Section, gain, our_best, sections, times
 from coordnet.experiments.protocols.tables import EXPERIMENTS
 from coordnet.media import atomic_path
 
@@ -140,19 +140,27 @@ def _preface(records: list[Record]) -> str:
         f"{device}, {threads} threads, PyTorch {torch}" for device, threads, torch in sorted(machines)
     )
     return (
-        "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row. "
+        "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; "
+        f"`exact` from {EXACT:.0f} dB on, where float32's rounding begins. "
         "Rows are sorted by what they gain over the closed form of the highest mean, on the signals that both have. "
         "Seconds are medians, warmed up; gradient fits, and other libraries' methods that have a time limit, are timed "
         "once. `fit` encodes and factorises, and renders too where that column is empty. Every row fits each "
         "channel's mean apart, but those of other libraries. Scales that are the papers' are kept in pixels: a width σ "
         "given for 512 pixels is 512 σ / N for N.\n\n"
-        f"Measured on: {where}. Commits: {', '.join(commits)}."
+        f"Measured on: {where}. Fits and renders of all cells together: {_hours(records)}. "
+        f"Commits: {', '.join(commits)}."
     )
+
+
+def _hours(records: list[Record]) -> str:
+    parts = [r["seconds"].values() for r in records if r["status"] == "done"]
+    seconds = sum(value or 0.0 for part in parts for value in part)
+    return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
 
 
 def _heading(section: Section) -> str:
     task, size, lines = section
-    kinds = sorted({f"{line.cell['signal']['kind']}s" for line in lines})
+    kinds = sorted({f"{r['cell']['signal']['kind']}s" for line in lines for r in line.records})
     return f"{task}: {' and '.join(kinds)} of at most {size} samples an axis"
 
 
@@ -175,11 +183,12 @@ def _row(line: Line, best: Line | None, measure: str, noisy: bool, ranked: bool,
     gained, mean, spread = gain(line, best, measure), line.mean(measure), line.spread(measure)
     score = "failed" if not line.records else _number(mean) + ("" if spread is None else f" ± {spread:.2f}")
     seconds = [_seconds(line.seconds(part)) for part in ("encode", "fit", "render")]
-    parameters = "" if line.parameters is None else f"{line.parameters:,.0f}"
+    parameters = "" if line.parameters is None else f"{line.parameters:,}"
     done = len({r["cell"]["signal"]["name"] + r["cell"]["signal"]["kind"] for r in line.records})
     signals = str(done) if done == line.signals else f"{done} of {line.signals}"
     row = [line.name, score, "" if gained is None else f"{gained[0]:+.2f}"]
-    row += [*([] if noisy else [_number(line.mean("fitted"))]), _number(line.ssim, 3)]
+    fitted = "exact" if line.exact else _number(line.mean("fitted"))
+    row += [*([] if noisy else [fitted]), _number(line.ssim, 3)]
     row += [_number(line.note("stable_rank"), 1)] if ranked else []
     row += [*seconds, parameters]
     row += [signals, str(line.seeds), str(line.cell["epochs"] or ""), line.cell["device"]]
@@ -190,13 +199,16 @@ def _caption(lines: list[Line]) -> str:
     """How many signals and epochs the rows had."""
     counts: dict[str, list[Line]] = {}
     for line in lines:
-        counts.setdefault(line.group, []).append(line)
+        counts.setdefault(line.kind, []).append(line)
+    most = max(line.signals for line in lines)
     parts = []
-    for group, members in counts.items():
+    for kind, members in counts.items():
         signals = sorted({line.signals for line in members})
         epochs = sorted({line.cell["epochs"] for line in members if line.cell["epochs"]})
-        said = f"{group}: {_span(signals)} signals"
-        parts.append(said + (f", {_span(epochs)} epochs" if epochs else ""))
+        of = "" if signals == [most] else f" of {most}"
+        parts.append(
+            f"{kind}: {_span(signals)}{of} signals" + (f", {_span(epochs)} epochs" if epochs else "")
+        )
     usual = EXPERIMENTS[lines[0].cell["experiment"]].epochs
     fewer = any(line.cell["epochs"] not in (None, usual) for line in lines)
     note = f" The protocol has {usual} epochs; rows with fewer are not the protocol's." if fewer else ""
@@ -227,17 +239,26 @@ def _verdict(section: Section, measure: str) -> str:
     said.append(f"**It loses to** {'; '.join(lost)}." if lost else "No other row is above it.")
     if level:
         said.append(f"Level with it: {', '.join(level)}.")
-    trained = [(line, found) for line, found in others if line.group == "gradient"]
-    if trained:  # those that were trained the longest, of them those on the most signals
-        most = max((line.cell["epochs"], n) for line, (_, n) in trained)
-        rows = [(line, found) for line, found in trained if (line.cell["epochs"], found[1]) == most]
-        line, (g, n) = max(rows, key=lambda item: item[1][0])
-        ratio = line.total_seconds / best.total_seconds
-        said.append(
-            f"The best row of {most[0]} epochs on {n} signals, {line.name}, is {g:+.2f} dB from it there "
-            f"and takes {ratio:,.0f} times its seconds{_across(line, best)}."
-        )
+    said += _against_trained([(line, found) for line, found in others if line.trained], best)
     return " ".join([*said, _missing(lines)]).strip()
+
+
+def _against_trained(trained: list[tuple[Line, tuple[float, int]]], best: Line) -> list[str]:
+    """The best of the trained rows, of them the best MLP, and the quickest of them."""
+    if not trained:
+        return []
+    first = max(trained, key=lambda item: item[1][0])
+    networks = [item for item in trained if item[0].kind.startswith("MLP")]
+    shown = [("trained row", first)]
+    if networks and first not in networks:
+        shown.append(("MLP among them", max(networks, key=lambda item: item[1][0])))
+    said = [
+        f"The best {what}, *{line.name}* ({line.cell['epochs']} epochs, on {n}), is {g:+.2f} dB from it there "
+        f"in {times(line, best):,.0f} times its seconds{_across(line, best)}."
+        for what, (line, (g, n)) in shown
+    ]
+    least = min(times(line, best) for line, _ in trained)
+    return [*said, f"Every trained row takes {least:,.0f} times its seconds or more."]
 
 
 def _missing(lines: list[Line]) -> str:

@@ -57,7 +57,7 @@ class Options:
 
 
 def cells(name: str, options: Options) -> list[Cell]:
-    """The cells of a run, cheap methods first.
+    """The cells of a run, cheap methods first, of them those of a signal together.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def cells(name: str, options: Options) -> list[Cell]:
             _checks.integer(option, getattr(options, option), 1)
     experiment = EXPERIMENTS[_checks.choice("name", name, EXPERIMENTS)]
     made = list(_cells(name, experiment, options, _chosen(experiment, options.methods)))
-    return sorted(made, key=lambda cell: cell.method.cost)
+    return sorted(made, key=lambda cell: (cell.method.cost, cell.signal.path, cell.signal.kind))
 
 
 def _cells(name: str, experiment: Experiment, options: Options, chosen: set[str]) -> Iterator[Cell]:
@@ -134,16 +134,19 @@ def run(name: str, options: Options, folder: Path, *, progress: bool = True) -> 
         If a signal of what is not recorded yet cannot be read; nothing is run then.
     """
     wanted = cells(name, options)
-    recorded = {record["key"] for record in read(folder)}
-    for signal in dict.fromkeys(cell.signal for cell in wanted if cell.key not in recorded):
+    recorded = {record["key"] for record in read(folder) if not options.retry or record["status"] == "done"}
+    new = [cell for cell in wanted if cell.key not in recorded]
+    for signal in dict.fromkeys(cell.signal for cell in new):
         signal.load()  # a broken file ends the run here, before anything is written, not every cell of it
-    with Records(folder, retry=options.retry) as records:
+    with (
+        open_pool(options.workers, options.dask if new else None) as pool,
+        Records(folder, retry=options.retry) as records,
+    ):
         todo = [cell for cell in wanted if cell.key not in records]
         done = len(wanted) - len(todo)
-        with (
-            open_pool(options.workers if todo else 1, options.dask if todo else None) as pool,
-            tqdm(total=len(wanted), initial=done, desc=name, disable=not progress, dynamic_ncols=True) as bar,
-        ):
+        with tqdm(
+            total=len(wanted), initial=done, desc=name, disable=not progress, dynamic_ncols=True
+        ) as bar:
             _work(todo, records, pool, bar)
         rows = [cell.key for cell in wanted]
         return len(rows), sum(records[key]["status"] == "failed" for key in rows)

@@ -10,6 +10,7 @@ from coordnet.experiments.protocols.records import Record
 from coordnet.experiments.protocols.tables import EXPERIMENTS
 
 Scores = dict[str, float]
+EXACT = 100.0  # dB: an error of 1e-5, where float32's rounding begins
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,28 @@ class Line:
                 each[_signal(record)].append(record["psnr"][measure])
         return {signal: statistics.fmean(values) for signal, values in each.items()}
 
-    def mean(self, measure: str) -> float | None:
-        """The mean over the signals."""
-        values = list(self.scores(measure).values())
-        return statistics.fmean(values) if values else None
+    def mean(self, measure: str, among: Iterable[str] | None = None) -> float | None:
+        """The mean over the signals, or over those of them that are ``among`` some."""
+        scores = self.scores(measure)
+        return _mean(scores.get(signal) for signal in (scores if among is None else among))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the samples are met on every signal, up to float32's rounding."""
+        fitted = [record["psnr"]["fitted"] for record in self.records]
+        return bool(fitted) and all(value is None or value >= EXACT for value in fitted)
+
+    @property
+    def trained(self) -> bool:
+        """Whether by gradient descent."""
+        return self.group == "gradient"
+
+    @property
+    def kind(self) -> str:
+        """The group, of trained networks with the head."""
+        if not self.trained:
+            return self.group
+        return "MLP by gradient" if self.cell["method"].get("depth") else "linear head by gradient"
 
     def spread(self, measure: str) -> float | None:
         """The standard deviation over the signals."""
@@ -97,16 +116,24 @@ class Line:
         values = [r["seconds"][part] for r in self.records if r["seconds"][part] is not None]
         return statistics.median(values) if values else None
 
-    @property
-    def total_seconds(self) -> float:
-        """The sum of the medians of fit and render; the fit encodes its samples itself."""
-        return (self.seconds("fit") or 0.0) + (self.seconds("render") or 0.0)
+    def totals(self) -> Scores:
+        """The seconds of fit and render by signal, the mean over its seeds; the fit encodes its samples itself."""
+        each: dict[str, list[float]] = defaultdict(list)
+        for record in self.records:
+            seconds = record["seconds"]
+            each[_signal(record)].append((seconds["fit"] or 0.0) + (seconds["render"] or 0.0))
+        return {signal: statistics.fmean(values) for signal, values in each.items()}
 
     @property
-    def parameters(self) -> float | None:
-        """The median."""
+    def total_seconds(self) -> float:
+        """The median of ``totals``."""
+        return statistics.median(self.totals().values()) if self.records else 0.0
+
+    @property
+    def parameters(self) -> int | None:
+        """The median, the lower one of two."""
         values = [r["parameters"] for r in self.records if r["parameters"] is not None]
-        return statistics.median(values) if values else None
+        return statistics.median_low(values) if values else None
 
     def note(self, name: str) -> float | None:
         """The mean of a number among the notes."""
@@ -167,6 +194,18 @@ def gain(line: Line, other: Line | None, measure: str) -> tuple[float, int] | No
     ours, theirs = line.scores(measure), other.scores(measure)
     common = [ours[signal] - theirs[signal] for signal in ours if signal in theirs]
     return (statistics.fmean(common), len(common)) if common else None
+
+
+def times(line: Line, other: Line) -> float:
+    """How many times another's seconds a line takes: the median over the signals that both have."""
+    ours, theirs = line.totals(), other.totals()
+    return statistics.median(ours[signal] / theirs[signal] for signal in ours if signal in theirs)
+
+
+def placed(line: Line, best: Line | None, measure: str) -> float | None:
+    """The mean a line would have on all signals of our best, by what it gains on those it was run on."""
+    found, mean = gain(line, best, measure), best.mean(measure) if best else None
+    return line.mean(measure) if found is None or mean is None else mean + found[0]
 
 
 def _rank(line: Line, best: Line | None, measure: str) -> tuple[int, float]:

@@ -297,7 +297,10 @@ SAMPLING = Experiment(
     480,
     96,
     tuple(
-        (Task(f"{100 * f:g} %", f"random:{f:g}"), (*GRIDDATA, smooth(PHOTOGRAPHS), ADAPTIVE, *RFF_MLP))
+        (
+            Task(f"{100 * f:g} %", f"random:{f:g}"),
+            (*GRIDDATA, *SLOW_RIVALS, smooth(PHOTOGRAPHS), ADAPTIVE, *RFF_MLP),
+        )
         for f in FRACTIONS
     ),
     abscissa="fraction",

@@ -159,7 +159,7 @@ class DaskPool(Pool):
     Raises
     ------
     ValueError
-        If ``distributed`` is not installed, or nobody answers at the address.
+        If ``distributed`` is not installed, nobody answers at the address, or, later, nobody does any more.
     """
 
     def __init__(self, address: str) -> None:
@@ -175,6 +175,7 @@ class DaskPool(Pool):
             self._client: Any = Client(address, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(f"`dask`: expected a scheduler at {address}, found none ({error})") from None
+        self._address = address
         self._completed: Any = as_completed(loop=self._client.loop)
         self._cells: dict[Any, Cell] = {}
         self.size = max(1, 2 * sum(self._client.nthreads().values()))
@@ -188,6 +189,11 @@ class DaskPool(Pool):
     def finished(self) -> list[Record]:
         """Wait for at least one record."""
         future = next(self._completed)
+        if future.cancelled():
+            raise ValueError(
+                f"`dask`: expected the scheduler at {self._address} to stay, found it gone; "
+                "what is recorded is kept, and the same command goes on from there"
+            )
         cell, error = self._cells.pop(future), future.exception()
         return [future.result() if error is None else failed(cell, said(error))]
 
