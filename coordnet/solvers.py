@@ -103,9 +103,11 @@ def conjugate_gradients(
         s = preconditioner(r)
     p, rs = s, inner(r, s).real
     step, worst = 0, float((rs / scale).max().clamp(min=0).sqrt())
-    while worst > tolerance and step < steps:
+    enough = max(tolerance, 4 * torch.finfo(b.dtype).eps)
+    while worst > enough and step < steps:
         q = operator(p)
         alpha = rs / inner(p, q).real.clamp(min=tiny)
+        alpha = alpha.where(rs > enough**2 * scale, 0.0)
         add_scaled(x, alpha, p)
         add_scaled(r, -alpha, q)
         s = preconditioner(r)

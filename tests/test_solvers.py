@@ -67,6 +67,29 @@ def test_the_scale_of_the_preconditioner_does_not_matter():
     assert torch.allclose(found[0].x, found[1].x, atol=1e-12)
 
 
+def test_systems_that_have_converged_stay_as_they_are(generator):
+    """Rounding over rounding is no step: a projection, solved at once, outlasts a system that takes many."""
+    basis = torch.linalg.qr(torch.randn(64, 20, generator=generator)).Q
+    projection, slow = basis @ basis.T, torch.diag(torch.logspace(0, 3, 64))
+    b = torch.stack([projection @ torch.randn(64, generator=generator), torch.ones(64)])
+
+    def solved(a, b, **options):
+        return conjugate_gradients(
+            lambda x: (a @ x.unsqueeze(-1)).squeeze(-1),
+            b,
+            preconditioner=lambda r: r.clone(),
+            inner=inner,
+            **options,
+        )
+
+    together = solved(torch.stack([projection, slow]), b, tolerance=1e-5, check_every=5)
+    for i, a in enumerate((projection, slow)):
+        alone = solved(a.unsqueeze(0), b[i : i + 1], tolerance=1e-5)
+        assert torch.allclose(together.x[i], alone.x[0], atol=1e-5)
+    tight = solved(projection.unsqueeze(0), b[:1], tolerance=1e-12, steps=50)
+    assert tight.iterations < 5 and torch.allclose(tight.x, b[:1], atol=1e-4)
+
+
 def test_looking_less_often_changes_nothing_but_the_last_steps():
     a, b = system()
     often, seldom = solve(a, b, tolerance=1e-8), solve(a, b, tolerance=1e-8, check_every=4)
