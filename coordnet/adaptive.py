@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.coordinates import Axis
+from coordnet.coordinates import Axis, ByAxes
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.hold_out import hide
 from coordnet.learning import (
@@ -25,14 +25,14 @@ from coordnet.learning import (
     update,
 )
 from coordnet.observations import Masked, Observation, rotate
-from coordnet.plans import Plan, Solved
+from coordnet.plans import Plan, Solved, apart
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.regularized import is_plain, is_structured, modes_of
 from coordnet.samples import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes: rows of samples have spectra
 # so steep that a residual which is small for pictures leaves them unfinished.
-LEARNING = {1: 1e-5, 2: 1e-3, 3: 1e-3, 4: 1e-3}
+LEARNING = ByAxes({1: 1e-5, 2: 1e-3})
 FINALISTS = 2  # starts that are followed beyond their first solve
 PATIENCE = 2  # rounds without a hold-out error lower by GAIN after which learning stops
 CLUSTERED = Smoothness(1.0, 0.01)  # where to start from holes and scratches: a membrane is soon solved
@@ -126,7 +126,10 @@ class AdaptivePlan(Plan):
         self.steps = _checks.integer("steps", steps, 1)
 
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
-        """Return the weights of centred values, with what was tried, chosen and learned."""
+        """Return the weights of centred values, with what was tried, chosen and learned: for each signal apart."""
+        return apart(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Solved:
         problem = decorrelate(self.modes, self.observation, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
         if self._clustered():

@@ -1,5 +1,6 @@
 """Closed-form fits: the plan that suits an encoding, what is known of the signal, and what is assumed of it."""
 
+import copy
 from typing import Any, Literal
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from coordnet import _checks
 from coordnet.adaptive import AdaptivePlan
 from coordnet.blending import Blending, Kind
+from coordnet.coordinates import ByAxes
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
@@ -19,8 +21,7 @@ from coordnet.regularized import SmoothPlan
 from coordnet.rowwise import RowwisePlan
 from coordnet.samples import Geometry, Lattice, MaskedLattice, Samples, ScatteredPoints
 
-TOLERANCE = {1: 1e-5, 2: 3e-4, 3: 1e-3, 4: 1e-3}
-LAST_TOLERANCE = {1: 1e-5, 2: 3e-4, 3: 1e-3, 4: 1e-3}  # of an adaptive fit, which starts near its solution
+TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})
 NOTHING_ASSUMED = Smoothness(power=0.0, strength=0.0)
 
 
@@ -111,9 +112,12 @@ def plan(
         "dtype": dtype,
         "device": device,
     }
-    if not cached:
-        return _make(encoding, geometry, **options)
-    return PLANS.get(plan_key(encoding, geometry, options), lambda: _make(encoding, geometry, **options))
+
+    def make() -> Plan:
+        """Of a copy: what becomes of the caller's mask or points is not the plan's."""
+        return _make(encoding, copy.deepcopy(geometry), **options)
+
+    return PLANS.get(plan_key(encoding, geometry, options), make) if cached else make()
 
 
 def _make(
@@ -160,7 +164,7 @@ def _make(
             geometry,
             observation,
             prior,
-            tolerance=tolerance or LAST_TOLERANCE[len(geometry.grid)],
+            tolerance=tolerance or TOLERANCE[len(geometry.grid)],
             steps=steps,
             progress=progress,
             **common,
@@ -201,7 +205,8 @@ def observe(
 ) -> Observation | None:
     """How samples of a geometry depend on the lattice signal; None where they are all of it."""
     if isinstance(geometry, MaskedLattice):
-        return Masked(geometry.weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous())
+        weights = geometry.weights.movedim(-1, 0).unsqueeze(0)
+        return Masked(weights.to(device, dtype).contiguous())
     if isinstance(geometry, ScatteredPoints):
         points = geometry.points.to(device)
         encoders = encoding.axis_encoders if isinstance(encoding, ComplexEncoding) else []

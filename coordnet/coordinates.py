@@ -1,7 +1,7 @@
 """Coordinates: regular axes in [0, 1), their alignments, and the points of a lattice."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -73,6 +73,14 @@ class Axis:
 
 
 Axes = tuple[Axis, ...]
+T = TypeVar("T")
+
+
+class ByAxes(dict[int, T]):
+    """What depends on the number of axes; those beyond the last that is told take the last."""
+
+    def __missing__(self, axes: int) -> T:
+        return self[max(self)]
 
 
 def render_axes(shape: tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel") -> Axes:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.coordinates import ByAxes
 from coordnet.extension import lengthened
 from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation, Rotated, rotate
@@ -14,7 +15,7 @@ from coordnet.priors import Smoothness
 from coordnet.solvers import Solution
 from coordnet.systems import solve_modes, solve_penalised, solve_precision
 
-WIDTH = {1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0}  # of the ratio's smoothing, in modes, by the number of axes
+WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})  # of the ratio's smoothing, in modes, by the number of axes
 DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
 FLOOR = 1e-6
 FEW_PAIRS = 1e-3  # of the samples: fewer, and the channels' covariance is not estimated from them

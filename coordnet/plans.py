@@ -3,6 +3,7 @@
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,25 @@ class Solved:
     weights: Float[Tensor, "signals channels *features"]
     report: dict[str, Any]
     learned: dict[str, Tensor] = field(default_factory=dict)
+
+
+def apart(solve: Callable[[Tensor], Solved], values: Float[Tensor, "signals channels *samples"]) -> Solved:
+    """Solve every signal by itself, where something is estimated of it that a batch must not share.
+
+    The report of several has the most iterations, the worst residual, and each one's own under ``signals``.
+    """
+    each = [solve(signal) for signal in values.split(1)]
+    if len(each) == 1:
+        return each[0]
+    reports = [solved.report for solved in each]
+    report = {
+        "method": reports[0]["method"],
+        "iterations": max(r["iterations"] for r in reports),
+        "relative_residual": max(r["relative_residual"] for r in reports),
+        "signals": reports,
+    }
+    learned = {name: torch.cat([solved.learned[name] for solved in each]) for name in each[0].learned}
+    return Solved(torch.cat([solved.weights for solved in each]), report, learned)
 
 
 class Plan(ABC):

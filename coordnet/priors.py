@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.coordinates import ByAxes
 from coordnet.modes import Modes
 
 Form = Literal["auto", "modes", "precision"]
@@ -107,14 +108,16 @@ class Adaptive:
         return self.starts or STARTS[dims]
 
 
-STARTS = {
-    1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
-    2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
-    3: (
-        Smoothness(2.0, 0.01),
-        Smoothness(2.5, 0.01),
-        Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)),
-        Smoothness(2.0, 0.01, (3.0, 1.0, 1.0)),
-    ),
-    4: (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01)),
-}
+STARTS = ByAxes(
+    {
+        1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
+        2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
+        3: (
+            Smoothness(2.0, 0.01),
+            Smoothness(2.5, 0.01),
+            Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)),
+            Smoothness(2.0, 0.01, (3.0, 1.0, 1.0)),
+        ),
+        4: (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01)),
+    }
+)

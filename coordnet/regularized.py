@@ -15,7 +15,7 @@ from coordnet.fourier_modes import FourierModes
 from coordnet.fused import Renderer
 from coordnet.modes import EncodingModes, Modes
 from coordnet.observations import Masked, Observation
-from coordnet.plans import Plan, Solved
+from coordnet.plans import Plan, Solved, apart
 from coordnet.priors import Smoothness
 from coordnet.samples import Geometry
 from coordnet.systems import solve_penalised, solve_precision
@@ -87,11 +87,10 @@ class SmoothPlan(Plan):
 
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, with the form, the iterations and the residual."""
-        z, report = self._solve(values, self.observation, None)
         if self.robust:
-            z, report = self._reweigh(values, z)
-        report["ranks"] = list(self.modes.ranks)
-        return Solved(self.modes.weights(z), report)
+            return apart(self._robust, values)
+        z, report = self._solve(values, self.observation, None)
+        return self._solved(z, report)
 
     @property
     def direct(self) -> bool:  # type: ignore[override]
@@ -138,17 +137,20 @@ class SmoothPlan(Plan):
             "relative_residual": float(solution.relative_residual.max()),
         }
 
-    def _reweigh(self, values: Tensor, z: Tensor, rounds: int = 5) -> tuple[Tensor, dict[str, Any]]:
+    def _solved(self, z: Tensor, report: dict[str, Any]) -> Solved:
+        return Solved(self.modes.weights(z), {**report, "ranks": list(self.modes.ranks)})
+
+    def _robust(self, values: Float[Tensor, "1 channels *samples"], rounds: int = 5) -> Solved:
         """Huber's loss: weights min(1, δ/|r|), δ of 1.345 robust standard deviations of the residuals r."""
         base = self.observation or Masked(torch.ones_like(values[:1, :1]))
         known = base.weights.expand_as(values) > 0
-        report: dict[str, Any] = {}
+        z, report = self._solve(values, self.observation, None)
         for _ in range(rounds):
             residual = (base.forward(self.modes.synthesis(z)) - values).abs()
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             observation = base.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
             z, report = self._solve(values, observation, z)
-        return z, {**report, "loss": "huber", "limit": float(limit)}
+        return self._solved(z, {**report, "loss": "huber", "limit": float(limit)})
 
 
 def modes_of(

@@ -213,16 +213,25 @@ def test_seeds_reproduce_and_renders_are_the_series_at_points():
     assert torch.allclose(made(points), made.render(), atol=1e-4)
 
 
-def test_a_batch_shares_the_decision(generator):
-    signals = torch.stack([synthetic_photograph(24, 20, 2, seed) for seed in (1, 2)])
-    geometry = sample(signals[0], "random:0.5").geometry
-    made = plan(FourierEncoding.like(geometry), geometry, prior=Adaptive(rounds=1)).fit(
-        signals * geometry.weights
+def test_every_signal_of_a_batch_decides_for_itself(generator):
+    pictures = torch.stack([synthetic_photograph(32, 32), torch.rand(32, 32, 3, generator=generator)])
+    geometry = sample(pictures[0], "random:0.5", generator=generator).geometry
+    made = plan(FourierEncoding.like(geometry), geometry, prior=Adaptive())
+    together = made.fit(pictures * geometry.weights)
+    for report, picture in zip(together.report["signals"], pictures, strict=True):
+        assert report == made.fit(picture * geometry.weights).report
+
+
+@pytest.mark.parametrize("prior", [Adaptive(), Smoothness()])
+def test_five_axes(prior, generator):
+    positions = torch.meshgrid(*[torch.linspace(0, 1, 5)] * 5, indexing="ij")
+    signal = torch.stack(positions, -1).sum(-1, keepdim=True).sin()
+    samples = sample(signal, "random:0.5", generator=generator)
+    fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior)
+    hidden = ~samples.geometry.known(1)
+    assert (
+        psnr(fit.render(), signal, hidden) > psnr(signal[hidden].mean().expand_as(signal), signal, hidden) + 6
     )
-    assert made.render().shape == (2, 24, 20, 2)
-    unknown = geometry.weights.expand(24, 20, 2) == 0
-    for i in range(2):
-        assert psnr(made.render()[i], signals[i], unknown) > 15
 
 
 @pytest.mark.parametrize(

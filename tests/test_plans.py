@@ -13,6 +13,7 @@ from coordnet.kronecker import RankWarning
 from coordnet.plan_cache import PLANS, tensor_bytes
 from coordnet.precision import check_precision, to_tf32
 from coordnet.samples import Lattice, MaskedLattice
+from tests.helpers import synthetic_photograph
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +61,35 @@ def test_results_do_not_depend_on_the_batch(generator):
     for one, expected in zip(batch, together, strict=True):
         assert torch.allclose(plan.fit(one).render((200, 220)), expected, atol=1e-5)
         assert torch.allclose(render(one), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("prior", "robust"),
+    [(None, False), (cn.Smoothness(), False), (cn.Smoothness(), True), (cn.Adaptive(), False)],
+)
+def test_iterated_fits_do_not_depend_on_the_batch(prior, robust, generator):
+    pictures = torch.stack([synthetic_photograph(40, 36, seed=seed) for seed in range(3)])
+    pictures[1] *= 0.1
+    geometry = cn.sample(pictures[0], "random:0.4", generator=generator).geometry
+    encoding = ComplexEncoding.like(Triangle, geometry)
+    plan = cn.plan(encoding, geometry, prior=prior, robust=robust)
+    batch = pictures * geometry.weights
+    together = plan.fit(batch)
+    for values, expected in zip(batch, together.render(), strict=True):
+        assert torch.allclose(plan.fit(values).render(), expected, atol=1e-5)
+    assert together.report["relative_residual"] < 1e-3
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_plan_keeps_its_mask(cached, generator):
+    PLANS.clear()
+    mask = (torch.rand(12, 12, 1, generator=generator) < 0.5).float()
+    values = torch.rand(12, 12, 1, generator=generator) * mask
+    geometry = MaskedLattice((12, 12), weights=mask)
+    plan = cn.plan(ComplexEncoding.like(Triangle, geometry), geometry, prior=cn.Smoothness(), cached=cached)
+    before = plan.fit(values).render()
+    mask.fill_(1.0)
+    assert torch.equal(plan.fit(values).render(), before)
 
 
 def test_a_plan_that_iterates_has_no_renderer():

@@ -94,7 +94,7 @@ def combinations(
             closed = solver == "closed-form"
             methods.append(Method(encoder, possible[solver], head, solver, prior if closed else None))
     if isinstance(prior, Adaptive):
-        smooth = Smoothness(SUITED_POWER[min(len(samples.grid), 4)])
+        smooth = Smoothness(SUITED_POWER[len(samples.grid)])
         methods += [Method("fourier", "complex", "linear", "closed-form", p) for p in (prior, smooth)]
     return list(dict.fromkeys(methods)), left
 

@@ -6,13 +6,14 @@ from typing import Any
 import torch
 
 from coordnet import _checks
+from coordnet.coordinates import ByAxes
 from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
 from coordnet.heads import HEADS, Head
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.samples import Lattice, Samples
 
-SUITED_POWER = {1: 1.0, 2: 1.5, 3: 2.0, 4: 2.0}  # the smoothness of natural signals by the number of axes
+SUITED_POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by the number of axes
 LONGEST = 8192  # samples along an axis of which a factorised design is made without being asked for
 Prior = Smoothness | Adaptive
 _INTEGERS = (

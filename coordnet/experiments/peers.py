@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import baselines
 from coordnet.adaptive import AdaptivePlan
-from coordnet.closed_form import LAST_TOLERANCE, fit_closed_form, plan
+from coordnet.closed_form import TOLERANCE, fit_closed_form, plan
 from coordnet.coordinates import lattice_points
 from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding, FourierEncoding
@@ -144,7 +144,7 @@ def follow(samples: Samples, start: Smoothness, count: int) -> Iterator[Tensor]:
         problem,
         start_penalty(problem, start),
         smoothest_modes(made.modes, anisotropy),
-        tolerance=LAST_TOLERANCE[dims],
+        tolerance=TOLERANCE[dims],
     )
     for step in itertools.islice(steps, count + 1):
         lattice = rotate(problem.rotation, made.modes.synthesis(step.solution.x)) + means
