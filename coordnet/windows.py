@@ -4,7 +4,9 @@ A band in LAPACK's storage is multiplied one vector at a time. Blocks of ``ROWS`
 full speed, whatever their number of right-hand sides, and hold few more numbers than the band.
 """
 
+import itertools
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,7 +92,8 @@ class Windows:
 
     def between(self, first: int, last: int) -> Window:
         """The rows ``first`` … ``last`` - 1 as one block."""
-        parts = [w for w in self.blocks if w.rows.stop > first and w.row < last]
+        tops = self._tops
+        parts = self.blocks[bisect_right(tops, first) - 1 : bisect_left(tops, last)]
         left, right = min(w.column for w in parts), max(w.columns.stop for w in parts)
         out = parts[0].block.new_zeros(last - first, right - left)
         for w in parts:
@@ -106,7 +109,9 @@ class Windows:
         return Windows.build((self.shape[1], self.shape[0]), self._across)
 
     def _across(self, first: int, last: int) -> Window:
-        parts = [w for w in self.blocks if w.columns.stop > first and w.column < last]
+        ends, starts = self._reach
+        near = self.blocks[bisect_right(ends, first) : bisect_left(starts, last)]
+        parts = [w for w in near if w.columns.stop > first and w.column < last]
         if not parts:
             return Window(first, 0, self.blocks[0].block.new_zeros(last - first, 1))
         top, bottom = min(w.row for w in parts), max(w.rows.stop for w in parts)
@@ -117,6 +122,18 @@ class Windows:
                 :, a - w.column : b - w.column
             ].T
         return Window(first, top, out)
+
+    @cached_property
+    def _tops(self) -> list[int]:
+        """The first row of every block."""
+        return [w.row for w in self.blocks]
+
+    @cached_property
+    def _reach(self) -> tuple[list[int], list[int]]:
+        """The column that a block and those above it end before, and that it and those below it start from."""
+        ends = itertools.accumulate((w.columns.stop for w in self.blocks), max)
+        starts = itertools.accumulate((w.column for w in reversed(self.blocks)), min)
+        return list(ends), list(starts)[::-1]
 
     def __matmul__(self, other: "Windows") -> "Windows":
         """The product of two such matrices, which is another."""

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import coordnet as cn
 from coordnet import banded
@@ -10,7 +12,7 @@ from coordnet.encoders import BSpline, Gaussian, Impulse, Rectangle, Sine, Squar
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import KroneckerLeastSquares, RankWarning, mode_product
 from coordnet.samples import Lattice
-from coordnet.windows import Windows, inverse
+from coordnet.windows import ROWS, Window, Windows, inverse
 
 LOCAL = {
     "gaussian": (Gaussian, {}),
@@ -56,6 +58,25 @@ def test_windows_are_the_matrix_they_stand_for(generator):
     x = torch.randn(2, 150, 7, 170, dtype=torch.float64, generator=generator)
     assert torch.allclose(left.apply(x, 1), torch.einsum("mn,bncd->bmcd", left.dense(), x), atol=1e-13)
     assert torch.allclose(right.apply(x, -1), x @ right.dense().T, atol=1e-13)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_windows_anywhere_are_the_matrix_they_stand_for(data):
+    rows, columns = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 200))
+    blocks = []
+    for top in range(0, rows, ROWS):
+        width = data.draw(st.integers(1, columns))
+        left = data.draw(st.integers(0, columns - width))
+        blocks.append(Window(top, left, torch.rand(min(ROWS, rows - top), width) + 1))
+    windows = Windows((rows, columns), blocks)
+    assert torch.equal(windows.mT.dense(), windows.dense().T)
+    first = data.draw(st.integers(0, rows - 1))
+    part = windows.between(first, data.draw(st.integers(first + 1, rows)))
+    expected = windows.dense()[part.rows].clone()
+    assert torch.equal(part.block, expected[:, part.columns])
+    expected[:, part.columns] = 0
+    assert not bool(expected.any())
 
 
 def test_windows_differentiate_as_the_matrix(generator):

@@ -207,6 +207,18 @@ def test_upscale_in_rows_refuses(run, tmp_path):
     assert "memory" in refused(run("upscale", "in/b.npy", "--memory", "lots", "--out", "out"), tmp_path)
     assert "at least" in refused(run("upscale", "in/b.npy", "--memory", "10B", "--out", "out"), tmp_path)
     assert "none.npy" in refused(run("upscale", "in/none.npy", "--out", "out"), tmp_path)
+    np.save(tmp_path / "in" / "row.npy", np.ones(20_000, np.float32))
+    late = np.ones((1500, 30, 1), np.float32)
+    late[0] = np.nan
+    np.save(tmp_path / "in" / "late.npy", late)
+    for file, options, said in (
+        ("late", [], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
+        ("b", ["--factor", "1e9"], "`factor`: expected one whose result has room"),
+        ("b", ["--device", "cuda"], "`device`: expected auto or cpu for what is read in rows"),
+        ("row", ["--memory", "100MB"], "`memory`: expected at least"),
+    ):
+        found = refused(run("upscale", tmp_path / "in" / f"{file}.npy", *options, "--out", "out"), tmp_path)
+        assert said in found
 
 
 def test_memory_stays_where_it_is_told(tmp_path):

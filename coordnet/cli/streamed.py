@@ -1,6 +1,8 @@
 """``coordnet upscale`` of what is larger than memory: read, fitted, rendered and written in blocks of rows."""
 
 import json
+import math
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,9 @@ from coordnet.streaming import stream_render
 
 MIDDLE = 1024  # pixels a side of the part that decides the width of the bumps
 DETAIL = 96  # pixels a side of the part that the figure shows
+COMPRESSED = 8  # times smaller that a compressed file may be, at most
+PLANNED = 6144  # bytes that planning takes for a sample of an axis, and for one of the result's
+SMALL = 2**26  # bytes of planning that no memory is too little for: the interpreter has more
 IN_MEMORY = 12  # bytes of enlarging a picture in memory for each byte of the result
 
 
@@ -52,6 +57,7 @@ def upscale_rows(path: Path, factor: float, memory: int, options: Common) -> Non
     ):
         grid = source.shape[:-1]
         shape = tuple(max(1, round(factor * n)) for n in grid)
+        _check(source, factor, shape, memory, staging, options.device)
         start = time.perf_counter()
         sigma, tried = _sigma(source)
         geometry = Lattice(grid)
@@ -100,9 +106,32 @@ class _Premultiplied:
         return premultiplied(torch.from_numpy(self.source[rows])).numpy()
 
 
+def _check(
+    source: RowFile, factor: float, shape: tuple[int, ...], memory: int, folder: Path, device: str
+) -> None:
+    """Refuse what could not be written, planned or run, before the work begins."""
+    if device not in ("auto", "cpu"):
+        raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(device))
+    needed = math.prod(shape) * source.shape[-1] * np.dtype(source.depth).itemsize
+    free = shutil.disk_usage(folder).free * (1 if source.path.suffix == ".npy" else COMPRESSED)
+    if needed > free:
+        room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
+        raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
+    planned = PLANNED * (sum(source.shape[:-1]) + sum(shape))
+    if planned > max(memory, SMALL):
+        raise _checks.wrong(
+            "memory", f"at least {planned:,} bytes for axes as long as those of {source.path}", f"{memory:,}"
+        )
+
+
 def _finished(blocks: Iterator[np.ndarray], source: RowFile) -> Iterator[np.ndarray]:
-    for block in blocks:
-        yield unmultiplied(torch.from_numpy(block)).numpy() if source.alpha else block
+    try:
+        for block in blocks:
+            yield unmultiplied(torch.from_numpy(block)).numpy() if source.alpha else block
+    except MediaError:
+        raise
+    except ValueError as error:
+        raise MediaError(f"{source.path}: {error}") from None
 
 
 def _sigma(source: RowFile) -> tuple[str, dict[str, float]]:
@@ -111,7 +140,7 @@ def _sigma(source: RowFile) -> tuple[str, dict[str, float]]:
         return USUAL, {}
     middle = _part(source, MIDDLE)
     if not bool(torch.isfinite(middle).all()):
-        raise _checks.wrong("signal", "values known everywhere", "NaN")
+        raise MediaError(f"{source.path}: expected values known everywhere, found NaN or infinity")
     return choose_sigma(premultiplied(middle) if source.alpha else middle)
 
 
