@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import scipy.fft
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -31,6 +32,9 @@ from coordnet.solvers import dot
 from coordnet.stages import Stages
 
 THINNED = 2**16
+LONG = (
+    300  # an axis from which even a prime number of samples is transformed faster than multiplied, on a CPU
+)
 FAST_ON_CUDA = (
     1024  # an axis from which FFTs move less memory than matrix products compute; by arithmetic, not measured
 )
@@ -223,9 +227,11 @@ class EncodingModes(Modes):
         return mode_product(x, kernels)
 
     def _fast(self, x: Tensor) -> bool:
-        differentiated = x.requires_grad and torch.is_grad_enabled()
-        long = x.device.type == "cpu" or max(self.lattice) >= FAST_ON_CUDA
-        return self.complete and long and not differentiated
+        if not self.complete or (x.requires_grad and torch.is_grad_enabled()):
+            return False
+        if x.device.type != "cpu":
+            return max(self.lattice) >= FAST_ON_CUDA
+        return all(n >= LONG or scipy.fft.next_fast_len(n) == n for n in self.lattice)
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,12 @@ def to_tf32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 @contextmanager
 def _tensor_cores() -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    """TF32 for CUDA's products, by the setting that PyTorch has: it refuses to mix the newer one with the older."""
+    matmul = torch.backends.cuda.matmul
+    name, value = ("fp32_precision", "tf32") if hasattr(matmul, "fp32_precision") else ("allow_tf32", True)
+    before = getattr(matmul, name)
+    setattr(matmul, name, value)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        setattr(matmul, name, before)

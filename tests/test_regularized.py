@@ -2,11 +2,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.fft
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
 
+from coordnet import cosines
 from coordnet.closed_form import fit_closed_form, plan
 from coordnet.encoders import ENCODERS, Encoder, Gaussian, Impulse, LogFourier, Triangle
 from coordnet.encodings import ComplexEncoding, FourierEncoding
@@ -133,6 +135,24 @@ def test_the_fast_cosine_transform_is_its_matrix(generator):
     slow = modes.analysis(f.clone().requires_grad_())
     assert torch.allclose(modes.analysis(f), slow, atol=1e-12)
     assert torch.allclose(modes.synthesis(modes.analysis(f)), f, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 30, 31])
+def test_cosine_transforms_by_real_ffts_are_scipys(n, generator):
+    """What a GPU runs, here on the processor."""
+    x = torch.randn(2, 3, n, dtype=torch.float64, generator=generator)
+    expected = torch.from_numpy(scipy.fft.dct(x.numpy(), norm="ortho"))
+    assert torch.allclose(cosines.forward(x), expected, atol=1e-12)
+    assert torch.allclose(cosines.backward(expected), x, atol=1e-12)
+    assert torch.allclose(cosines.cosines(x, 2), cosines._each_axis(cosines.forward, x, 2), atol=1e-12)
+
+
+def test_awkward_lengths_take_the_product_and_agree(generator):
+    lattice = Lattice((67, 40))
+    modes = EncodingModes(ComplexEncoding.like(Triangle, lattice), lattice.axes)
+    f = torch.randn(1, 2, 67, 40, generator=generator)
+    assert not modes._fast(f)
+    assert torch.allclose(modes.analysis(f), cosines.cosines(f, 2), atol=1e-5)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

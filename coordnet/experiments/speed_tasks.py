@@ -190,9 +190,10 @@ def random_samples(shape: tuple[int, ...], density: float, device: torch.device)
     yield row(FLOOR, points, measure(floor))
     slow = 1.0 if len(shape) == 2 else 30.0
     expected = slow * points / 512**2
-    linear = peers.limited(lambda: peers.griddata(samples), LIMIT, expected)
+    here = Samples(samples.geometry, samples.values.cpu())  # a forked peer cannot use CUDA
+    linear = peers.limited(lambda: peers.griddata(here), LIMIT, expected)
     yield row(GRIDDATA, points, linear)
-    thin = peers.limited(lambda: peers.rbf(samples), LIMIT, 60 * expected)
+    thin = peers.limited(lambda: peers.rbf(here), LIMIT, 60 * expected)
     yield row(f"RBFInterpolator, {peers.NEIGHBOURS} neighbours", points, thin)
     power = Smoothness(1.5 if len(shape) == 2 else 2.0, 0.01)
     for name, encoding, prior in (
