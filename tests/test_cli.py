@@ -116,6 +116,11 @@ def test_bad_files_give_one_line_and_write_nothing(run, photo, kind, tmp_path):
     ("options", "name"),
     [
         (["--encoder", "fourrier"], "encoder"),
+        (["--tune", "--criterion", "luck"], "criterion"),
+        (["--tune", "--folds", "0"], "folds"),
+        (["--tune", "--folds", "2", "--encoder", "gaussian", "--prior", "none"], "folds"),
+        (["--seed", str(10**30)], "seed"),
+        (["--seed", "-1"], "seed"),
         (["--encoder", "gaussian:sigma=-1"], "sigma"),
         (["--encoder", "gaussian:sigma="], "encoder"),
         (["--encoder", "gaussian:features=2.5"], "features"),

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from coordnet import _checks
 from coordnet.cli.benches import bench
 from coordnet.cli.comparisons import comparisons
 from coordnet.cli.options import (
@@ -67,7 +68,7 @@ def reconstruct(
     criterion: Annotated[
         str, typer.Option(help="Of --tune: hold-out, or gcv for noisy lattices.")
     ] = "hold-out",
-    folds: Annotated[int, typer.Option(help="Of --tune: how often other samples are hidden.")] = 1,
+    folds: Annotated[int, typer.Option(min=1, help="Of --tune: how often other samples are hidden.")] = 1,
     row: Row = None,
     column: Column = None,
     frames: Frames = None,
@@ -85,6 +86,7 @@ def reconstruct(
 
     part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
     given = {name: value for name, value in part.items() if value is not None}
+    _checks.choice("criterion", criterion, ("hold-out", "gcv"))
     method = (encoder, encoding, head, solver, epochs, lr, prior, robust, criterion if tune else None, folds)
     run(Options(seed, device, out, force, json, quiet, signal, sample, *method, given))
 

@@ -58,9 +58,9 @@ def speed(
 
         experiment.run(settings, tell)
     records = reports.load(out)
-    reports.figure(records).savefig(out / "speed.png", dpi=110)
     if readme is not None:
         reports.insert(readme, reports.table(records))
+    reports.figure(records).savefig(out / "speed.png", dpi=110)
     if not quiet:
         print(f"{reports.targets(records)}\nwritten to {out}")
 

@@ -33,7 +33,7 @@ Out = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace results that are already there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the record alone, as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing, show no bars.")]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of everything random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[int, typer.Option(help="Of the gradient solver.")]
 Row = Annotated[int | None, typer.Option(help="Of a picture, its row of this number alone.")]

@@ -148,6 +148,8 @@ def tuned(
     kind, chosen = parse_encoder(encoder)
     if not issubclass(kind, Encoder) or options.tune == "gcv":
         raise _checks.wrong("tune", "hold-out, and an encoder of one axis", f"{options.tune} with {encoder}")
+    if options.folds > 1:
+        raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", options.folds)
     made = tune_scale(kind, samples, progress=options.progress, **chosen)
     scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.scales if p.name not in chosen]
     text = encoder + ("," if ":" in encoder else ":") + ",".join(scales) if scales else encoder
