@@ -55,7 +55,7 @@ def fit_gradient(
         Samples a step (on a lattice with a complex encoding: rows of its first axis a step); all if not given.
     memory : int
         Bytes for the activations and the encoded samples. A step whose activations are more is made of parts, whose
-        gradients add up to its own.
+        gradients add up to its own. ``blending`` evaluates the whole lattice at once whatever it takes.
     center : bool
         Fit each channel's mean apart.
     held_out : Samples, optional
@@ -93,6 +93,7 @@ def fit_gradient(
     The settings of Zheng et al. (ECCV 2022) are the defaults.
     """
     _check(network, samples, epochs, lr, batch)
+    _checks.integer("memory", memory, 1)
     if blending and not (
         isinstance(network.encoding, ComplexEncoding) and isinstance(samples.geometry, ScatteredPoints)
     ):

@@ -7,6 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ class PlanCache:
     """
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[str, tuple[Plan, int]] = OrderedDict()
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
         self._lock = threading.Lock()
         self.hits = self.misses = 0
 
@@ -43,7 +44,7 @@ class PlanCache:
             if key in self._plans:
                 self.hits += 1
                 self._plans.move_to_end(key)
-                return self._plans[key][0]
+                return self._plans[key]
             self.misses += 1
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -55,13 +56,15 @@ class PlanCache:
         return plan
 
     def _keep(self, key: str, plan: Plan) -> None:
-        size = tensor_bytes(plan)
-        if size > MOST_BYTES:
+        """Keep a plan; all are counted anew, as some of what they hold is made when it is first wanted."""
+        if tensor_bytes(plan) > MOST_BYTES:
             return
         with self._lock:
-            self._plans[key] = (plan, size)
-            while len(self._plans) > MOST_PLANS or sum(n for _, n in self._plans.values()) > MOST_BYTES:
+            self._plans[key] = plan
+            sizes = [tensor_bytes(kept) for kept in self._plans.values()]
+            while len(sizes) > MOST_PLANS or sum(sizes) > MOST_BYTES:
                 self._plans.popitem(last=False)
+                sizes.pop(0)
 
     def clear(self) -> None:
         """Forget every plan, and the counts."""
@@ -124,6 +127,9 @@ def tensor_bytes(thing: object) -> int:
         elif isinstance(value, list | tuple):
             for part in value:
                 visit(part)
+        elif isinstance(value, FunctionType):
+            for cell in value.__closure__ or ():
+                visit(cell.cell_contents)
         elif hasattr(value, "__dict__") and type(value).__module__.startswith("coordnet"):
             visit(vars(value))
 

@@ -138,7 +138,8 @@ def predictions(
     blending : str, optional
         See ``fit_gradient``.
     """
-    values, weights = samples.values - offset, samples.weights
+    values = samples.values - offset
+    weights = None if samples.weights is None else samples.weights.to(values)
     dtype, device = values.dtype, values.device
     learns = any(p.requires_grad for p in network.encoding.parameters())
     scattered = isinstance(samples.geometry, ScatteredPoints)
@@ -157,7 +158,7 @@ def predictions(
         points = lattice_points(samples.geometry.axes, dtype, device).flatten(0, -2)
         values = values.flatten(0, -2)
         if weights is not None:
-            weights = weights.flatten(0, -2).to(values)
+            weights = weights.flatten(0, -2)
             known = (weights > 0).any(-1)
             points, values, weights = points[known], values[known], weights[known]
     small = len(points) * network.encoding.shape[0] * values.element_size() <= memory

@@ -89,10 +89,17 @@ def conjugate_gradients(
     Solution
         With the state after the last step; no warning is given here.
 
+    Raises
+    ------
+    ValueError
+        If ``b`` asks for a gradient.
+
     Notes
     -----
     Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
     """
+    if b.requires_grad and torch.is_grad_enabled():
+        raise _checks.wrong("values", "detached ones: conjugate gradients keep no gradient", "a gradient")
     tiny = torch.finfo(b.dtype).tiny
     s = preconditioner(b)
     scale = inner(b, s).real.clamp(min=tiny)

@@ -230,6 +230,17 @@ def test_the_cache_is_bounded(monkeypatch):
     assert cn.plan(*gaussian(5, 5), cached=True) is not cn.plan(*gaussian(5, 5), cached=True)
 
 
+def test_what_a_plan_makes_later_is_counted(generator):
+    samples = Lattice((30, 20))
+    plan = cn.plan(ComplexEncoding.like(DFT, samples, features=9), samples, prior=cn.Smoothness())
+    before = tensor_bytes(plan)
+    plan.fit(torch.rand(30, 20, 1, generator=generator))
+    made = plan.modes._basis + plan.modes._adjoint + plan.modes.axis_coefficients
+    held = sum(tensor.untyped_storage().nbytes() for tensor in made)
+    assert tensor_bytes(plan) >= before + held - 8
+    assert before > 8 * 30 * 9  # the factors of the axes, in what makes the bases
+
+
 def test_plans_that_warn_warn_again():
     for _ in range(2):
         with pytest.warns(RankWarning):

@@ -97,6 +97,12 @@ def test_looking_less_often_changes_nothing_but_the_last_steps():
     assert torch.allclose(often.x, seldom.x, atol=1e-6)
 
 
+def test_a_gradient_is_refused():
+    a, b = system()
+    with pytest.raises(ValueError, match="`values`: expected detached ones"):
+        solve(a, b.requires_grad_())
+
+
 def test_stopping_early_is_said():
     a, b = system()
     looks = []
