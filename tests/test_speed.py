@@ -129,6 +129,10 @@ def test_targets_are_held_against_what_was_measured():
     assert target.found(record(6.0, None, "over 120 s")) == 6.0 / speed_tasks.LIMIT
     assert target.found(record(6.0, None, "failed with status 1")) is None
     assert "3e+03 ms: DOES NOT HOLD" in Target("cpu", "t", "ours", 0.5).line(record(3.0, 4.0))
+    beside = record(3.0, 4.0)
+    beside["cpu"]["rows"].append({"task": "t", "method": speed_tasks.FLOOR, "peer": None, "median": 2.0})
+    told = Target("cpu", "t", "ours", 5.0).line(beside)
+    assert told.endswith("3e+03 ms: holds (1.5 × bare matrix products)")
 
 
 def test_every_target_is_a_row_that_is_measured():

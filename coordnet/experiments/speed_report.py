@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,8 @@ class Target:
         told = "not measured"
         if found is not None:
             told = f"{scale * found:.3g}{unit}: {'holds' if found <= self.most else 'DOES NOT HOLD'}"
+            products = replace(self, peer=FLOOR).found(records) if unit == " ms" else None
+            told += "" if products is None else f" ({products:.3g} × {FLOOR})"
         return f"{self.device:5}{self.task:26}{self.method:34}at most {scale * self.most:.3g}{unit}; {told}"
 
 
