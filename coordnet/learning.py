@@ -13,7 +13,7 @@ from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation, Rotated, rotate
 from coordnet.priors import Smoothness
 from coordnet.solvers import Solution
-from coordnet.systems import solve_modes, solve_penalised, solve_precision
+from coordnet.systems import ModesSystem, PrecisionSystem, penalised
 
 WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})  # of the ratio's smoothing, in modes, by the number of axes
 DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
@@ -111,7 +111,7 @@ def _solved_covariance(
 ) -> Float[Tensor, "signals channels channels"]:
     """The covariance of channels that are never known together (a mosaic's), from each channel solved by itself."""
     penalty = FIRST.strength * FIRST.roughness(modes)
-    z = solve_penalised(modes, observation, penalty, values, tolerance=1e-2).x
+    z = penalised(modes, observation, penalty).solve(values, tolerance=1e-2).x
     f = modes.synthesis(z).flatten(2).double()
     return f @ f.mT / f.shape[-1]
 
@@ -156,20 +156,10 @@ def _solve(problem: Problem, penalty: Tensor, start: Tensor | None, tolerance: f
     modes, observation = problem.modes, problem.observation
     if problem.held:
         assert isinstance(observation, Masked)
-        f, solution = solve_precision(
-            modes, observation, penalty, problem.values, tolerance=tolerance, steps=steps
-        )
-        return replace(solution, x=modes.analysis(f))
-    return solve_modes(
-        modes,
-        observation,
-        penalty,
-        problem.values,
-        start=start,
-        joint=problem.joint,
-        tolerance=tolerance,
-        steps=steps,
-    )
+        system = PrecisionSystem(modes, observation, penalty)
+    else:
+        system = ModesSystem(modes, observation, penalty, joint=problem.joint)
+    return system.solve(problem.values, start=start, tolerance=tolerance, steps=steps)
 
 
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:

@@ -18,7 +18,7 @@ from coordnet.observations import Masked, Observation
 from coordnet.plans import Plan, Solved, apart
 from coordnet.priors import Smoothness
 from coordnet.samples import Geometry
-from coordnet.systems import solve_penalised, solve_precision
+from coordnet.systems import PrecisionSystem, System, penalised
 
 CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
 HUBER = 1.345  # standard deviations: 95 % efficient where the errors are normal (Huber 1981, section 7.9)
@@ -29,8 +29,8 @@ class SmoothPlan(Plan):
 
     A whole lattice takes no iteration: z = Bᵀ y / (1 + λρ). Elsewhere the normal equations
     (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients: on the lattice itself or in the modes
-    (``solve_penalised``). Where unknown points cluster (holes, scratches, text), a complete basis is solved in
-    precision form, known samples held exactly (``solve_precision``).
+    (``penalised``). Where unknown points cluster (holes, scratches, text), a complete basis is solved in
+    precision form, known samples held exactly (``PrecisionSystem``).
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ class SmoothPlan(Plan):
         self.form = "modes"
         if observation is not None and not robust:
             self.form = choose_form(prior, self.modes, observation)
+        self.system = None if observation is None else self._system(observation)
 
     def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
         """Return the weights of centred values, with the form, the iterations and the residual."""
         if self.robust:
             return apart(self._robust, values)
-        z, report = self._solve(values, self.observation, None)
-        return self._solved(z, report)
+        return self._solved(*self._solve(values, self.system, None))
 
     @property
     def direct(self) -> bool:  # type: ignore[override]
@@ -106,32 +106,28 @@ class SmoothPlan(Plan):
         fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
         return Renderer(self.centred, lambda values: fused(self.modes.analysis(values) * self.gain), axes)
 
+    def _system(self, observation: Observation) -> System:
+        if self.form == "precision":
+            assert isinstance(observation, Masked)
+            return PrecisionSystem(self.modes, observation, self.roughness)
+        return penalised(self.modes, observation, self.prior.strength * self.roughness)
+
     def _solve(
-        self, values: Tensor, observation: Observation | None, start: Tensor | None
+        self, values: Tensor, system: System | None, start: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        if observation is None:
+        if system is None:
             return self.modes.analysis(values) * self.gain, {"method": "modes, direct"}
-        penalty = self.prior.strength * self.roughness
-        limits: dict[str, Any] = {"tolerance": self.tolerance, "steps": self.steps}
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def look(step: int, residual: float) -> None:
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 
-            if self.form == "precision":
-                assert isinstance(observation, Masked)
-                f, solution = solve_precision(
-                    self.modes, observation, self.roughness, values, callback=look, **limits
-                )
-                z = self.modes.analysis(f)
-            else:
-                solution = solve_penalised(
-                    self.modes, observation, penalty, values, start=start, callback=look, **limits
-                )
-                z = solution.x
+            solution = system.solve(
+                values, start=start, tolerance=self.tolerance, steps=self.steps, callback=look
+            )
         solution.warn_unless_converged(self.tolerance)
-        return z, {
+        return solution.x, {
             "method": f"conjugate gradients, {self.form} form",
             "iterations": solution.iterations,
             "relative_residual": float(solution.relative_residual.max()),
@@ -144,12 +140,12 @@ class SmoothPlan(Plan):
         """Huber's loss: weights min(1, δ/|r|), δ of 1.345 robust standard deviations of the residuals r."""
         base = self.observation or Masked(torch.ones_like(values[:1, :1]))
         known = base.weights.expand_as(values) > 0
-        z, report = self._solve(values, self.observation, None)
+        z, report = self._solve(values, self.system, None)
         for _ in range(rounds):
             residual = (base.forward(self.modes.synthesis(z)) - values).abs()
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             observation = base.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
-            z, report = self._solve(values, observation, z)
+            z, report = self._solve(values, self._system(observation), z)
         return self._solved(z, {**report, "loss": "huber", "limit": float(limit)})
 
 

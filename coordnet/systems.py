@@ -1,12 +1,13 @@
 """The linear systems of a fit with a prior, solved by conjugate gradients, each with its preconditioner.
 
-Signals are ``(signals, channels, *lattice)`` and their modes ``(signals, channels, *modes)``, as ``Modes`` has them.
+What does not depend on the values is computed when a system is made. Signals are ``(signals, channels, *lattice)``
+and their modes ``(signals, channels, *modes)``, as ``Modes`` has them.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -22,71 +23,82 @@ COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's precon
 Look = Callable[[int, float], None]  # told the step and the worst relative residual
 
 
-def solve_penalised(
-    modes: Modes,
-    observation: Observation,
-    penalty: Tensor,
-    values: Float[Tensor, "signals channels *samples"],
-    **options: Any,
-) -> Solution:
-    """Minimise Σ w (S f - y)² + Σ penalty |z|², f = B z: on the lattice where the modes are complete, else in them.
+class System(ABC):
+    """The normal equations of Σ w (S f - y)² + Σ penalty |z|², f = B z, for some modes B and some observation.
 
-    Without a penalty it is in the modes, too, whose plain steps keep to the solution of least norm.
+    Parameters
+    ----------
+    modes : Modes
+        B.
+    observation : Observation
+        S and w.
+    penalty : (signals, channels, *modes) or (*modes)
+        Of every mode.
     """
-    solve = solve_lattice if modes.complete and bool((penalty > 0).any()) else solve_modes
-    return solve(modes, observation, penalty, values, **options)
+
+    def __init__(self, modes: Modes, observation: Observation, penalty: Tensor) -> None:
+        self.modes, self.observation = modes, observation
+        self.penalty = penalty.reshape(*(1,) * (2 + len(modes.lattice) - penalty.ndim), *penalty.shape)
+
+    @abstractmethod
+    def solve(
+        self,
+        values: Float[Tensor, "signals channels *samples"],
+        *,
+        start: Tensor | None = None,
+        tolerance: float = 1e-4,
+        steps: int = 500,
+        callback: Look | None = None,
+    ) -> Solution:
+        """Conjugate gradients for the modes of some values; see ``conjugate_gradients`` for the options."""
 
 
-def solve_modes(
-    modes: Modes,
-    observation: Observation,
-    penalty: Tensor,
-    values: Float[Tensor, "signals channels *samples"],
-    *,
-    start: Tensor | None = None,
-    joint: bool = False,
-    tolerance: float = 1e-4,
-    steps: int = 500,
-    callback: Look | None = None,
-) -> Solution:
-    """Conjugate gradients for (BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty).
+class ModesSystem(System):
+    """(BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty) with the ``effective_density`` q*.
 
-    q* is the ``effective_density``. ``joint`` systems are one for all channels of a signal, which the observation
-    couples.
+    ``joint`` systems are one for all channels of a signal, which the observation couples.
     """
-    penalty = penalty.reshape(*(1,) * (2 + len(modes.lattice) - penalty.ndim), *penalty.shape)
-    effective = effective_density(modes.thinned(penalty), observation.density)
-    preconditioner = 1 / (effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice)) + penalty)
 
-    def inner(a: Tensor, b: Tensor) -> Tensor:
-        product = modes.inner(a, b)
-        return product.sum(1, keepdim=True) if joint else product
+    def __init__(
+        self, modes: Modes, observation: Observation, penalty: Tensor, *, joint: bool = False
+    ) -> None:
+        super().__init__(modes, observation, penalty)
+        self.joint = joint
+        effective = effective_density(modes.thinned(self.penalty), observation.density)
+        effective = effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice))
+        self.preconditioner = 1 / (effective + self.penalty)
 
-    return conjugate_gradients(
-        lambda z: add_scaled(modes.analysis(observation.normal(modes.synthesis(z))), penalty, z),
-        modes.analysis(observation.adjoint(values)),
-        preconditioner=lambda r: scaled(preconditioner, r),
-        inner=inner,
-        start=start,
-        tolerance=tolerance,
-        steps=steps,
-        check_every=1 if values.device.type == "cpu" else 5,
-        callback=callback,
-    )
+    def solve(
+        self,
+        values: Float[Tensor, "signals channels *samples"],
+        *,
+        start: Tensor | None = None,
+        tolerance: float = 1e-4,
+        steps: int = 500,
+        callback: Look | None = None,
+    ) -> Solution:
+        """Conjugate gradients in the modes."""
+        modes, observation, penalty = self.modes, self.observation, self.penalty
+
+        def inner(a: Tensor, b: Tensor) -> Tensor:
+            product = modes.inner(a, b)
+            return product.sum(1, keepdim=True) if self.joint else product
+
+        return conjugate_gradients(
+            lambda z: add_scaled(modes.analysis(observation.normal(modes.synthesis(z))), penalty, z),
+            modes.analysis(observation.adjoint(values)),
+            preconditioner=lambda r: scaled(self.preconditioner, r),
+            inner=inner,
+            start=start,
+            tolerance=tolerance,
+            steps=steps,
+            check_every=_check_every(values),
+            callback=callback,
+        )
 
 
-def solve_lattice(
-    modes: Modes,
-    observation: Observation,
-    penalty: Tensor,
-    values: Float[Tensor, "signals channels *samples"],
-    *,
-    start: Tensor | None = None,
-    tolerance: float = 1e-4,
-    steps: int = 500,
-    callback: Look | None = None,
-) -> Solution:
-    """Conjugate gradients for (SᵀWS + B diag(penalty) Bᵀ) f = SᵀW y on the lattice of complete modes; x is Bᵀ f.
+class LatticeSystem(System):
+    """(SᵀWS + B diag(penalty) Bᵀ) f = SᵀW y on the lattice of complete modes, with z = Bᵀ f.
 
     The first part is diagonal on the lattice (or nearly), the second in the modes, and the preconditioner
     (SᵀWS + c)^(-1/2) B diag(1 / (c* + penalty)) Bᵀ (SᵀWS + c)^(-1/2)
@@ -99,34 +111,102 @@ def solve_lattice(
     The symmetric form of the preconditioner (SᵀWS + c)(penalty + c) of alternating splittings: Bai, Golub and Ng,
     "Hermitian and skew-Hermitian splitting methods" (SIAM J. Matrix Anal. Appl. 2003).
     """
-    whole = modes.whole()
-    ones = (1,) * len(whole.lattice)
-    penalty = penalty.reshape(*(1,) * (2 + len(ones) - penalty.ndim), *penalty.shape)
-    thinned = modes.thinned(penalty)
-    shift = (thinned.median(-1, keepdim=True).values / 2).clamp(min=math.sqrt(torch.finfo(penalty.dtype).eps))
-    least = effective_density(thinned, observation.density).minimum(shift)
-    inverse = 1 / (least.reshape(*least.shape[:2], *ones) + penalty)
-    damping = lengthened(observation.diagonal(), whole.lattice) + shift.reshape(*shift.shape[:2], *ones)
-    damping = damping.rsqrt_()
-    part = (..., *(slice(0, n) for n in modes.lattice))
 
-    def operator(f: Tensor) -> Tensor:
-        out = whole.filter(f, penalty)
-        out[part] += observation.normal(f[part])
-        return out
+    def __init__(self, modes: Modes, observation: Observation, penalty: Tensor) -> None:
+        super().__init__(modes, observation, penalty)
+        self.whole = modes.whole()
+        ones = (1,) * len(self.whole.lattice)
+        thinned = modes.thinned(self.penalty)
+        least = math.sqrt(torch.finfo(penalty.dtype).eps)
+        shift = (thinned.median(-1, keepdim=True).values / 2).clamp(min=least)
+        low = effective_density(thinned, observation.density).minimum(shift)
+        self.inverse = 1 / (low.reshape(*low.shape[:2], *ones) + self.penalty)
+        damping = lengthened(observation.diagonal(), self.whole.lattice) + shift.reshape(
+            *shift.shape[:2], *ones
+        )
+        self.damping = damping.rsqrt_()
 
-    solution = conjugate_gradients(
-        operator,
-        lengthened(observation.adjoint(values), whole.lattice),
-        preconditioner=lambda r: whole.filter(damping * r, inverse, overwrite=True).mul_(damping),
-        inner=lattice_inner,
-        start=None if start is None else whole.synthesis(start),
-        tolerance=tolerance,
-        steps=steps,
-        check_every=1 if values.device.type == "cpu" else 5,
-        callback=callback,
-    )
-    return replace(solution, x=whole.analysis(solution.x))
+    def solve(
+        self,
+        values: Float[Tensor, "signals channels *samples"],
+        *,
+        start: Tensor | None = None,
+        tolerance: float = 1e-4,
+        steps: int = 500,
+        callback: Look | None = None,
+    ) -> Solution:
+        """Conjugate gradients on the lattice."""
+        whole, damping = self.whole, self.damping
+        part = (..., *(slice(0, n) for n in self.modes.lattice))
+
+        def operator(f: Tensor) -> Tensor:
+            out = whole.filter(f, self.penalty)
+            out[part] += self.observation.normal(f[part])
+            return out
+
+        solution = conjugate_gradients(
+            operator,
+            lengthened(self.observation.adjoint(values), whole.lattice),
+            preconditioner=lambda r: whole.filter(damping * r, self.inverse, overwrite=True).mul_(damping),
+            inner=lattice_inner,
+            start=None if start is None else whole.synthesis(start),
+            tolerance=tolerance,
+            steps=steps,
+            check_every=_check_every(values),
+            callback=callback,
+        )
+        return replace(solution, x=whole.analysis(solution.x))
+
+
+class PrecisionSystem(System):
+    """fᵀKf least, K = B diag(penalty) Bᵀ, with known points held: K_uu x = -K_uk y for unknown points u, known ones k.
+
+    Preconditioned by the covariance B diag(1 / (penalty + ε)) Bᵀ restricted to u.
+    """
+
+    def __init__(self, modes: Modes, observation: Masked, penalty: Tensor) -> None:
+        super().__init__(modes, observation, penalty)
+        self.unknown = (observation.weights == 0).to(penalty)
+        mean = self.penalty.mean(modes.axes, keepdim=True)
+        self.covariance = 1 / (self.penalty + COVARIANCE_FLOOR * mean)
+
+    def solve(
+        self,
+        values: Float[Tensor, "signals channels *samples"],
+        *,
+        start: Tensor | None = None,
+        tolerance: float = 1e-4,
+        steps: int = 500,
+        callback: Look | None = None,
+    ) -> Solution:
+        """Conjugate gradients for the unknown points, ``start`` giving none."""
+        modes, unknown, penalty = self.modes, self.unknown, self.penalty
+        known = values * (1 - unknown)
+        solution = conjugate_gradients(
+            lambda x: modes.filter(x, penalty).mul_(unknown),
+            modes.filter(known, -penalty).mul_(unknown),
+            preconditioner=lambda r: modes.filter(r, self.covariance).mul_(unknown),
+            inner=lattice_inner,
+            tolerance=tolerance,
+            steps=steps,
+            check_every=_check_every(values),
+            callback=callback,
+        )
+        return replace(solution, x=modes.analysis(known + solution.x))
+
+
+def penalised(modes: Modes, observation: Observation, penalty: Tensor) -> System:
+    """The system of some penalty: on the lattice where the modes are complete, else in them.
+
+    Without a penalty it is in the modes, too, whose plain steps keep to the solution of least norm.
+    """
+    kind = LatticeSystem if modes.complete and bool((penalty > 0).any()) else ModesSystem
+    return kind(modes, observation, penalty)
+
+
+def _check_every(values: Tensor) -> int:
+    """Steps between looks at the residual: on a GPU each look waits for the queue."""
+    return 1 if values.device.type == "cpu" else 5
 
 
 def effective_density(
@@ -147,37 +227,6 @@ def effective_density(
         others = (1 / (effective + penalty)).mean(-1, keepdim=True)
         effective = density / (1 + max(1 - density, 0.0) * others)
     return effective.clamp(min=torch.finfo(penalty.dtype).tiny)
-
-
-def solve_precision(
-    modes: Modes,
-    observation: Masked,
-    precision: Tensor,
-    values: Float[Tensor, "signals channels *lattice"],
-    *,
-    tolerance: float = 1e-4,
-    steps: int = 500,
-    callback: Look | None = None,
-) -> tuple[Float[Tensor, "signals channels *lattice"], Solution]:
-    """Fill the unknown points so that fᵀKf is least, K = B diag(precision) Bᵀ, known points held; return f.
-
-    K_uu x = -K_uk y for the unknown points u and the known ones k, preconditioned by the covariance
-    B diag(1 / (precision + ε)) Bᵀ restricted to u.
-    """
-    unknown = (observation.weights == 0).to(values)
-    known = values * (1 - unknown)
-    covariance = 1 / (precision + COVARIANCE_FLOOR * precision.mean(modes.axes, keepdim=True))
-    solution = conjugate_gradients(
-        lambda x: modes.filter(x, precision).mul_(unknown),
-        modes.filter(known, -precision).mul_(unknown),
-        preconditioner=lambda r: modes.filter(r, covariance).mul_(unknown),
-        inner=lattice_inner,
-        tolerance=tolerance,
-        steps=steps,
-        check_every=1 if values.device.type == "cpu" else 5,
-        callback=callback,
-    )
-    return known + solution.x, solution
 
 
 def lattice_inner(a: Tensor, b: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from coordnet.observations import Masked, Observation
 from coordnet.priors import Smoothness
 from coordnet.regularized import modes_of
 from coordnet.samples import Lattice, MaskedLattice, Samples
-from coordnet.systems import solve_penalised
+from coordnet.systems import penalised
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
@@ -222,7 +222,7 @@ def _hold_out(
         penalty, total = prior.strength * prior.roughness(modes), 0.0
         for part in hidden:
             shown = observation.reweighted(1 - part)
-            z = solve_penalised(modes, shown, penalty, values, tolerance=tolerance, steps=200).x
+            z = penalised(modes, shown, penalty).solve(values, tolerance=tolerance, steps=200).x
             residual = observation.forward(modes.synthesis(z)) - values
             weights = (part * observation.weights).expand_as(residual)
             total += float((weights * residual.square()).sum() / weights.sum())

@@ -20,7 +20,7 @@ from coordnet.regularized import is_structured
 from coordnet.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 from coordnet.sampling import sample
 from coordnet.solvers import ConvergenceWarning
-from coordnet.systems import solve_lattice, solve_modes
+from coordnet.systems import LatticeSystem, ModesSystem
 from tests.helpers import kron, synthetic_photograph
 
 GRIDS = [(13,), (6, 7), (4, 5, 3), (3, 2, 3, 2)]
@@ -253,17 +253,17 @@ def test_the_lattice_takes_fewer_steps_than_the_modes_and_agrees(fraction, power
     observation = Masked(samples.geometry.weights.movedim(-1, 0).unsqueeze(0))
     penalty = strength * modes.roughness((1.0, 1.0)) ** power
     values = samples.values.movedim(-1, 0).unsqueeze(0)
-    exact = solve_modes(modes, observation, penalty, values, tolerance=1e-10, steps=3000).x
+    exact = ModesSystem(modes, observation, penalty).solve(values, tolerance=1e-10, steps=3000).x
 
-    def steps(solve):
+    def steps(kind):
         """Until the error is a thousandth of the solution."""
         for tolerance in torch.logspace(-2, -6, 9).tolist():
-            solution = solve(modes, observation, penalty, values, tolerance=tolerance)
+            solution = kind(modes, observation, penalty).solve(values, tolerance=tolerance)
             if float((solution.x - exact).norm() / exact.norm()) < 1e-3:
                 return solution.iterations
         pytest.fail("they do not agree")
 
-    assert steps(solve_lattice) <= 0.65 * steps(solve_modes)
+    assert steps(LatticeSystem) <= 0.65 * steps(ModesSystem)
 
 
 def franke(points):
@@ -422,13 +422,13 @@ def test_options_that_do_not_go_together(options, message):
         fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, **options)
 
 
-def test_solve_modes_equals_its_normal_equations(generator):
+def test_the_modes_system_solves_its_normal_equations(generator):
     geometry = Lattice((7,))
     modes = EncodingModes(ComplexEncoding.like(Triangle, geometry), geometry.axes, dtype=torch.float64)
     w = torch.rand(1, 1, 7, dtype=torch.float64, generator=generator)
     y = torch.rand(1, 1, 7, dtype=torch.float64, generator=generator)
     penalty = torch.arange(7, dtype=torch.float64)
-    z = solve_modes(modes, Masked(w), penalty, y, tolerance=1e-13).x.flatten()
+    z = ModesSystem(modes, Masked(w), penalty).solve(y, tolerance=1e-13).x.flatten()
     b = modes._basis[0]
     dense = torch.linalg.solve(
         b.T @ torch.diag(w.flatten()) @ b + torch.diag(penalty), b.T @ (w * y).flatten()
