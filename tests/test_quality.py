@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from coordnet.adaptive import LEARNING
-from coordnet.closed_form import LAST_TOLERANCE
+from coordnet.closed_form import TOLERANCE
 from coordnet.experiments import (
     cases,
     cubes,
@@ -180,7 +180,7 @@ def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
 
 def test_following_a_start_ends_where_the_fit_does(monkeypatch):
     monkeypatch.setitem(LEARNING, 2, 1e-6)  # the two stop their solves elsewhere otherwise
-    monkeypatch.setitem(LAST_TOLERANCE, 2, 1e-6)
+    monkeypatch.setitem(TOLERANCE, 2, 1e-6)
     samples = sample(synthetic_photograph(40, 36), "random:0.4")
     start = Smoothness(1.5, 0.01)
     followed = list(peers.follow(samples, start, 2))
