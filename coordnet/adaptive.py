@@ -32,7 +32,7 @@ from coordnet.samples import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes: rows of samples have spectra
 # so steep that a residual which is small for pictures leaves them unfinished.
-LEARNING = ByAxes({1: 1e-5, 2: 1e-3})
+LEARNING = ByAxes({1: 1e-5, 2: 3e-4, 3: 5e-4})
 FINALISTS = 2  # starts that are followed beyond their first solve
 PATIENCE = 2  # rounds without a hold-out error lower by GAIN after which learning stops
 CLUSTERED = Smoothness(1.0, 0.01)  # where to start from holes and scratches: a membrane is soon solved
