@@ -42,6 +42,16 @@ def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]
     return centre(read_image(path).signal, side)
 
 
+def reflected(
+    picture: Float[Tensor, "height width channels"], side: int
+) -> Float[Tensor, "side side channels"]:
+    """A picture of any size with the same detail a pixel: reflected about its borders, and cut."""
+    while min(picture.shape[:2]) < side:
+        for axis in (0, 1):
+            picture = torch.cat([picture, picture.flip(axis)], dim=axis)
+    return picture[:side, :side].contiguous()
+
+
 def centre(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, "*part channels"]:
     """The middle of a signal, at most ``side`` samples along each axis."""
     for axis, length in enumerate(signal.shape[:-1]):

@@ -4,14 +4,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from coordnet.closed_form import fit_closed_form
 from coordnet.encoders import Triangle
 from coordnet.encodings import ComplexEncoding
 from coordnet.experiments.cases import Row
-from coordnet.experiments.cubes import crop
+from coordnet.experiments.cubes import crop, reflected
 from coordnet.experiments.timing import once
 from coordnet.priors import Smoothness
 from coordnet.sampling import sample
@@ -31,7 +28,7 @@ def table(photograph: Path, sizes: tuple[int, ...] = SIZES) -> list[Row]:
     for power in POWERS:
         for density in DENSITIES:
             for size in sizes:
-                picture = _reflected(crop(photograph), size)
+                picture = reflected(crop(photograph), size)
                 samples = sample(picture, f"random:{density}")
                 encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(power, 0.01)
                 options: dict[str, Any] = {"prior": prior, "tolerance": TOLERANCE}
@@ -41,10 +38,3 @@ def table(photograph: Path, sizes: tuple[int, ...] = SIZES) -> list[Row]:
                 steps = float(fit.report["iterations"])
                 rows.append(Row(task, name, f"{size}²", "steps", steps, seconds))
     return rows
-
-
-def _reflected(picture: Tensor, size: int) -> Tensor:
-    while min(picture.shape[:2]) < size:
-        for axis in (0, 1):
-            picture = torch.cat([picture, picture.flip(axis)], dim=axis)
-    return picture[:size, :size].contiguous()

@@ -15,6 +15,7 @@ from coordnet.experiments.timing import machine
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 QUICK = (128, 256)
+LARGEST_RANDOM = 2048  # beyond, a fit with the adaptive prior takes minutes
 GROUPS = ("grid", "video", "batch", "precision", "random", "memory")
 DEFAULT = GROUPS[:-1]  # memory of large pictures takes minutes and gigabytes of disk
 
@@ -30,7 +31,7 @@ class Settings:
     groups : tuple of str
         Of ``GROUPS``.
     sizes : tuple of int
-        Samples a side of the pictures of ``grid``.
+        Samples a side of the pictures of ``grid`` and, up to ``LARGEST_RANDOM``, of ``random``.
     quick : bool
         Leave out what takes long: large clips, batches and pictures.
     """
@@ -66,7 +67,8 @@ def _rows(settings: Settings) -> Iterator[Row]:
         elif group == "precision":
             yield from tasks.precision(256, device)
         elif group == "random":
-            yield from tasks.random_samples((256, 256) if quick else (512, 512), 0.25, device)
+            for size in (size for size in settings.sizes if size <= LARGEST_RANDOM):
+                yield from tasks.random_samples((size, size), 0.25, device)
             if not quick:
                 yield from tasks.random_samples((128, 128, 128), 0.125, device)
         elif group == "memory":

@@ -16,6 +16,7 @@ from coordnet.closed_form import plan
 from coordnet.encoders import Gaussian, Triangle
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.experiments import speed_peers as peers
+from coordnet.experiments.cubes import reflected
 from coordnet.experiments.memory import rolling_hills as hills
 from coordnet.experiments.timing import Timing, measure
 from coordnet.kronecker import KroneckerLeastSquares
@@ -214,7 +215,7 @@ def _random_fit(encoding: Any, samples: Samples, prior: Any, device: torch.devic
 
 
 def _sampled(shape: tuple[int, ...], density: float, device: torch.device) -> Samples:
-    signal = load_image(PICTURE)[: shape[0], : shape[1]] if len(shape) == 2 else _moving(shape[0])
+    signal = reflected(load_image(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
     found = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     return Samples(found.geometry, found.values.to(device))
 
