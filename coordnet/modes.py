@@ -33,7 +33,7 @@ from coordnet.stages import Stages
 
 THINNED = 2**16
 LONG = (
-    300  # an axis from which even a prime number of samples is transformed faster than multiplied, on a CPU
+    512  # samples of an axis from which even a prime number is sooner transformed than multiplied, on a CPU
 )
 FAST_ON_CUDA = (
     1024  # an axis from which FFTs move less memory than matrix products compute; by arithmetic, not measured

@@ -40,7 +40,6 @@ class System(ABC):
         self.modes, self.observation = modes, observation
         self.penalty = penalty.reshape(*(1,) * (2 + len(modes.lattice) - penalty.ndim), *penalty.shape)
 
-    @abstractmethod
     def solve(
         self,
         values: Float[Tensor, "signals channels *samples"],
@@ -50,7 +49,44 @@ class System(ABC):
         steps: int = 500,
         callback: Look | None = None,
     ) -> Solution:
-        """Conjugate gradients for the modes of some values; see ``conjugate_gradients`` for the options."""
+        """The modes of some values, by conjugate gradients from some modes on; see there for the other options."""
+        solution = conjugate_gradients(
+            self.operator,
+            self.right_hand_side(values),
+            preconditioner=self.preconditioner,
+            inner=self.inner,
+            start=None if start is None else self.unknowns(start),
+            tolerance=tolerance,
+            steps=steps,
+            check_every=1 if values.device.type == "cpu" else 5,  # on a GPU each look waits for the queue
+            callback=callback,
+        )
+        return replace(solution, x=self.modes_of(solution.x, values))
+
+    @abstractmethod
+    def operator(self, x: Tensor) -> Tensor:
+        """The system's matrix times what is solved for."""
+
+    @abstractmethod
+    def preconditioner(self, r: Tensor) -> Tensor:
+        """An approximation of the inverse times a residual."""
+
+    @abstractmethod
+    def right_hand_side(self, values: Float[Tensor, "signals channels *samples"]) -> Tensor:
+        """Of some values."""
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        """⟨a, b⟩ of every signal and channel of a lattice."""
+        product = dot(a.flatten(2), b.flatten(2))
+        return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
+
+    @abstractmethod
+    def unknowns(self, z: Tensor) -> Tensor:
+        """What is solved for, of some modes."""
+
+    @abstractmethod
+    def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
+        """The modes of what was solved for."""
 
 
 class ModesSystem(System):
@@ -66,35 +102,33 @@ class ModesSystem(System):
         self.joint = joint
         effective = effective_density(modes.thinned(self.penalty), observation.density)
         effective = effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice))
-        self.preconditioner = 1 / (effective + self.penalty)
+        self.inverse = 1 / (effective + self.penalty)
 
-    def solve(
-        self,
-        values: Float[Tensor, "signals channels *samples"],
-        *,
-        start: Tensor | None = None,
-        tolerance: float = 1e-4,
-        steps: int = 500,
-        callback: Look | None = None,
-    ) -> Solution:
-        """Conjugate gradients in the modes."""
-        modes, observation, penalty = self.modes, self.observation, self.penalty
+    def operator(self, x: Tensor) -> Tensor:
+        """(BᵀSᵀWSB + penalty) z."""
+        seen = self.modes.analysis(self.observation.normal(self.modes.synthesis(x)))
+        return add_scaled(seen, self.penalty, x)
 
-        def inner(a: Tensor, b: Tensor) -> Tensor:
-            product = modes.inner(a, b)
-            return product.sum(1, keepdim=True) if self.joint else product
+    def preconditioner(self, r: Tensor) -> Tensor:
+        """R / (q* + penalty)."""
+        return scaled(self.inverse, r)
 
-        return conjugate_gradients(
-            lambda z: add_scaled(modes.analysis(observation.normal(modes.synthesis(z))), penalty, z),
-            modes.analysis(observation.adjoint(values)),
-            preconditioner=lambda r: scaled(self.preconditioner, r),
-            inner=inner,
-            start=start,
-            tolerance=tolerance,
-            steps=steps,
-            check_every=_check_every(values),
-            callback=callback,
-        )
+    def right_hand_side(self, values: Float[Tensor, "signals channels *samples"]) -> Tensor:
+        """BᵀSᵀW y."""
+        return self.modes.analysis(self.observation.adjoint(values))
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        """⟨a, b⟩ in the modes, of every signal and channel, or of every signal where it is ``joint``."""
+        product = self.modes.inner(a, b)
+        return product.sum(1, keepdim=True) if self.joint else product
+
+    def unknowns(self, z: Tensor) -> Tensor:
+        """The modes themselves."""
+        return z
+
+    def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
+        """What was solved for."""
+        return x
 
 
 class LatticeSystem(System):
@@ -115,47 +149,37 @@ class LatticeSystem(System):
     def __init__(self, modes: Modes, observation: Observation, penalty: Tensor) -> None:
         super().__init__(modes, observation, penalty)
         self.whole = modes.whole()
+        self.part = (..., *(slice(0, n) for n in modes.lattice))
         ones = (1,) * len(self.whole.lattice)
         thinned = modes.thinned(self.penalty)
         least = math.sqrt(torch.finfo(penalty.dtype).eps)
         shift = (thinned.median(-1, keepdim=True).values / 2).clamp(min=least)
         low = effective_density(thinned, observation.density).minimum(shift)
         self.inverse = 1 / (low.reshape(*low.shape[:2], *ones) + self.penalty)
-        damping = lengthened(observation.diagonal(), self.whole.lattice) + shift.reshape(
-            *shift.shape[:2], *ones
-        )
-        self.damping = damping.rsqrt_()
+        weights = lengthened(observation.diagonal(), self.whole.lattice)
+        self.damping = (weights + shift.reshape(*shift.shape[:2], *ones)).rsqrt_()
 
-    def solve(
-        self,
-        values: Float[Tensor, "signals channels *samples"],
-        *,
-        start: Tensor | None = None,
-        tolerance: float = 1e-4,
-        steps: int = 500,
-        callback: Look | None = None,
-    ) -> Solution:
-        """Conjugate gradients on the lattice."""
-        whole, damping = self.whole, self.damping
-        part = (..., *(slice(0, n) for n in self.modes.lattice))
+    def operator(self, x: Tensor) -> Tensor:
+        """(SᵀWS + B diag(penalty) Bᵀ) f."""
+        out = self.whole.filter(x, self.penalty)
+        out[self.part] += self.observation.normal(x[self.part])
+        return out
 
-        def operator(f: Tensor) -> Tensor:
-            out = whole.filter(f, self.penalty)
-            out[part] += self.observation.normal(f[part])
-            return out
+    def preconditioner(self, r: Tensor) -> Tensor:
+        """Each part inverted where it is diagonal."""
+        return self.whole.filter(self.damping * r, self.inverse, overwrite=True).mul_(self.damping)
 
-        solution = conjugate_gradients(
-            operator,
-            lengthened(self.observation.adjoint(values), whole.lattice),
-            preconditioner=lambda r: whole.filter(damping * r, self.inverse, overwrite=True).mul_(damping),
-            inner=lattice_inner,
-            start=None if start is None else whole.synthesis(start),
-            tolerance=tolerance,
-            steps=steps,
-            check_every=_check_every(values),
-            callback=callback,
-        )
-        return replace(solution, x=whole.analysis(solution.x))
+    def right_hand_side(self, values: Float[Tensor, "signals channels *samples"]) -> Tensor:
+        """SᵀW y."""
+        return lengthened(self.observation.adjoint(values), self.whole.lattice)
+
+    def unknowns(self, z: Tensor) -> Tensor:
+        """B z."""
+        return self.whole.synthesis(z)
+
+    def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
+        """Bᵀ f."""
+        return self.whole.analysis(x)
 
 
 class PrecisionSystem(System):
@@ -170,29 +194,25 @@ class PrecisionSystem(System):
         mean = self.penalty.mean(modes.axes, keepdim=True)
         self.covariance = 1 / (self.penalty + COVARIANCE_FLOOR * mean)
 
-    def solve(
-        self,
-        values: Float[Tensor, "signals channels *samples"],
-        *,
-        start: Tensor | None = None,
-        tolerance: float = 1e-4,
-        steps: int = 500,
-        callback: Look | None = None,
-    ) -> Solution:
-        """Conjugate gradients for the unknown points, ``start`` giving none."""
-        modes, unknown, penalty = self.modes, self.unknown, self.penalty
-        known = values * (1 - unknown)
-        solution = conjugate_gradients(
-            lambda x: modes.filter(x, penalty).mul_(unknown),
-            modes.filter(known, -penalty).mul_(unknown),
-            preconditioner=lambda r: modes.filter(r, self.covariance).mul_(unknown),
-            inner=lattice_inner,
-            tolerance=tolerance,
-            steps=steps,
-            check_every=_check_every(values),
-            callback=callback,
-        )
-        return replace(solution, x=modes.analysis(known + solution.x))
+    def operator(self, x: Tensor) -> Tensor:
+        """K_uu x."""
+        return self.modes.filter(x, self.penalty).mul_(self.unknown)
+
+    def preconditioner(self, r: Tensor) -> Tensor:
+        """The covariance of the unknown points times r."""
+        return self.modes.filter(r, self.covariance).mul_(self.unknown)
+
+    def right_hand_side(self, values: Float[Tensor, "signals channels *samples"]) -> Tensor:
+        """-K_uk y."""
+        return self.modes.filter(values * (1 - self.unknown), -self.penalty).mul_(self.unknown)
+
+    def unknowns(self, z: Tensor) -> Tensor:
+        """B z at the unknown points."""
+        return self.modes.synthesis(z).mul_(self.unknown)
+
+    def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
+        """Bᵀ f, known points as they are."""
+        return self.modes.analysis(values * (1 - self.unknown) + x)
 
 
 def penalised(modes: Modes, observation: Observation, penalty: Tensor) -> System:
@@ -202,11 +222,6 @@ def penalised(modes: Modes, observation: Observation, penalty: Tensor) -> System
     """
     kind = LatticeSystem if modes.complete and bool((penalty > 0).any()) else ModesSystem
     return kind(modes, observation, penalty)
-
-
-def _check_every(values: Tensor) -> int:
-    """Steps between looks at the residual: on a GPU each look waits for the queue."""
-    return 1 if values.device.type == "cpu" else 5
 
 
 def effective_density(
@@ -227,9 +242,3 @@ def effective_density(
         others = (1 / (effective + penalty)).mean(-1, keepdim=True)
         effective = density / (1 + max(1 - density, 0.0) * others)
     return effective.clamp(min=torch.finfo(penalty.dtype).tiny)
-
-
-def lattice_inner(a: Tensor, b: Tensor) -> Tensor:
-    """⟨a, b⟩ of every signal and channel of a lattice."""
-    product = dot(a.flatten(2), b.flatten(2))
-    return product.reshape(*product.shape, *(1,) * (a.ndim - 2))

@@ -83,7 +83,7 @@ def _spread_out(figure: Figure, ax: Axes, numbers: list[Annotation]) -> None:
 def _against(
     found: list[Section], abscissa: Callable[[dict[str, Any]], float], label: str, measure: str
 ) -> Figure:
-    """A curve for each method, ours drawn last and lightly so that equal ones show."""
+    """A curve for each method, with open markers that get smaller, so that those of equal curves show."""
     curves: dict[tuple[str, Any, str], list[tuple[float, float]]] = defaultdict(list)
     groups = {}
     for _, _, members in found:
