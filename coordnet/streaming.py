@@ -1,7 +1,6 @@
 """Fits and renders of signals larger than memory, in blocks of rows."""
 
 import math
-import mmap
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from coordnet import _checks
 from coordnet.coordinates import Alignment
 from coordnet.kronecker import Operator, product_along
 from coordnet.least_squares import LeastSquaresPlan
+from coordnet.mapped import read_rows, release
 from coordnet.plans import Plan
 from coordnet.stages import Stages
 from coordnet.windows import Windows
@@ -156,24 +156,10 @@ def _rows(x: Tensor) -> Float[Tensor, "channels rows rest"]:
 
 def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
     """Rows of the source in float32, channels first, without their means; pages of a memory map are given back."""
-    rows = np.moveaxis(np.asarray(source[low:high]), -1, 0)
+    rows = np.moveaxis(read_rows(source, low, high), -1, 0)
     x = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
     release(source)
     return x if means is None else x.sub_(means.reshape(-1, *(1,) * (x.ndim - 1)))
-
-
-def release(source: object) -> None:
-    """Give the pages of a memory map back to the system, which else count as this process's memory.
-
-    Those of a map in mode "c" stay: what was written to them is nowhere else.
-    """
-    mapped = getattr(source, "_mmap", None)  # of NumPy's memory maps
-    if (
-        getattr(source, "mode", "r") != "c"
-        and isinstance(mapped, mmap.mmap)
-        and hasattr(mmap, "MADV_DONTNEED")
-    ):
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _means(source: Rows, chunk: int, center: bool) -> Tensor:

@@ -10,7 +10,7 @@ import tifffile
 import torch
 
 import coordnet as cn
-from coordnet import streaming
+from coordnet import mapped, streaming
 from coordnet.cli.enlarging import SIGMAS, choose_sigma, premultiplied, unmultiplied
 from coordnet.encoders import DFT, Gaussian
 from coordnet.encodings import ComplexEncoding
@@ -68,14 +68,26 @@ def test_what_cannot_be_streamed(generator):
             list(cn.stream_render(plan, source, (18, 16), memory=memory))
 
 
+@pytest.mark.parametrize("shape", [(40, 30, 2), (50, 1), (12, 9, 7, 1)])
+def test_rows_of_a_memory_map_in_fortran_s_order(shape, monkeypatch, generator, tmp_path):
+    monkeypatch.setattr(mapped, "TOUCHED", 3 * mapped.AROUND)
+    values = torch.rand(*shape, generator=generator).numpy()
+    np.save(tmp_path / "a.npy", np.asfortranarray(values))
+    stored = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert np.array_equal(mapped.read_rows(stored, 3, 11), values[3:11])
+    assert np.array_equal(mapped.read_rows(stored, 0, 1000), values)
+    with open_rows(tmp_path / "a.npy") as found:
+        assert np.array_equal(found[2:9], values[2:9])
+
+
 def test_a_memory_map_that_was_written_to_keeps_what_was_written(generator, tmp_path):
     values = torch.rand(40, 30, 1, generator=generator)
     np.save(tmp_path / "a.npy", np.zeros(values.shape, np.float32))
-    mapped = np.load(tmp_path / "a.npy", mmap_mode="c")
-    mapped[:] = values.numpy()
+    written = np.load(tmp_path / "a.npy", mmap_mode="c")
+    written[:] = values.numpy()
     plan = planned((40, 30))
-    assert torch.allclose(streamed(plan, mapped, (40, 30)), plan.fit(values).render(), atol=1e-5)
-    assert np.array_equal(mapped, values.numpy())
+    assert torch.allclose(streamed(plan, written, (40, 30)), plan.fit(values).render(), atol=1e-5)
+    assert np.array_equal(written, values.numpy())
 
 
 @pytest.mark.parametrize(
@@ -221,9 +233,11 @@ def test_upscale_in_rows_refuses(run, tmp_path):
         assert said in found
 
 
-def test_memory_stays_where_it_is_told(tmp_path):
+@pytest.mark.parametrize("fortran", [False, True])
+def test_memory_stays_where_it_is_told(fortran, tmp_path):
     """A map of 64 MiB becomes 256 MiB within 16 MiB, beside what the process takes before."""
-    np.lib.format.open_memmap(tmp_path / "a.npy", mode="w+", dtype="float32", shape=(4096, 4096))
+    shape, path = (4096, 4096), tmp_path / "a.npy"
+    np.lib.format.open_memmap(path, mode="w+", dtype="float32", shape=shape, fortran_order=fortran)
     code = f"""
 import coordnet as cn
 from coordnet.encoders import Gaussian
@@ -231,7 +245,7 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.experiments.memory import peak_gib
 from coordnet.media.big import open_rows
 from coordnet.samples import Lattice
-source = open_rows(__import__("pathlib").Path({str(tmp_path / "a.npy")!r}))
+source = open_rows(__import__("pathlib").Path({str(path)!r}))
 small, large = (Lattice((n, n)) for n in (256, 4096))
 plans = [cn.plan(ComplexEncoding.like(Gaussian, g), g) for g in (small, large)]
 render = plans[1].renderer((8192, 8192))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import tifffile
 
+from coordnet.mapped import read_rows
 from coordnet.media.depths import from_depth, real_dtype, to_depth
 from coordnet.media.errors import MediaError, decoding, encoding, readable_file
 
@@ -76,7 +77,7 @@ class RowFile:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Some rows, (rows, *rest, channels), in float32."""
-        values = from_depth(np.asarray(self.stored[rows]), self.path)
+        values = from_depth(read_rows(self.stored, rows.start, rows.stop), self.path)
         return values if self.channel_axis else values[..., None]
 
 
