@@ -78,6 +78,13 @@ class Plan(ABC):
     ----------
     direct : bool
         Whether a fit is a fixed sequence of products, without iteration.
+
+    Notes
+    -----
+    A direct fit takes memory beside its result for what one product passes to the next: twice the values', and a
+    ``renderer`` the values' and that of its last product but one. It comes from PyTorch's allocators, which hand out
+    again what they had back: on a GPU no allocation waits for the device, and a captured graph keeps its own, so that
+    a replay allocates nothing at all.
     """
 
     direct: bool = False

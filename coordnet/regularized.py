@@ -104,7 +104,7 @@ class SmoothPlan(Plan):
         assert isinstance(self.encoding, ComplexEncoding) and isinstance(self.modes, EncodingModes)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
-        return Renderer(self.centred, lambda values: fused(self.modes.analysis(values) * self.gain), axes)
+        return Renderer(self.centred, lambda values: fused(self.modes.analysis(values).mul_(self.gain)), axes)
 
     def _system(self, observation: Observation) -> System:
         if self.form == "precision":
@@ -116,7 +116,7 @@ class SmoothPlan(Plan):
         self, values: Tensor, system: System | None, start: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         if system is None:
-            return self.modes.analysis(values) * self.gain, {"method": "modes, direct"}
+            return self.modes.analysis(values).mul_(self.gain), {"method": "modes, direct"}
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def look(step: int, residual: float) -> None:

@@ -35,7 +35,7 @@ class Stages:
     def __call__(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """The result for values (*batch, N₁, …, N_d)."""
         z = multiply(values, self.analysis, self.precision)
-        return z if self.gain is None else multiply(z * self.gain, self.synthesis, self.precision)
+        return z if self.gain is None else multiply(z.mul_(self.gain), self.synthesis, self.precision)
 
     def then(self, operators: Sequence[Operator]) -> "Stages":
         """The same followed by a further operator an axis: fused, so that it costs no further product."""

@@ -1,6 +1,7 @@
 """Renderers, precision, CUDA graphs and the cache of plans."""
 
 import contextlib
+import itertools
 
 import pytest
 import torch
@@ -44,6 +45,31 @@ def test_a_renderer_is_fit_and_render(options, features, alignment, generator):
     alone = plan.renderer((23, 30), alignment)(batch[1, 2])
     assert torch.allclose(alone, made[1, 2], atol=1e-12)
     assert torch.allclose(plan.renderer()(batch), plan.fit(batch).render(), atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", [None, cn.Smoothness()], ids=["plain", "smooth"])
+@pytest.mark.parametrize("grid", [(96, 80), (256, 200)], ids=["dense", "windows"])
+def test_what_a_fit_takes_beside_its_result(prior, grid):
+    encoding, geometry = gaussian(*grid)
+    plan, values = cn.plan(encoding, geometry, prior=prior), torch.rand(*grid, 3)
+    rows, columns = grid
+    render = plan.renderer((2 * rows, 2 * columns))
+    for function, beside in (
+        (plan.fit, 2),
+        (render, 3),
+    ):  # the centred values, then a product of 1 or 2 times them
+        made = _peak(lambda f=function: f(values))
+        result = 4 * values.numel() if function == plan.fit else 16 * values.numel()
+        assert made - result == pytest.approx(beside * 4 * values.numel(), rel=0.01)
+
+
+def _peak(function):
+    """The most bytes that tensors made by a function took at once, its result among them."""
+    kept = [function()]  # what is made once is not counted
+    with torch.profiler.profile(profile_memory=True) as profile:
+        kept.append(function())
+    steps = [e.nbytes() for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    return max(itertools.accumulate(steps))
 
 
 def test_a_renderer_of_an_incomplete_basis(generator):
