@@ -1,12 +1,14 @@
 """Observations: how samples depend on the lattice signal, y = S f with weights W."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.blending import Blending
+from coordnet.solvers import among
 
 
 class Observation(ABC):
@@ -38,6 +40,12 @@ class Observation(ABC):
     @abstractmethod
     def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Observation":
         """The same samples, each weight multiplied by a factor."""
+
+    def only(self, kept: Bool[Tensor, "signals channels"]) -> "Observation":
+        """The same samples of some signals' channels alone, where channels are not mixed."""
+        some = copy.copy(self)
+        some.weights = among(self.weights, kept)
+        return some
 
     @abstractmethod
     def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:

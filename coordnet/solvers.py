@@ -3,15 +3,15 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Inexact, Shaped
 from torch import Tensor
 
 from coordnet import _checks
 
-Operator = Callable[[Tensor], Tensor]
-Inner = Callable[[Tensor, Tensor], Tensor]
+DONE = 0.25  # of the systems that are worked on have converged when they are left out
 
 
 class ConvergenceWarning(_checks.CoordnetWarning):
@@ -51,28 +51,47 @@ class Solution:
             )
 
 
+@runtime_checkable
+class LinearSystem(Protocol):
+    """A x = b of every signal and channel, (signals, channels, …), or of every signal's channels together."""
+
+    def operator(self, x: Tensor) -> Tensor:
+        """A x, self-adjoint in ``inner`` and positive (semi-)definite, as a fresh tensor."""
+        ...
+
+    def preconditioner(self, r: Tensor) -> Tensor:
+        """An approximation of A's inverse times r, self-adjoint in ``inner``, as a fresh tensor."""
+        ...
+
+    def inner(self, a: Tensor, b: Tensor) -> Tensor:
+        """⟨a, b⟩ of every system, shaped to broadcast against them."""
+        ...
+
+    def only(self, kept: Bool[Tensor, "signals channels"]) -> "LinearSystem":
+        """The same of some systems, whose tensors are (kept, 1, …): see ``among``."""
+        ...
+
+
 def conjugate_gradients(
-    operator: Operator,
-    b: Tensor,
+    system: LinearSystem,
+    b: Inexact[Tensor, "signals channels *_"],
     *,
-    preconditioner: Operator,
-    inner: Inner,
     start: Tensor | None = None,
     tolerance: float = 1e-4,
     steps: int = 500,
     check_every: int = 1,
     callback: Callable[[int, float], None] | None = None,
 ) -> Solution:
-    """Solve A x = b for positive (semi-)definite A, for all systems at once, each with its own step.
+    """Solve A x = b for all systems at once, each with its own step.
+
+    A system stands still once it has converged, and work on those that have ends where they are ``DONE`` of all.
 
     Parameters
     ----------
-    operator, preconditioner : function
-        A, and an approximation M of its inverse; both self-adjoint in ``inner``, both fresh tensors.
-    b : tensor
-        Right-hand sides, leading dimensions being systems.
-    inner : function
-        ⟨a, b⟩ of every system, shaped to broadcast against ``b``.
+    system : LinearSystem
+        A, its preconditioner M and its inner product.
+    b : (signals, channels, …)
+        Right-hand sides.
     start : tensor, optional
         Where to start; 0 if not given.
     tolerance : float
@@ -101,32 +120,61 @@ def conjugate_gradients(
     if b.requires_grad and torch.is_grad_enabled():
         raise _checks.wrong("values", "detached ones: conjugate gradients keep no gradient", "a gradient")
     tiny = torch.finfo(b.dtype).tiny
-    s = preconditioner(b)
-    scale = inner(b, s).real.clamp(min=tiny)
+    s = system.preconditioner(b)
+    scale = system.inner(b, s).real.clamp(min=tiny)
     if start is None:
         x, r = torch.zeros_like(b), b.clone()
     else:
-        x, r = start.clone(), b - operator(start)
-        s = preconditioner(r)
-    p, rs = s, inner(r, s).real
-    step, worst = 0, float((rs / scale).max().clamp(min=0).sqrt())
+        x, r = start.clone(), b - system.operator(start)
+        s = system.preconditioner(r)
+    p, rs = s, system.inner(r, s).real
+    step, squares = 0, (rs / scale).clamp(min=0)
     enough = max(tolerance, 4 * torch.finfo(b.dtype).eps)
+    worst = float(squares.max().sqrt())
+    separate = squares.shape[:2] == b.shape[:2]  # else channels are solved together
+    solved, reached, places = (
+        x,
+        squares,
+        torch.arange(squares.numel(), device=b.device),
+    )  # of all, and which x is
     while worst > enough and step < steps:
-        q = operator(p)
-        alpha = rs / inner(p, q).real.clamp(min=tiny)
+        q = system.operator(p)
+        alpha = rs / system.inner(p, q).real.clamp(min=tiny)
         alpha = alpha.where(rs > enough**2 * scale, 0.0)
         add_scaled(x, alpha, p)
         add_scaled(r, -alpha, q)
-        s = preconditioner(r)
-        new = inner(r, s).real
+        s = system.preconditioner(r)
+        new = system.inner(r, s).real
         add_scaled(s, new / rs.clamp(min=tiny), p)
         p, rs, step = s, new, step + 1
         if step % check_every == 0 or step == steps:
-            worst = float((rs / scale).max().clamp(min=0).sqrt())
+            squares = (rs / scale).clamp(min=0)
+            worst = float(squares.max().sqrt())
             if callback is not None:
                 callback(step, worst)
-    relative = (rs / scale).clamp(min=0).sqrt().flatten()
-    return Solution(x, step, relative, worst <= tolerance)
+            kept = (squares > enough**2).reshape(squares.shape[:2])
+            if separate and 0 < int(kept.sum()) <= (1 - DONE) * kept.numel():
+                _put(solved, x, places)
+                _put(reached, squares, places)
+                x, r, p, rs, scale = (among(t, kept) for t in (x, r, p, rs, scale))
+                system, places = system.only(kept), places[kept.flatten()]
+    _put(solved, x, places)
+    _put(reached, (rs / scale).clamp(min=0), places)
+    return Solution(solved, step, reached.sqrt().flatten(), worst <= tolerance)
+
+
+def among(tensor: Shaped[Tensor, "..."], kept: Bool[Tensor, "signals channels"]) -> Shaped[Tensor, "..."]:
+    """Some systems of a tensor (signals or 1, channels or 1, …), as (kept, 1, …); what all share stays as it is."""
+    if tensor.shape[:2] == (1, 1):
+        return tensor
+    return tensor.expand(*kept.shape, *tensor.shape[2:])[kept].unsqueeze(1)
+
+
+def _put(whole: Tensor, part: Tensor, places: Tensor) -> None:
+    """Put some systems where they belong among all."""
+    if part is not whole:
+        channels = whole.shape[1]
+        whole[places // channels, places % channels] = part.flatten(0, 1)
 
 
 def scaled(scale: Float[Tensor, "..."], z: Tensor) -> Tensor:

@@ -4,19 +4,20 @@ What does not depend on the values is computed when a system is made. Signals ar
 and their modes ``(signals, channels, *modes)``, as ``Modes`` has them.
 """
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.extension import lengthened
 from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation
-from coordnet.solvers import Solution, add_scaled, conjugate_gradients, dot, scaled
+from coordnet.solvers import Solution, add_scaled, among, conjugate_gradients, dot, scaled
 
 COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
 
@@ -34,7 +35,14 @@ class System(ABC):
         S and w.
     penalty : (signals, channels, *modes) or (*modes)
         Of every mode.
+
+    Attributes
+    ----------
+    parts : tuple of str
+        The attributes that are tensors by signal and channel, beside the penalty.
     """
+
+    parts: tuple[str, ...]
 
     def __init__(self, modes: Modes, observation: Observation, penalty: Tensor) -> None:
         self.modes, self.observation = modes, observation
@@ -51,10 +59,8 @@ class System(ABC):
     ) -> Solution:
         """The modes of some values, by conjugate gradients from some modes on; see there for the other options."""
         solution = conjugate_gradients(
-            self.operator,
+            self,
             self.right_hand_side(values),
-            preconditioner=self.preconditioner,
-            inner=self.inner,
             start=None if start is None else self.unknowns(start),
             tolerance=tolerance,
             steps=steps,
@@ -80,6 +86,14 @@ class System(ABC):
         product = dot(a.flatten(2), b.flatten(2))
         return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
+    def only(self, kept: Bool[Tensor, "signals channels"]) -> "System":
+        """The same system of some signals' channels alone: those that have not converged."""
+        some = copy.copy(self)
+        some.observation = self.observation.only(kept)
+        for name in ("penalty", *self.parts):
+            setattr(some, name, among(getattr(self, name), kept))
+        return some
+
     @abstractmethod
     def unknowns(self, z: Tensor) -> Tensor:
         """What is solved for, of some modes."""
@@ -94,6 +108,8 @@ class ModesSystem(System):
 
     ``joint`` systems are one for all channels of a signal, which the observation couples.
     """
+
+    parts = ("inverse",)
 
     def __init__(
         self, modes: Modes, observation: Observation, penalty: Tensor, *, joint: bool = False
@@ -146,6 +162,8 @@ class LatticeSystem(System):
     "Hermitian and skew-Hermitian splitting methods" (SIAM J. Matrix Anal. Appl. 2003).
     """
 
+    parts = ("inverse", "damping")
+
     def __init__(self, modes: Modes, observation: Observation, penalty: Tensor) -> None:
         super().__init__(modes, observation, penalty)
         self.whole = modes.whole()
@@ -187,6 +205,8 @@ class PrecisionSystem(System):
 
     Preconditioned by the covariance B diag(1 / (penalty + ε)) Bᵀ restricted to u.
     """
+
+    parts = ("unknown", "covariance")
 
     def __init__(self, modes: Modes, observation: Masked, penalty: Tensor) -> None:
         super().__init__(modes, observation, penalty)

@@ -17,6 +17,7 @@ STOREYS = [
         "cuda_graphs",
         "cosines",
         "solvers",
+        "mapped",
         "coordinates",
         "samples",
         "sampling",
