@@ -106,6 +106,22 @@ def test_iterated_fits_do_not_depend_on_the_batch(prior, robust, generator):
     assert together.report["relative_residual"] < 1e-3
 
 
+@pytest.mark.parametrize("form", ["modes", "precision"])
+def test_iterated_fits_do_not_depend_on_the_other_channels(form, generator):
+    picture = synthetic_photograph(40, 36, seed=1) * torch.tensor([1.0, 0.01, 0.3])
+    mask = (torch.rand(40, 36, 3, generator=generator) > torch.tensor([0.2, 0.9, 0.5])).float()
+
+    def fitted(channels):
+        geometry = MaskedLattice((40, 36), weights=mask[..., channels])
+        encoding = ComplexEncoding.like(Triangle, geometry)
+        plan = cn.plan(encoding, geometry, prior=cn.Smoothness(1.5, 0.1, form=form), tolerance=1e-6)
+        return plan.fit(picture[..., channels] * mask[..., channels]).render()
+
+    together = fitted(slice(0, 3))
+    for i in range(3):
+        assert torch.allclose(fitted(slice(i, i + 1))[..., 0], together[..., i], atol=1e-5)
+
+
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_plan_keeps_its_mask(cached, generator):
     PLANS.clear()
