@@ -36,20 +36,28 @@ class CudaGraph(Generic[T]):
         if not example.is_cuda:
             raise _checks.wrong("values", "a tensor on a CUDA device, to record a graph", str(example.device))
         self._input = example.clone()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                function(self._input)
-        torch.cuda.current_stream().wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._result = function(self._input)
+        with torch.cuda.device(example.device):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UP):
+                    function(self._input)
+            torch.cuda.current_stream().wait_stream(stream)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._result = function(self._input)
 
     def __call__(self, values: Tensor) -> T:
-        """Replay the function on values of the example's shape."""
-        if values.shape != self._input.shape:
-            raise _checks.wrong("values", f"shape {tuple(self._input.shape)}", tuple(values.shape))
+        """Replay the function on values of the example's shape and type.
+
+        Raises
+        ------
+        ValueError
+            If they have another.
+        """
+        kind, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
+        if found != kind:
+            raise _checks.wrong("values", f"shape {kind[0]} of {kind[1]}", f"{found[0]} of {found[1]}")
         self._input.copy_(values)
         self._graph.replay()
         return self._result

@@ -204,15 +204,16 @@ def test_a_graph_replays_on_what_it_is_given(monkeypatch):
         monkeypatch.setattr(
             torch.cuda, name, lambda: type("S", (), {"wait_stream": lambda self, other: None})()
         )
-    for name in ("stream", "graph"):
+    for name in ("stream", "graph", "device"):
         monkeypatch.setattr(torch.cuda, name, lambda x: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorder)
     example = torch.ones(3)
     graph = cuda_graphs.CudaGraph(double, example)
     assert torch.equal(graph(torch.full((3,), 5.0)), torch.full((3,), 10.0))
     assert torch.equal(example, torch.ones(3))
-    with pytest.raises(ValueError, match="`values`: expected shape"):
-        graph(torch.ones(4))
+    for other in (torch.ones(4), torch.ones(3, dtype=torch.float64)):
+        with pytest.raises(ValueError, match=r"`values`: expected shape \(3,\) of torch.float32"):
+            graph(other)
 
 
 def test_equal_plans_are_made_once():

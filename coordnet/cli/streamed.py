@@ -113,7 +113,7 @@ def _check(
     if device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(device))
     needed = math.prod(shape) * source.shape[-1] * np.dtype(source.depth).itemsize
-    free = shutil.disk_usage(folder).free * (1 if source.path.suffix == ".npy" else COMPRESSED)
+    free = shutil.disk_usage(folder).free * (1 if source.path.suffix.lower() == ".npy" else COMPRESSED)
     if needed > free:
         room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
         raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")

@@ -103,7 +103,7 @@ def _against(
             *zip(*sorted(points), strict=True),
             style,
             marker=MARKERS[groups[key]],
-            ms=8 - i / 2,
+            ms=max(3, 8 - i / 2),
             mfc="none",
             label=name,
         )
