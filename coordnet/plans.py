@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.allocation import empty
 from coordnet.coordinates import Alignment
 from coordnet.cuda_graphs import CudaGraph
 from coordnet.encodings import ComplexEncoding, FourierEncoding
@@ -149,7 +150,7 @@ class Plan(ABC):
             raise _checks.wrong("values", f"{self.dtype}, as the plan was made for", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        return stack - means.reshape(*means.shape, *(1,) * len(shape)), means, batch
+        return _minus(stack, means.reshape(*means.shape, *(1,) * len(shape))), means, batch
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
         """Return what fits and renders at once, for plans that do not iterate.
@@ -185,3 +186,9 @@ class Plan(ABC):
 
     def _iterates(self) -> ValueError:
         return _checks.wrong("plan", "one of a whole lattice, which takes no iteration", type(self).__name__)
+
+
+def _minus(values: Tensor, means: Tensor) -> Tensor:
+    if torch.is_grad_enabled() and values.requires_grad:
+        return values - means
+    return empty(values, tuple(values.shape)).copy_(values).sub_(means)

@@ -160,7 +160,8 @@ def conjugate_gradients(
                 system, places = system.only(kept), places[kept.flatten()]
     _put(solved, x, places)
     _put(reached, (rs / scale).clamp(min=0), places)
-    return Solution(solved, step, reached.sqrt().flatten(), worst <= tolerance)
+    relative = reached.sqrt().flatten()
+    return Solution(solved, step, relative, float(relative.max()) <= tolerance)
 
 
 def among(tensor: Shaped[Tensor, "..."], kept: Bool[Tensor, "signals channels"]) -> Shaped[Tensor, "..."]:

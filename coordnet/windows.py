@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.allocation import empty
+
 ROWS = 64  # of a block; 32 and 128 take 7 % and 10 % longer to enlarge 256² by 2
 MARGIN = 24  # columns beside a block that an inverse is first sought in
 
@@ -163,7 +165,7 @@ class Windows:
         if torch.is_grad_enabled() and x.requires_grad:
             out = torch.cat(list(self._products(x, last)), dim=1)
         else:
-            out = x.new_empty(x.shape[0], self.shape[0], *x.shape[2:])
+            out = empty(x, (x.shape[0], self.shape[0], *x.shape[2:]))
             self._fill(out, x, last)
         return out.reshape(*tensor.shape[:axis], self.shape[0], *tensor.shape[axis + 1 :])
 

@@ -18,6 +18,7 @@ STOREYS = [
         "cosines",
         "solvers",
         "mapped",
+        "allocation",
         "coordinates",
         "samples",
         "sampling",

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet import cuda_graphs, plan_cache
+from coordnet import allocation, cuda_graphs, plan_cache
 from coordnet.encoders import DFT, Gaussian, RandomFourier, Triangle
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import RankWarning
@@ -87,6 +87,18 @@ def test_results_do_not_depend_on_the_batch(generator):
     for one, expected in zip(batch, together, strict=True):
         assert torch.allclose(plan.fit(one).render((200, 220)), expected, atol=1e-5)
         assert torch.allclose(render(one), expected, atol=1e-5)
+
+
+def test_large_results_are_the_small_ones(monkeypatch, generator):
+    encoding, geometry = gaussian(150, 140)
+    values = torch.rand(2, 150, 140, 3, generator=generator)
+    render = cn.plan(encoding, geometry).renderer((300, 280))
+    expected = render(values)
+    monkeypatch.setattr(allocation, "HUGE", 0)
+    assert torch.equal(render(values), expected)
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64):
+        made = allocation.empty(torch.ones(1, dtype=dtype), (3, 5))
+        assert (made.shape, made.dtype, made.is_contiguous()) == ((3, 5), dtype, True)
 
 
 @pytest.mark.parametrize(
