@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-HUGE = (
-    2**25
-)  # bytes from which the C library returns freed memory to the system, so that its pages are new each time
+# Bytes from which the C library returns freed memory to the system, so that its pages are new each time.
+HUGE = 2**25
 
 
 def empty(like: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -32,9 +32,8 @@ from coordnet.solvers import dot
 from coordnet.stages import Stages
 
 THINNED = 2**16
-LONG = (
-    512  # samples of an axis from which even a prime number is sooner transformed than multiplied, on a CPU
-)
+# Samples of an axis from which even a prime number of them is sooner transformed than multiplied, on a CPU.
+LONG = 512
 FAST_ON_CUDA = (
     1024  # an axis from which FFTs move less memory than matrix products compute; by arithmetic, not measured
 )

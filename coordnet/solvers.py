@@ -84,7 +84,7 @@ def conjugate_gradients(
 ) -> Solution:
     """Solve A x = b for all systems at once, each with its own step.
 
-    A system stands still once it has converged, and work on those that have ends where they are ``DONE`` of all.
+    A system stands still once it has converged, and is left out once ``DONE`` of those worked on have.
 
     Parameters
     ----------
@@ -132,11 +132,8 @@ def conjugate_gradients(
     enough = max(tolerance, 4 * torch.finfo(b.dtype).eps)
     worst = float(squares.max().sqrt())
     separate = squares.shape[:2] == b.shape[:2]  # else channels are solved together
-    solved, reached, places = (
-        x,
-        squares,
-        torch.arange(squares.numel(), device=b.device),
-    )  # of all, and which x is
+    solved, reached = x, squares  # of all systems, where x is of those at ``places`` among them
+    places = torch.arange(squares.numel(), device=b.device)
     while worst > enough and step < steps:
         q = system.operator(p)
         alpha = rs / system.inner(p, q).real.clamp(min=tiny)
@@ -156,10 +153,10 @@ def conjugate_gradients(
             if separate and 0 < int(kept.sum()) <= (1 - DONE) * kept.numel():
                 _put(solved, x, places)
                 _put(reached, squares, places)
-                x, r, p, rs, scale = (among(t, kept) for t in (x, r, p, rs, scale))
+                x, r, p, rs, scale, squares = (among(t, kept) for t in (x, r, p, rs, scale, squares))
                 system, places = system.only(kept), places[kept.flatten()]
     _put(solved, x, places)
-    _put(reached, (rs / scale).clamp(min=0), places)
+    _put(reached, squares, places)
     relative = reached.sqrt().flatten()
     return Solution(solved, step, relative, float(relative.max()) <= tolerance)
 

@@ -156,7 +156,7 @@ def _rows(x: Tensor) -> Float[Tensor, "channels rows rest"]:
 
 def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
     """Rows of the source in float32, channels first, without their means; pages of a memory map are given back."""
-    rows = np.moveaxis(read_rows(source, low, high), -1, 0)
+    rows = np.moveaxis(read_rows(source, slice(low, high)), -1, 0)
     x = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
     release(source)
     return x if means is None else x.sub_(means.reshape(-1, *(1,) * (x.ndim - 1)))

@@ -109,6 +109,9 @@ def test_systems_that_have_converged_are_left_out(order, generator):
     assert solution.iterations == max(one.iterations for one in alone)
     assert torch.allclose(solution.relative_residual, torch.cat([one.relative_residual for one in alone]))
     assert work.sizes == sorted(work.sizes, reverse=True) and set(work.sizes) == {6, 4, 3, 2, 1}
+    for steps in range(1, solution.iterations):  # stopped at any step, also one at which systems are left out
+        stopped = conjugate_gradients(work, b, tolerance=1e-11, steps=steps)
+        assert stopped.relative_residual.shape == (6,) and not stopped.converged
 
 
 def test_looking_less_often_changes_nothing_but_the_last_steps():

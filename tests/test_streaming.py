@@ -74,8 +74,8 @@ def test_rows_of_a_memory_map_in_fortran_s_order(shape, monkeypatch, generator, 
     values = torch.rand(*shape, generator=generator).numpy()
     np.save(tmp_path / "a.npy", np.asfortranarray(values))
     stored = np.load(tmp_path / "a.npy", mmap_mode="r")
-    assert np.array_equal(mapped.read_rows(stored, 3, 11), values[3:11])
-    assert np.array_equal(mapped.read_rows(stored, 0, 1000), values)
+    assert np.array_equal(mapped.read_rows(stored, slice(3, 11)), values[3:11])
+    assert np.array_equal(mapped.read_rows(stored, slice(0, 1000)), values)
     with open_rows(tmp_path / "a.npy") as found:
         assert np.array_equal(found[2:9], values[2:9])
 

@@ -77,7 +77,7 @@ class RowFile:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Some rows, (rows, *rest, channels), in float32."""
-        values = from_depth(read_rows(self.stored, rows.start, rows.stop), self.path)
+        values = from_depth(read_rows(self.stored, rows), self.path)
         return values if self.channel_axis else values[..., None]
 
 
