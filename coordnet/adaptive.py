@@ -11,6 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.centred import Centred
 from coordnet.coordinates import Axis, ByAxes
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.hold_out import hide
@@ -125,7 +126,7 @@ class AdaptivePlan(Plan):
         self.tolerance = min(self.learning, _checks.positive("tolerance", tolerance))
         self.steps = _checks.integer("steps", steps, 1)
 
-    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
+    def solve(self, values: Centred) -> Solved:
         """Return the weights of centred values, with what was tried, chosen and learned: for each signal apart."""
         return apart(self._solve, values)
 

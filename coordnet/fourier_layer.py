@@ -38,7 +38,7 @@ class FourierLinear(nn.Module):
         return out.real.reshape(*points, -1)
 
     def on_axes(self, axes: Axes) -> Float[Tensor, "*lattice channels"]:
-        """Evaluate on a lattice: its own nodes are there already, others take a chirp transform an axis."""
+        """Evaluate on a lattice, in new memory: its own nodes are there already, others take a chirp transform."""
         out = self.weight
         for j, axis in enumerate(axes):
             own, dim = self._axes[j], j + 1
@@ -46,7 +46,8 @@ class FourierLinear(nn.Module):
                 out = out.narrow(dim, 0, own.count)
             else:
                 out = resample(out.movedim(dim, -1), own, axis).movedim(-1, dim)
-        return out.movedim(0, -1)
+        resampled = any(axis != own for axis, own in zip(axes, self._axes, strict=True))
+        return (out if resampled else out.clone()).movedim(0, -1)
 
     def _series(self) -> Tensor:
         dims = tuple(range(1, self.weight.ndim))

@@ -6,10 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.centred import Centred, Chain
 from coordnet.coordinates import Axes
 from coordnet.cuda_graphs import CudaGraph
-
-Centred = Callable[[Tensor], tuple[Tensor, Tensor, tuple[int, ...]]]
 
 
 class Renderer:
@@ -19,13 +18,13 @@ class Renderer:
     ----------
     centred : function
         Of values (*batch, *samples, channels): see ``Plan.centred``.
-    apply : function
+    apply : Chain
         Centred values (signals, channels, *samples) to the centred signal (signals, channels, *lattice).
     axes : tuple of Axis
         The lattice.
     """
 
-    def __init__(self, centred: Centred, apply: Callable[[Tensor], Tensor], axes: Axes) -> None:
+    def __init__(self, centred: Callable[[Tensor], Centred], apply: Chain, axes: Axes) -> None:
         self.centred, self.apply, self.axes = centred, apply, axes
 
     @property
@@ -53,9 +52,9 @@ class Renderer:
             If the values' shape does not end in the geometry's and the channels, or they are not of the plan's
             ``dtype``.
         """
-        centred, means, batch = self.centred(values)
-        out = self.apply(centred).add_(means.reshape(*means.shape, *(1,) * len(self.axes)))
-        return out.movedim(1, -1).reshape(*batch, *self.shape, values.shape[-1])
+        centred = self.centred(values)
+        out = centred.through(self.apply, self.shape, shifted=True)
+        return out.movedim(1, -1).reshape(*centred.batch, *self.shape, values.shape[-1])
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph:
         """Record this for values of one shape as a CUDA graph; see ``CudaGraph``."""

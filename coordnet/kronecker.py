@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.scratch import scratch
 from coordnet.windows import Windows
 
 Operator = Tensor | Windows  # a matrix along one axis
@@ -24,7 +25,9 @@ class RankWarning(_checks.CoordnetWarning):
     """An axis of a Kronecker system has fewer independent columns than it has columns."""
 
 
-def mode_product(tensor: Float[Tensor, "..."], matrices: Sequence[Operator]) -> Float[Tensor, "..."]:
+def mode_product(
+    tensor: Float[Tensor, "..."], matrices: Sequence[Operator], out: Float[Tensor, "..."] | None = None
+) -> Float[Tensor, "..."]:
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes.
 
     Parameters
@@ -33,6 +36,8 @@ def mode_product(tensor: Float[Tensor, "..."], matrices: Sequence[Operator]) -> 
         The coefficients.
     matrices : d matrices (N_j, K_j)
         One an axis, dense or as ``Windows``.
+    out : (*batch, N₁, …, N_d), optional
+        Where to write it, without a gradient; what comes between then lies in scratch memory.
 
     Returns
     -------
@@ -49,19 +54,32 @@ def mode_product(tensor: Float[Tensor, "..."], matrices: Sequence[Operator]) -> 
     if modes != tuple(a.shape[1] for a in matrices):
         raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", modes)
     for j, a in reversed(list(enumerate(matrices))):
-        tensor = product_along(tensor, a, tensor.ndim - dims + j)
+        axis = tensor.ndim - dims + j
+        into = out if out is None or j == 0 else _between(tensor, a, axis, out)
+        tensor = product_along(tensor, a, axis, into)
     return tensor
 
 
-def product_along(tensor: Float[Tensor, "..."], matrix: Operator, axis: int) -> Float[Tensor, "..."]:
-    """T ×_j A along one axis of a tensor (…, K, …), which becomes (…, N, …)."""
+def _between(tensor: Tensor, matrix: Operator, axis: int, out: Tensor) -> Tensor:
+    """Scratch memory for a product along one axis that does not lie in a tensor's, nor in that of the last result."""
+    shape = (*tensor.shape[:axis], matrix.shape[0], *tensor.shape[axis + 1 :])
+    return scratch(tensor, shape, tensor, out)
+
+
+def product_along(
+    tensor: Float[Tensor, "..."], matrix: Operator, axis: int, out: Float[Tensor, "..."] | None = None
+) -> Float[Tensor, "..."]:
+    """T ×_j A along one axis of a tensor (…, K, …), which becomes (…, N, …): in ``out`` if given, contiguous."""
     if isinstance(matrix, Windows):
-        return matrix.apply(tensor, axis)
+        return matrix.apply(tensor, axis, out)
     before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
+    rows, columns = matrix.shape
+    shape = (*before, rows, *after)
     if not after:
-        return tensor @ matrix.T
-    product = matrix @ tensor.reshape(*before, matrix.shape[1], math.prod(after))
-    return product.reshape(*before, matrix.shape[0], *after)
+        flat = None if out is None else out.view(-1, rows)
+        return torch.mm(tensor.reshape(-1, columns), matrix.T, out=flat).reshape(shape)
+    flat = None if out is None else out.view(-1, rows, math.prod(after))
+    return torch.matmul(matrix, tensor.reshape(-1, columns, math.prod(after)), out=flat).reshape(shape)
 
 
 def outer_product(vectors: Sequence[Float[Tensor, " _"]]) -> Float[Tensor, "..."]:

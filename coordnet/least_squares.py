@@ -4,11 +4,10 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from coordnet import _checks
 from coordnet.banded import axis_operators, separable_inverse
+from coordnet.centred import Centred
 from coordnet.coordinates import Alignment, render_axes
 from coordnet.encodings import ComplexEncoding
 from coordnet.fused import Renderer
@@ -75,14 +74,14 @@ class LeastSquaresPlan(Plan):
             self.ranks, self.degrees_of_freedom = system.ranks, system.degrees_of_freedom
         self._ready = self.stages.ready(self.precision, dtype)
 
-    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
+    def solve(self, values: Centred) -> Solved:
         """Return the weights of centred values, with ranks and degrees of freedom."""
         report = {
             "method": "least squares",
             "ranks": list(self.ranks),
             "degrees_of_freedom": self.degrees_of_freedom,
         }
-        return Solved(self._ready(values), report)
+        return Solved(values.through(self._ready, self.encoding.shape), report)
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
         """Return what fits and renders at once: one operator an axis, where no gain stands between."""

@@ -28,6 +28,7 @@ from coordnet.kronecker import (
     outer_sum,
     product_along,
 )
+from coordnet.scratch import scratch, tracked
 from coordnet.solvers import dot
 from coordnet.stages import Stages
 
@@ -118,6 +119,8 @@ class EncodingModes(Modes):
     designs is above 1/``rcond``, rounding would drown the mode in what it is made of, and it is left out: axes that
     are each well enough conditioned may not be so together.
 
+    With ``overwrite`` a method may write over what it is given, and leaves its result in scratch memory.
+
     Parameters
     ----------
     encoding : ComplexEncoding
@@ -171,18 +174,20 @@ class EncodingModes(Modes):
         """C_j of every axis, (K_j, r_j), with A_j C_j = B_j."""
         return [axis.coefficients().to(self._dtype) for axis in self._axes]
 
-    def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
+    def synthesis(self, z: Tensor, overwrite: bool = False) -> Float[Tensor, "signals channels *lattice"]:
         """B z: by a fast cosine transform where that is what it is."""
         if self._fast(z):
-            return inverse_cosines(z, len(self.axes))
-        return mode_product(z if self._kept is None else z * self._kept, self._basis)
+            return inverse_cosines(z, len(self.axes), overwrite)
+        out = scratch(z, (*z.shape[:2], *self.lattice), z) if overwrite else None
+        return mode_product(z if self._kept is None else z * self._kept, self._basis, out)
 
-    def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
+    def analysis(self, f: Float[Tensor, "signals channels *lattice"], overwrite: bool = False) -> Tensor:
         """Bᵀ f."""
         if self._fast(f):
-            return cosines(f, len(self.axes))
-        z = mode_product(f, self._adjoint)
-        return z if self._kept is None else z * self._kept
+            return cosines(f, len(self.axes), overwrite)
+        out = scratch(f, (*f.shape[:2], *self.ranks), f) if overwrite else None
+        z = mode_product(f, self._adjoint, out)
+        return z if self._kept is None else z.mul_(self._kept)
 
     def filter(
         self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor, overwrite: bool = False
@@ -201,17 +206,22 @@ class EncodingModes(Modes):
         """a₁μ₁ ⊕ … ⊕ a_dμ_d."""
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
-    def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """The encoding's coefficients of some modes: A⁺ B z where A⁺ is narrow, else C z."""
-        if self._inverse is not None:
-            return self._to_weights(self.synthesis(z))
-        return mode_product(z, self.axis_coefficients)
+    def weights(
+        self, z: Tensor, out: Float[Tensor, "signals channels *features"] | None = None
+    ) -> Float[Tensor, "signals channels *features"]:
+        """The encoding's coefficients of some modes: A⁺ B z where A⁺ is narrow, else C z.
 
-    def fused(self, designs: Sequence[Operator]) -> Callable[[Tensor], Tensor]:
-        """What renders modes by the designs of a lattice, without the coefficients between."""
+        In ``out`` if given, which gives it ``z`` to write over.
+        """
+        if self._inverse is not None:
+            return self._to_weights(self.synthesis(z, overwrite=out is not None), out)
+        return mode_product(z, self.axis_coefficients, out)
+
+    def fused(self, designs: Sequence[Operator]) -> Callable[[Tensor, Tensor | None], Tensor]:
+        """What renders modes by the designs of a lattice, without the coefficients between; see ``weights``."""
         if self._inverse is not None:
             onto = self._inverse.then(designs).ready("float32", self._dtype)
-            return lambda z: onto(self.synthesis(z))
+            return lambda z, out: onto(self.synthesis(z, overwrite=out is not None), out)
         return (
             Stages([axis.coefficients() for axis in self._axes]).then(designs).ready("float32", self._dtype)
         )
@@ -226,7 +236,7 @@ class EncodingModes(Modes):
         return mode_product(x, kernels)
 
     def _fast(self, x: Tensor) -> bool:
-        if not self.complete or (x.requires_grad and torch.is_grad_enabled()):
+        if not self.complete or tracked(x):
             return False
         if x.device.type != "cpu":
             return max(self.lattice) >= FAST_ON_CUDA

@@ -9,12 +9,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
+from coordnet.allocation import empty
 from coordnet.banded import axis_operators
 from coordnet.coordinates import Axes, lattice_points
 from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, FourierEncoding
 from coordnet.fourier_layer import FourierLinear
 from coordnet.heads import MLP, ComplexLinear, Head
 from coordnet.kronecker import Operator, mode_product
+from coordnet.scratch import parts, tracked
 
 
 class KroneckerLinear(nn.Module):
@@ -50,7 +52,13 @@ class KroneckerLinear(nn.Module):
 
     def on_lattice(self, designs: Sequence[Operator]) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j): mode products."""
-        return self._shifted(mode_product(self.weight, designs).movedim(0, -1))
+        if any(tracked(a) for a in (self.weight, *designs) if isinstance(a, Tensor)):
+            return self._shifted(mode_product(self.weight, designs).movedim(0, -1))
+        weight = self.weight.unsqueeze(0)
+        out = empty(weight, (*weight.shape[:2], *(a.shape[0] for a in designs)))
+        for part in parts(weight, out):
+            mode_product(weight[part], designs, out[part])
+        return self._shifted(out[0].movedim(0, -1))
 
     def _shifted(self, out: Tensor) -> Tensor:
         return out if self.bias is None else out + self.bias

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from coordnet.encodings import Encoding
 from coordnet.plans import Plan
 from coordnet.samples import Geometry
+from coordnet.scratch import clear_scratch
 
 MOST_PLANS = 16
 MOST_BYTES = 2**28  # of all their tensors; a larger plan is made, but not kept
@@ -77,8 +78,9 @@ PLANS = PlanCache()
 
 
 def clear_plans() -> None:
-    """Forget the plans that ``plan(…, cached=True)`` and ``fit_closed_form`` keep."""
+    """Forget the plans that ``plan(…, cached=True)`` and ``fit_closed_form`` keep, and this thread's scratch memory."""
     PLANS.clear()
+    clear_scratch()
 
 
 def plan_key(encoding: Encoding, geometry: Geometry, options: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.allocation import empty
+from coordnet.centred import Centred
 from coordnet.coordinates import Alignment
 from coordnet.cuda_graphs import CudaGraph
 from coordnet.encodings import ComplexEncoding, FourierEncoding
@@ -42,12 +42,12 @@ class Solved:
     learned: dict[str, Tensor] = field(default_factory=dict)
 
 
-def apart(solve: Callable[[Tensor], Solved], values: Float[Tensor, "signals channels *samples"]) -> Solved:
+def apart(solve: Callable[[Tensor], Solved], values: Centred) -> Solved:
     """Solve every signal by itself, where something is estimated of it that a batch must not share.
 
     The report of several has the most iterations, the worst residual, and each one's own under ``signals``.
     """
-    each = [solve(signal) for signal in values.split(1)]
+    each = [solve(signal) for signal in values.whole().split(1)]
     if len(each) == 1:
         return each[0]
     reports = [solved.report for solved in each]
@@ -82,10 +82,10 @@ class Plan(ABC):
 
     Notes
     -----
-    A direct fit takes memory beside its result for what one product passes to the next: twice the values', and a
-    ``renderer`` the values' and that of its last product but one. It comes from PyTorch's allocators, which hand out
-    again what they had back: on a GPU no allocation waits for the device, and a captured graph keeps its own, so that
-    a replay allocates nothing at all.
+    A direct fit allocates its result and no more, as does a ``renderer``: what one product passes to the next lies in
+    memory that each thread keeps (see ``scratch``), some channels at a time, as many as a processor's cache holds. A
+    captured graph keeps its own. Where a gradient is wanted, autograd takes what it needs, and libraries may take some
+    for products in bf16 and for FFTs on a GPU.
     """
 
     direct: bool = False
@@ -103,7 +103,7 @@ class Plan(ABC):
         self.geometry, self.center, self.dtype = geometry, center, dtype
 
     @abstractmethod
-    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
+    def solve(self, values: Centred) -> Solved:
         """Return the weights of centred values, and how the solve went."""
 
     def means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
@@ -129,19 +129,19 @@ class Plan(ABC):
         ValueError
             If the values' shape does not end in the geometry's and the channels, or they are not of ``dtype``.
         """
-        centred, means, batch = self.centred(values)
+        centred = self.centred(values)
         solved = self.solve(centred)
         encoding = copy.deepcopy(self.encoding)  # the plan's own stays as it is, whatever becomes of the fit
         network = CoordinateNetwork(
-            encoding, Linear(), means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
+            encoding, Linear(), centred.means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
         )
-        offset = means.reshape(*batch, values.shape[-1])
-        return Reconstruction(network, offset, self.geometry.grid, batch, solved.report, solved.learned)
+        offset = centred.means.reshape(*centred.batch, values.shape[-1])
+        return Reconstruction(
+            network, offset, self.geometry.grid, centred.batch, solved.report, solved.learned
+        )
 
-    def centred(
-        self, values: Float[Tensor, "*batch_samples channels"]
-    ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-        """The values (signals, channels, *samples) without their means, those (signals, channels), and the batch."""
+    def centred(self, values: Float[Tensor, "*batch_samples channels"]) -> Centred:
+        """The values (signals, channels, *samples) less their means, with those; see ``fit`` for what is raised."""
         shape = self.geometry.shape
         batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
         if tuple(values.shape[len(batch) : -1]) != shape:
@@ -150,7 +150,7 @@ class Plan(ABC):
             raise _checks.wrong("values", f"{self.dtype}, as the plan was made for", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        return _minus(stack, means.reshape(*means.shape, *(1,) * len(shape))), means, batch
+        return Centred(stack, means, batch)
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
         """Return what fits and renders at once, for plans that do not iterate.
@@ -186,9 +186,3 @@ class Plan(ABC):
 
     def _iterates(self) -> ValueError:
         return _checks.wrong("plan", "one of a whole lattice, which takes no iteration", type(self).__name__)
-
-
-def _minus(values: Tensor, means: Tensor) -> Tensor:
-    if torch.is_grad_enabled() and values.requires_grad:
-        return values - means
-    return empty(values, tuple(values.shape)).copy_(values).sub_(means)

@@ -1,7 +1,7 @@
 """Mode products in a named precision: float32, or faster on a GPU's tensor cores."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Literal, cast
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.kronecker import Operator, mode_product, product_along
+from coordnet.scratch import scratch
 from coordnet.windows import Windows
 
 Precision = Literal["float32", "tf32", "bf16"]
@@ -43,22 +44,35 @@ def prepared(operator: Operator, precision: Precision, dtype: torch.dtype) -> Op
 
 
 def multiply(
-    tensor: Float[Tensor, "..."], operators: Sequence[Operator], precision: Precision
+    tensor: Float[Tensor, "..."],
+    operators: Sequence[Operator],
+    precision: Precision,
+    out: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "..."]:
-    """The mode product with operators that were ``prepared``.
+    """The mode product with operators that were ``prepared``; see ``mode_product`` for ``out``.
 
     "float32" is the values' own precision. "tf32" has 10 bits of mantissa in both factors and sums in float32: what a
     GPU's tensor cores do, imitated on a CPU by rounding the factors. "bf16" has 7 bits, in every axis's result too.
     """
-    if precision == "bf16":
-        return mode_product(tensor.bfloat16(), operators).to(tensor.dtype)
     if precision == "float32":
-        return mode_product(tensor, operators)
-    with _tensor_cores() if tensor.is_cuda else nullcontext():
-        for j in reversed(range(len(operators))):
-            factor = tensor if tensor.is_cuda else to_tf32(tensor)
-            tensor = product_along(factor, operators[j], tensor.ndim - len(operators) + j)
+        return mode_product(tensor, operators, out)
+    if precision == "bf16":
+        return _in_bf16(tensor, operators, out)
+    if tensor.is_cuda:
+        with _tensor_cores():
+            return mode_product(tensor, operators, out)
+    for j, operator in reversed(list(enumerate(operators))):
+        tensor, axis = to_tf32(tensor), tensor.ndim - len(operators) + j
+        tensor = product_along(tensor, operator, axis, out if j == 0 else None)
     return tensor
+
+
+def _in_bf16(tensor: Tensor, operators: Sequence[Operator], out: Tensor | None) -> Tensor:
+    if out is None:
+        return mode_product(tensor.bfloat16(), operators).to(tensor.dtype)
+    half = tensor.new_empty(0, dtype=torch.bfloat16)
+    rounded = scratch(half, tuple(tensor.shape), tensor).copy_(tensor)
+    return out.copy_(mode_product(rounded, operators, scratch(half, tuple(out.shape), rounded)))
 
 
 def to_tf32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -15,6 +15,7 @@ from coordnet.coordinates import Alignment, Axes, render_axes
 from coordnet.encodings import ComplexEncoding, FourierEncoding, encoding_from
 from coordnet.heads import head_configuration, head_from
 from coordnet.networks import CoordinateNetwork
+from coordnet.scratch import tracked
 
 FORMAT = "coordnet-1"
 STRUCTURED = (ComplexEncoding, FourierEncoding)  # with a linear head, evaluated on a lattice without points
@@ -124,9 +125,11 @@ class Reconstruction:
         return self._finish(torch.cat(blocks), len(axes))
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
+        """The offset added to what the network gave, whose memory is nobody else's."""
         values = values.unflatten(-1, (*self.batch, self.channels))
         values = values.movedim(tuple(range(dims, dims + len(self.batch))), tuple(range(len(self.batch))))
-        return values + self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
+        offset = self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
+        return values + offset if tracked(values) or tracked(offset) else values.add_(offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the reconstruction to a safetensors file, its configuration in the metadata.

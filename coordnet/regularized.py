@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.banded import axis_operators
+from coordnet.centred import Centred
 from coordnet.coordinates import Alignment, Axes, render_axes
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.fourier_modes import FourierModes
@@ -86,11 +87,24 @@ class SmoothPlan(Plan):
             self.form = choose_form(prior, self.modes, observation)
         self.system = None if observation is None else self._system(observation)
 
-    def solve(self, values: Float[Tensor, "signals channels *samples"]) -> Solved:
+    def solve(self, values: Centred) -> Solved:
         """Return the weights of centred values, with the form, the iterations and the residual."""
         if self.robust:
             return apart(self._robust, values)
-        return self._solved(*self._solve(values, self.system, None))
+        if self.system is None:
+            weights = values.through(self._weights, self.encoding.shape)
+            return Solved(weights, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
+        return self._solved(*self._solve(values.whole(), self.system, None))
+
+    def _weights(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+        """Of a whole lattice."""
+        assert isinstance(self.modes, EncodingModes)
+        return self.modes.weights(self._gained(values, overwrite=out is not None), out)
+
+    def _gained(self, values: Tensor, overwrite: bool = False) -> Tensor:
+        """The modes of a whole lattice."""
+        assert isinstance(self.modes, EncodingModes)
+        return self.modes.analysis(values, overwrite).mul_(self.gain)
 
     @property
     def direct(self) -> bool:  # type: ignore[override]
@@ -104,7 +118,11 @@ class SmoothPlan(Plan):
         assert isinstance(self.encoding, ComplexEncoding) and isinstance(self.modes, EncodingModes)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
-        return Renderer(self.centred, lambda values: fused(self.modes.analysis(values).mul_(self.gain)), axes)
+
+        def apply(values: Tensor, out: Tensor | None = None) -> Tensor:
+            return fused(self._gained(values, overwrite=out is not None), out)
+
+        return Renderer(self.centred, apply, axes)
 
     def _system(self, observation: Observation) -> System:
         if self.form == "precision":
@@ -116,7 +134,7 @@ class SmoothPlan(Plan):
         self, values: Tensor, system: System | None, start: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
         if system is None:
-            return self.modes.analysis(values).mul_(self.gain), {"method": "modes, direct"}
+            return self._gained(values), {"method": "modes, direct"}
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def look(step: int, residual: float) -> None:

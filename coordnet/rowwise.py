@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.centred import Centred
 from coordnet.encodings import ComplexEncoding
 from coordnet.modes import EncodingModes
 from coordnet.plans import Plan, Solved
@@ -68,8 +69,8 @@ class RowwisePlan(Plan):
         penalty = (prior.strength * prior.roughness(self.modes)).flatten().sqrt()
         self.inverse = torch.linalg.pinv(torch.cat([design, torch.diag(penalty)]))[:, : len(points)]
 
-    def solve(self, values: Float[Tensor, "signals channels n"]) -> Solved:
+    def solve(self, values: Centred) -> Solved:
         """Return the weights of centred values."""
-        z = (values.double() * self.root[:, 0]) @ self.inverse.T
+        z = (values.whole().double() * self.root[:, 0]) @ self.inverse.T
         weights = self.modes.weights(z.unflatten(-1, self.modes.ranks)).to(self.dtype)
         return Solved(weights, {"method": "exact row-wise design", "ranks": list(self.modes.ranks)})

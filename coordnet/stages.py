@@ -9,6 +9,7 @@ from torch import Tensor
 
 from coordnet.kronecker import Operator
 from coordnet.precision import Precision, multiply, prepared
+from coordnet.scratch import scratch
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,16 @@ class Stages:
     synthesis: Sequence[Operator] = ()
     precision: Precision = "float32"
 
-    def __call__(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The result for values (*batch, N₁, …, N_d)."""
-        z = multiply(values, self.analysis, self.precision)
-        return z if self.gain is None else multiply(z.mul_(self.gain), self.synthesis, self.precision)
+    def __call__(
+        self, values: Float[Tensor, "..."], out: Float[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "..."]:
+        """The result for values (*batch, N₁, …, N_d): in ``out`` if given, what comes between in scratch memory."""
+        if self.gain is None:
+            return multiply(values, self.analysis, self.precision, out)
+        batch = values.shape[: values.ndim - len(self.analysis)]
+        kept = None if out is None else scratch(values, (*batch, *self.gain.shape), values)
+        z = multiply(values, self.analysis, self.precision, kept).mul_(self.gain)
+        return multiply(z, self.synthesis, self.precision, out)
 
     def then(self, operators: Sequence[Operator]) -> "Stages":
         """The same followed by a further operator an axis: fused, so that it costs no further product."""

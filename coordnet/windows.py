@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.allocation import empty
+from coordnet.scratch import tracked
 
 ROWS = 64  # of a block; 32 and 128 take 7 % and 10 % longer to enlarge 256² by 2
 MARGIN = 24  # columns beside a block that an inverse is first sought in
@@ -156,18 +157,20 @@ class Windows:
         least = relative * float(torch.cat(peaks).max())
         return Windows(self.shape, [_trim(w, p, least) for w, p in zip(self.blocks, peaks, strict=True)])
 
-    def apply(self, tensor: Float[Tensor, "..."], axis: int) -> Float[Tensor, "..."]:
-        """The product along one axis of a tensor (…, N, …), which becomes (…, M, …)."""
+    def apply(
+        self, tensor: Float[Tensor, "..."], axis: int, out: Float[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "..."]:
+        """The product along one axis of a tensor (…, N, …), which becomes (…, M, …): in ``out``, contiguous, if any."""
         axis %= tensor.ndim
         last = axis == tensor.ndim - 1
         kind = (-1, self.shape[1]) if last else (-1, self.shape[1], math.prod(tensor.shape[axis + 1 :]))
         x = tensor.reshape(kind)
-        if torch.is_grad_enabled() and x.requires_grad:
-            out = torch.cat(list(self._products(x, last)), dim=1)
-        else:
-            out = empty(x, (x.shape[0], self.shape[0], *x.shape[2:]))
-            self._fill(out, x, last)
-        return out.reshape(*tensor.shape[:axis], self.shape[0], *tensor.shape[axis + 1 :])
+        shape = (*tensor.shape[:axis], self.shape[0], *tensor.shape[axis + 1 :])
+        if out is None and tracked(x):
+            return torch.cat(list(self._products(x, last)), dim=1).reshape(shape)
+        out = empty(x, shape) if out is None else out
+        self._fill(out.view(x.shape[0], self.shape[0], *x.shape[2:]), x, last)
+        return out
 
     def _products(self, x: Tensor, last: bool) -> Iterator[Tensor]:
         for w in self.blocks:
@@ -179,8 +182,7 @@ class Windows:
             if last:
                 torch.mm(x[:, w.columns], w.block.T, out=out[:, w.rows])
             else:
-                for source, target in zip(x, out, strict=True):
-                    torch.mm(w.block, source[w.columns], out=target[w.rows])
+                torch.bmm(w.block.expand(len(x), *w.block.shape), x[:, w.columns], out=out[:, w.rows])
 
 
 def _trim(w: Window, peak: Tensor, least: float) -> Window:

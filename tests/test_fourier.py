@@ -13,6 +13,7 @@ from coordnet.fourier_layer import FourierLinear
 from coordnet.fourier_modes import FourierModes
 from coordnet.heads import Linear
 from coordnet.networks import CoordinateNetwork
+from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Lattice
 
 SHAPES = [((7,), (7,)), ((7,), (10,)), ((4, 5), (6, 9)), ((3, 1, 4), (5, 1, 6)), ((2, 3, 2, 2), (4, 3, 2, 3))]
@@ -43,6 +44,17 @@ def test_the_layer_holds_the_lattice_values(lattice, padded):
     expected = weight[(slice(None), *(slice(0, n) for n in lattice))].movedim(0, -1)
     assert torch.equal(layer.on_axes(psi.axes), expected)
     assert torch.allclose(layer(psi(lattice_points(psi.axes))), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("onto", [(4, 5), (4, 8), (7, 5), (7, 8)], ids=str)
+def test_a_render_leaves_the_weights_as_they_are(onto, generator):
+    psi = FourierEncoding((Axis(4), Axis(5)), (6, 9))
+    weight = torch.randn(2, 6, 9, dtype=torch.float64, generator=generator)
+    network = CoordinateNetwork(psi, Linear(), 2, weight=weight.clone())
+    fit = Reconstruction(network, torch.tensor([1.0, -2.0], dtype=torch.float64), (4, 5))
+    first = fit.render(onto)
+    assert torch.equal(fit.render(onto), first)
+    assert torch.equal(network.first.weight, weight)
 
 
 def test_a_wave_is_rendered_as_itself():

@@ -19,6 +19,8 @@ STOREYS = [
         "solvers",
         "mapped",
         "allocation",
+        "scratch",
+        "centred",
         "coordinates",
         "samples",
         "sampling",

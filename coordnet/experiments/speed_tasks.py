@@ -101,7 +101,7 @@ def grid(size: int, device: torch.device) -> Iterator[Row]:
         yield row("papers' procedure, dense pseudo-inverses", outputs, papers)
         yield row("dense, factorise", outputs, measure(lambda: _dense(encoding, geometry, device)))
         dense = _dense(encoding, geometry, device)
-        centred = made.centred(values)[0]
+        centred = made.centred(values).whole()
         yield row("dense, fit + render, plan reused", outputs, measure(lambda: dense(centred)), FLOOR)
     encoded = measure(lambda: axis_operators(encoding, axes, device=device))
     yield row("encode", outputs, encoded, SPLINE)
