@@ -2,9 +2,11 @@
 
 import math
 import warnings
+from dataclasses import dataclass
 
 import torch
 
+from coordnet.cache import Cache, digest
 from coordnet.coordinates import Axes, Axis
 from coordnet.encoders import Encoder, ShiftedBasis
 from coordnet.encodings import ComplexEncoding
@@ -51,23 +53,41 @@ def axis_operators(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> list[Operator]:
-    """The designs of a lattice, as windows where that is faster; equal axes share one.
+    """The designs of a lattice, as windows where that is faster; equal axes share one, and later calls.
 
     They are computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples.
     """
     trained = torch.is_grad_enabled() and any(p.requires_grad for p in encoding.parameters())
-    operators: list[Operator] = []
-    for j, (encoder, axis) in enumerate(zip(encoding.axis_encoders, axes, strict=True)):
-        same = next((i for i in range(j) if not trained and _same(encoding, axes, i, j)), None)
-        windows = None if trained or same is not None else axis_windows(encoder, axis, device)
-        if same is not None:
-            operators.append(operators[same])
-        elif windows is not None:
-            operators.append(prepared(windows, "float32", dtype))
-        else:
-            positions = axis.points(dtype if trained else torch.float64, device)
-            operators.append(encoder(positions).to(dtype))
-    return operators
+    pairs = zip(encoding.axis_encoders, axes, strict=True)
+    if trained:
+        return [encoder(axis.points(dtype, device)) for encoder, axis in pairs]
+    return [_axis_operator(encoder, axis, dtype, device) for encoder, axis in pairs]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An operator, and the class of its encoder, for as long as the key names it."""
+
+    operator: Operator
+    encoder: type[Encoder]
+
+
+OPERATORS: Cache[_Kept] = Cache(most=32)
+FEW = 2**12  # numbers of an encoder that are soon compared
+
+
+def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Operator:
+    """The design of one axis: from those made last, where it takes no waiting for a GPU to know the encoder again."""
+
+    def make() -> _Kept:
+        windows = axis_windows(encoder, axis, device)
+        if windows is not None:
+            return _Kept(prepared(windows, "float32", dtype), type(encoder))
+        return _Kept(encoder(axis.points(torch.float64, device)).to(dtype), type(encoder))
+
+    if any(t.device.type != "cpu" or t.numel() > FEW for t in encoder.state_dict().values()):
+        return make().operator
+    return OPERATORS.get(digest(encoder, axis, dtype, str(device)), make).operator
 
 
 def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float] | None:

@@ -8,11 +8,12 @@ import torch
 from coordnet import _checks
 from coordnet.adaptive import AdaptivePlan
 from coordnet.blending import Blending, Kind
+from coordnet.cache import digest
 from coordnet.coordinates import ByAxes
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
-from coordnet.plan_cache import PLANS, plan_key
+from coordnet.plan_cache import PLANS
 from coordnet.plans import Plan
 from coordnet.precision import Precision
 from coordnet.priors import Adaptive, Smoothness
@@ -117,7 +118,7 @@ def plan(
         """Of a copy: what becomes of the caller's mask or points is not the plan's."""
         return _make(encoding, copy.deepcopy(geometry), **options)
 
-    return PLANS.get(plan_key(encoding, geometry, options), make) if cached else make()
+    return PLANS.get(digest(encoding, geometry, options), make) if cached else make()
 
 
 def _make(

@@ -19,6 +19,7 @@ STOREYS = [
         "solvers",
         "mapped",
         "allocation",
+        "cache",
         "scratch",
         "centred",
         "coordinates",

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet import allocation, cuda_graphs, plan_cache
+from coordnet import allocation, cuda_graphs
 from coordnet import scratch as scratch_memory
+from coordnet.banded import OPERATORS
+from coordnet.cache import digest, tensor_bytes
 from coordnet.encoders import DFT, Gaussian, RandomFourier, Triangle
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import RankWarning
-from coordnet.plan_cache import PLANS, tensor_bytes
+from coordnet.plan_cache import PLANS
 from coordnet.precision import check_precision, to_tf32
 from coordnet.samples import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
@@ -64,6 +66,7 @@ def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     offset = 4 * 2 * 3
     assert _peak(lambda: plan.fit(values)) == 4 * fit.network.first.weight.numel() + offset
     assert _peak(lambda: render(values)) == 4 * 2 ** len(grid) * values.numel() + offset
+    assert _peak(lambda: fit.render(render.shape)) == 4 * 2 ** len(grid) * values.numel()
 
 
 def test_the_last_of_what_passes_is_given_back_only_at_the_end(monkeypatch):
@@ -308,16 +311,76 @@ def test_fits_of_whole_lattices_share_their_plan(generator):
 
 
 def test_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(plan_cache, "MOST_PLANS", 2)
+    monkeypatch.setattr(PLANS, "most", 2)
     first, second = (cn.plan(*gaussian(n, 5), cached=True) for n in (5, 6))
     assert cn.plan(*gaussian(5, 5), cached=True) is first
     cn.plan(*gaussian(7, 5), cached=True)  # drops the second, used longest ago
     assert cn.plan(*gaussian(5, 5), cached=True) is first
     assert cn.plan(*gaussian(6, 5), cached=True) is not second
     assert len(PLANS) == 2
-    monkeypatch.setattr(plan_cache, "MOST_BYTES", tensor_bytes(first) - 1)
+    monkeypatch.setattr(PLANS, "most_bytes", tensor_bytes(first) - 1)
     cn.clear_plans()
     assert cn.plan(*gaussian(5, 5), cached=True) is not cn.plan(*gaussian(5, 5), cached=True)
+
+
+def test_encoders_are_told_apart_by_what_they_hold(generator):
+    """By their class and attributes too, whatever they tell of themselves."""
+    values = torch.rand(9, 1, generator=generator)
+
+    def own(power):
+        class Own(Triangle):
+            def bump(self, distance):
+                return super().bump(distance) ** power * self.sign
+
+        Own.__qualname__ = "Own"
+        return Own
+
+    samples = Lattice((9,))
+    encoders = [own(1).like(samples.axes[0]), own(2).like(samples.axes[0])]
+    for encoder in encoders:
+        encoder.sign = 1.0
+    fits = [cn.plan(ComplexEncoding([e]), samples, cached=True).fit(values) for e in encoders]
+    assert (PLANS.hits, PLANS.misses) == (0, 2)
+    assert not torch.equal(fits[0].render((20,)), fits[1].render((20,)))
+    before = fits[0].render((20,))
+    assert torch.equal(fits[0].render((20,)), before)
+    fits[0].network.encoding.encoders[0].sign = -1.0
+    offset = fits[0].offset
+    assert torch.allclose(fits[0].render((20,)) - offset, offset - before)
+
+
+def test_digests_are_of_values():
+    import numpy as np
+
+    long = np.arange(5000.0)
+    other = long.copy()
+    assert digest(long, {"a": 1}) == digest(other, {"a": 1})
+    other[2500] = -1
+    assert len({digest(long), digest(other), digest(torch.from_numpy(long).float()), digest(5000)}) == 4
+
+
+def test_designs_of_a_lattice_are_made_once(generator):
+    encoding, geometry = gaussian(140, 130)
+    fit = cn.plan(encoding, geometry).fit(torch.rand(140, 130, 1, generator=generator))
+    before = fit.render((200, 200))
+    made = OPERATORS.misses
+    assert torch.equal(fit.render((200, 200)), before)
+    assert (made, OPERATORS.misses) == (2, 2)
+    cn.clear_plans()
+    assert torch.equal(fit.render((200, 200)), before)
+    assert OPERATORS.misses == 2
+
+
+def test_what_inference_made_serves_gradients(generator):
+    samples = cn.sample(torch.rand(12, 9, 3, generator=generator), "full")
+    encoding = ComplexEncoding.like(Gaussian, samples)
+    with torch.inference_mode():
+        expected = cn.fit_closed_form(encoding, samples).render((20, 20))
+    values = samples.values.clone().requires_grad_()
+    fit = cn.fit_closed_form(encoding, cn.Samples(samples.geometry, values))
+    assert torch.allclose(fit.render((20, 20)), expected, atol=1e-5)
+    fit.render((20, 20)).sum().backward()
+    assert values.grad is not None
 
 
 def test_what_a_plan_makes_later_is_counted(generator):

@@ -13,14 +13,16 @@ from torch import Tensor
 
 from coordnet.banded import axis_operators
 from coordnet.closed_form import plan
+from coordnet.coordinates import Axes
 from coordnet.encoders import Gaussian, Triangle
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.experiments import speed_peers as peers
 from coordnet.experiments.cubes import reflected
 from coordnet.experiments.memory import rolling_hills as hills
 from coordnet.experiments.timing import Timing, measure
-from coordnet.kronecker import KroneckerLeastSquares
+from coordnet.kronecker import KroneckerLeastSquares, Operator
 from coordnet.media import load_image
+from coordnet.plan_cache import clear_plans
 from coordnet.priors import Adaptive, Smoothness
 from coordnet.samples import Lattice, Samples
 from coordnet.sampling import sample
@@ -84,9 +86,6 @@ def grid(size: int, device: torch.device) -> Iterator[Row]:
     axes, made = Lattice(geometry.grid).axes, plan(encoding, geometry, device=device)
     fit, render = made.fit(values), made.renderer()
 
-    def cold() -> Tensor:
-        return plan(encoding, geometry, device=device).renderer()(values)
-
     if size <= 2 * DENSE_LIMIT or device.type != "cpu":
         yield row(FLOOR, outputs, measure(peers.bare_products(values, geometry.grid)))
     for mode in ("bilinear", "bicubic"):
@@ -103,14 +102,13 @@ def grid(size: int, device: torch.device) -> Iterator[Row]:
         dense = _dense(encoding, geometry, device)
         centred = made.centred(values).whole()
         yield row("dense, fit + render, plan reused", outputs, measure(lambda: dense(centred)), FLOOR)
-    encoded = measure(lambda: axis_operators(encoding, axes, device=device))
-    yield row("encode", outputs, encoded, SPLINE)
+    yield row("encode", outputs, measure(lambda: _encoded(encoding, axes, device)), SPLINE)
     yield row("factorise", outputs, measure(lambda: plan(encoding, geometry, device=device)), SPLINE)
     yield row(FIT, size**2, measure(lambda: made.fit(values)), FLOOR)
     yield row("render", outputs, measure(fit.render), FLOOR)
     yield row("fit, then render, plan reused", outputs, measure(lambda: made.fit(values).render()), FLOOR)
     yield row(REUSED, outputs, measure(lambda: render(values)), FLOOR)
-    yield row(COLD, outputs, measure(cold), SPLINE)
+    yield row(COLD, outputs, measure(lambda: _cold(encoding, geometry, values)), SPLINE)
     if device.type == "cuda":
         yield from _graphs(row, made, render, values, size**2, outputs)
 
@@ -121,6 +119,18 @@ def _graphs(
     fit, whole = made.capture(values), render.capture(values)
     yield row(f"{FIT}, CUDA graph", fitted, measure(lambda: fit(values)), FLOOR)
     yield row(f"{REUSED}, CUDA graph", rendered, measure(lambda: whole(values)), FLOOR)
+
+
+def _cold(encoding: ComplexEncoding, geometry: Lattice, values: Tensor) -> Tensor:
+    """Fit and render with nothing kept from before."""
+    clear_plans()
+    return plan(encoding, geometry, device=values.device).renderer()(values)
+
+
+def _encoded(encoding: ComplexEncoding, axes: Axes, device: torch.device) -> list[Operator]:
+    """The designs of a lattice, none kept from before."""
+    clear_plans()
+    return axis_operators(encoding, axes, device=device)
 
 
 def _dense(encoding: ComplexEncoding, geometry: Lattice, device: torch.device) -> Stages:
@@ -147,7 +157,7 @@ def video(size: int, device: torch.device) -> Iterator[Row]:
     yield row("ndimage.zoom order 3", outputs, zoomed)
     yield row(FIT, size**3, measure(lambda: made.fit(values)), FLOOR)
     yield row(REUSED, outputs, measure(lambda: render(values)), FLOOR)
-    yield row(COLD, outputs, measure(lambda: plan(encoding, geometry, device=device).renderer()(values)))
+    yield row(COLD, outputs, measure(lambda: _cold(encoding, geometry, values)))
     if device.type == "cuda":
         yield from _graphs(row, made, render, values, size**3, outputs)
 
