@@ -18,6 +18,7 @@ from coordnet.systems import ModesSystem, PrecisionSystem, penalised
 WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})  # of the ratio's smoothing, in modes, by the number of axes
 DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
 FLOOR = 1e-6
+NEWTON = 12  # steps to the effective noise, to a thousandth of it
 FEW_PAIRS = 1e-3  # of the samples: fewer, and the channels' covariance is not estimated from them
 FIRST = Smoothness(1.5, 0.01)
 
@@ -185,11 +186,16 @@ def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density:
 def effective_noise(
     spectrum: Float[Tensor, "signals channels m"], noise: Float[Tensor, "signals 1 1"], density: float
 ) -> Float[Tensor, "signals channels 1"]:
-    """The fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling."""
-    tau = spectrum.mean(-1, keepdim=True).minimum(1e3 * noise.amax())
-    for _ in range(60):
-        posterior = spectrum * tau / (spectrum + tau)
-        tau = noise / density + (1 - density) / density * posterior.mean(-1, keepdim=True)
+    """The fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling.
+
+    The mean is concave in τ, so that Newton's method falls to the fixed point from whatever is above it.
+    """
+    own, share = noise / density, (1 - density) / density
+    tau = own + share * spectrum.mean(-1, keepdim=True)
+    for _ in range(NEWTON):
+        ratio = spectrum / (spectrum + tau)
+        slope = share * ratio.square().mean(-1, keepdim=True)
+        tau = (own + tau * (share * ratio.mean(-1, keepdim=True) - slope)) / (1 - slope)
     return tau
 
 

@@ -18,6 +18,7 @@ from coordnet.priors import Adaptive, Smoothness
 from coordnet.reconstruction import Reconstruction
 from coordnet.samples import Samples, ScatteredPoints
 from coordnet.sampling import sample
+from coordnet.systems import effective_density
 from tests.helpers import synthetic_photograph
 
 
@@ -81,6 +82,29 @@ def test_the_fixed_point_of_the_effective_noise(generator):
     posterior = 1 / (1 / tau + 1 / spectrum)
     assert torch.allclose(tau, noise / 0.3 + 0.7 / 0.3 * posterior.mean(), atol=1e-10)
     assert torch.allclose(effective_noise(spectrum, noise, 1.0), noise)
+
+
+PENALTIES = {
+    "rough": 0.01 * torch.linspace(0, 4, 2001) ** 1.5,
+    "strong": 100 * torch.linspace(0.001, 4, 2001),
+    "weak": 1e-4 * torch.linspace(0, 1, 2001),
+    "two": torch.cat([torch.full((1500,), 1e-6), torch.full((500,), 10.0)]),
+    "wide": torch.logspace(-8, 8, 2001),
+}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=list(PENALTIES))
+@pytest.mark.parametrize("density", [0.001, 0.05, 0.25, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fixed_points_are_found_whatever_the_penalty(penalty, density, dtype):
+    penalty = penalty.reshape(1, 1, -1).to(dtype)
+    q = effective_density(penalty, density)
+    others = (1 / (q.double() + penalty.double())).mean()
+    assert float(q) == pytest.approx(float(density / (1 + (1 - density) * others)), rel=1e-3)
+    spectrum, noise = 1 / penalty.clamp(min=1e-6), torch.full((1, 1, 1), 1e-4, dtype=dtype)
+    tau = effective_noise(spectrum, noise, density)
+    posterior = (1 / (1 / tau.double() + 1 / spectrum.double())).mean()
+    assert float(tau) == pytest.approx(float((1e-4 + (1 - density) * posterior) / density), rel=1e-3)
 
 
 def test_an_update_finds_the_variances_of_a_planted_spectrum(generator):
