@@ -1,5 +1,6 @@
 """Local encoders on long axes: their designs and pseudo-inverses as ``Windows``, at a cost linear in the samples."""
 
+import copy
 import math
 import warnings
 from dataclasses import dataclass
@@ -21,9 +22,9 @@ TOLERANCE = 1e-11  # of a band's inverse in the infinity norm, relative; that of
 LARGEST_CONDITION = 1e5  # of a design whose normal matrix is factorised in float64
 
 
-def local_design(encoder: ShiftedBasis, axis: Axis, device: torch.device | str = "cpu") -> Windows:
+def local_design(encoder: ShiftedBasis, axis: Axis) -> Windows:
     """The matrix ψ(positions of an axis), (N, K), in float64 without the nodes out of reach."""
-    x, nodes = axis.points(torch.float64, device), encoder.nodes
+    x, nodes = axis.points(torch.float64), encoder.nodes
 
     def block(first: int, last: int) -> Window:
         low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
@@ -36,14 +37,17 @@ def local_design(encoder: ShiftedBasis, axis: Axis, device: torch.device | str =
     return Windows.build((axis.count, nodes.count), block)
 
 
-def axis_windows(encoder: Encoder, axis: Axis, device: torch.device | str = "cpu") -> Windows | None:
-    """The design of an axis as windows where that is faster than the dense matrix; else None."""
+def axis_windows(encoder: Encoder, axis: Axis) -> Windows | None:
+    """The design of an axis as windows where that is faster than the dense matrix; else None.
+
+    On the CPU, whatever device the encoder is on: many small blocks cost a GPU more to launch than a processor to make.
+    """
     if not isinstance(encoder, ShiftedBasis) or min(axis.count, encoder.columns) < CROSSOVER:
         return None
     reach = 2 * encoder.support / encoder.nodes.spacing  # columns a row
     if reach > MOST * encoder.columns:
         return None
-    design = local_design(encoder, axis, device)
+    design = local_design(copy.deepcopy(encoder).cpu() if encoder.state_dict() else encoder, axis)
     return design if design.share <= MOST else None
 
 
@@ -80,9 +84,11 @@ def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: tor
     """The design of one axis: from those made last, where it takes no waiting for a GPU to know the encoder again."""
 
     def make() -> _Kept:
-        windows = axis_windows(encoder, axis, device)
+        windows = axis_windows(encoder, axis)
         if windows is not None:
-            return _Kept(prepared(windows, "float32", dtype), type(encoder))
+            made = prepared(windows, "float32", dtype)
+            assert isinstance(made, Windows)
+            return _Kept(made.on(device), type(encoder))
         return _Kept(encoder(axis.points(torch.float64, device)).to(dtype), type(encoder))
 
     if any(t.device.type != "cpu" or t.numel() > FEW for t in encoder.state_dict().values()):
@@ -149,7 +155,7 @@ def separable_inverse(
         Where a band is too near to singular for its normal matrix to be factorised.
     """
     encoders = encoding.axis_encoders
-    designs = [axis_windows(e, a, device) for e, a in zip(encoders, axes, strict=True)]
+    designs = [axis_windows(e, a) for e, a in zip(encoders, axes, strict=True)]
     if all(design is None for design in designs):
         return None
     made: list[tuple[Operator, float] | None] = []
@@ -158,8 +164,9 @@ def separable_inverse(
         if same is not None:
             made.append(made[same])
         elif design is not None:
-            made.append(pseudo_inverse(design, dtype))
-            _warn_of_band(warn and made[-1] is None, j)
+            solved = pseudo_inverse(design, dtype)
+            made.append(None if solved is None else (solved[0].on(device), solved[1]))
+            _warn_of_band(warn and solved is None, j)
         else:
             made.append(_dense_inverse(encoders[j], axes[j], dtype, device))
     found = [part for part in made if part is not None]

@@ -82,6 +82,17 @@ class Windows:
         """The same matrix in another precision."""
         return self.map(lambda block: block.to(dtype))
 
+    def on(self, device: torch.device | str) -> "Windows":
+        """The same matrix on a device, its blocks sent together."""
+        blocks = [w.block for w in self.blocks]
+        if blocks[0].device == torch.device(device):
+            return self
+        sent = torch.cat([block.flatten() for block in blocks]).to(device).split([b.numel() for b in blocks])
+        made = [part.view(block.shape) for part, block in zip(sent, blocks, strict=True)]
+        return Windows(
+            self.shape, [Window(w.row, w.column, b) for w, b in zip(self.blocks, made, strict=True)]
+        )
+
     def map(self, function: Callable[[Tensor], Tensor]) -> "Windows":
         """The matrix whose entries are a function's of this one's, zero staying zero."""
         return Windows(self.shape, [Window(w.row, w.column, function(w.block)) for w in self.blocks])

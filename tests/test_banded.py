@@ -60,6 +60,16 @@ def test_windows_are_the_matrix_they_stand_for(generator):
     assert torch.allclose(right.apply(x, -1), x @ right.dense().T, atol=1e-13)
 
 
+def test_windows_are_sent_whole():
+    windows = banded.local_design(Gaussian.like(Axis(150)), Axis(203))
+    assert windows.on("cpu") is windows
+    sent = windows.on("meta")
+    assert {w.block.device.type for w in sent.blocks} == {"meta"}
+    assert [(w.row, w.column, w.block.shape) for w in sent.blocks] == [
+        (w.row, w.column, w.block.shape) for w in windows.blocks
+    ]
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_windows_anywhere_are_the_matrix_they_stand_for(data):
