@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 T = TypeVar("T")
+MAKING = threading.RLock()  # one thread at a time, as all share Python's filters of warnings
 EVERY_MODULE = frozenset(vars(nn.Module()))  # attributes that a module has before it has its own
 
 
@@ -50,7 +51,7 @@ class Cache(Generic[T]):
                 self._kept.move_to_end(key)
                 return self._kept[key]
             self.misses += 1
-        with warnings.catch_warnings(record=True) as caught, torch.inference_mode(False):
+        with MAKING, warnings.catch_warnings(record=True) as caught, torch.inference_mode(False):
             warnings.simplefilter("always")
             thing = make()
         for warning in caught:

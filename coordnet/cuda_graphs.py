@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.scratch import clear_scratch
 
 T = TypeVar("T")
 WARM_UP = 3  # runs before recording, in which libraries set up what they need
@@ -43,6 +44,7 @@ class CudaGraph(Generic[T]):
                 for _ in range(WARM_UP):
                     function(self._input)
             torch.cuda.current_stream().wait_stream(stream)
+            clear_scratch()  # of the warm-up's stream, which nobody uses again
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph):
                 self._result = function(self._input)

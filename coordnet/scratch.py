@@ -60,8 +60,8 @@ def clear_scratch() -> None:
 def parts(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
     """Which signals and channels to work on at once, of values and results (signals, channels, …)."""
     signals, channels = values.shape[:2]
-    each = (values[0, 0].numel() + results[0, 0].numel()) * values.element_size()
-    count = max(1, PART.get(values.device.type, PART_ELSEWHERE) // each)
+    each = math.prod(values.shape[2:]) + math.prod(results.shape[2:])
+    count = max(1, PART.get(values.device.type, PART_ELSEWHERE) // (each * values.element_size()))
     many, some = max(1, count // channels), min(count, channels)
     for i in range(0, signals, many):
         for c in range(0, channels, some):

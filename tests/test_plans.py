@@ -107,6 +107,7 @@ def test_results_do_not_depend_on_the_batch(generator):
     batch = torch.rand(7, 150, 140, 3, generator=generator)
     plan = cn.plan(encoding, samples)
     render, together = plan.renderer((200, 220)), plan.fit(batch).render((200, 220))
+    assert render(batch[:0]).shape == (0, 200, 220, 3)
     for one, expected in zip(batch, together, strict=True):
         assert torch.allclose(plan.fit(one).render((200, 220)), expected, atol=1e-5)
         assert torch.allclose(render(one), expected, atol=1e-5)
