@@ -51,9 +51,10 @@ class Cache(Generic[T]):
                 self._kept.move_to_end(key)
                 return self._kept[key]
             self.misses += 1
-        with MAKING, warnings.catch_warnings(record=True) as caught, torch.inference_mode(False):
+        with MAKING, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            thing = make()
+            with torch.inference_mode(False), torch.no_grad():  # fit for whatever mode asks for it next
+                thing = make()
         for warning in caught:
             warnings.warn(warning.message, stacklevel=4)
         if not caught:

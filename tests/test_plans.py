@@ -10,7 +10,7 @@ import torch
 import coordnet as cn
 from coordnet import allocation, cuda_graphs
 from coordnet import scratch as scratch_memory
-from coordnet.banded import OPERATORS
+from coordnet.banded import OPERATORS, axis_operators
 from coordnet.cache import digest, tensor_bytes
 from coordnet.encoders import DFT, Gaussian, RandomFourier, Triangle
 from coordnet.encodings import ComplexEncoding
@@ -370,6 +370,14 @@ def test_designs_of_a_lattice_are_made_once(generator):
     cn.clear_plans()
     assert torch.equal(fit.render((200, 200)), before)
     assert OPERATORS.misses == 2
+
+
+def test_designs_are_kept_without_a_gradient():
+    encoding, geometry = gaussian(20, 20, learnable=True)
+    with torch.no_grad():
+        kept = axis_operators(encoding, geometry.axes)
+    assert not any(a.requires_grad for a in kept)
+    assert all(a.requires_grad for a in axis_operators(encoding, geometry.axes))
 
 
 def test_what_inference_made_serves_gradients(generator):
