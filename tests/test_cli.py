@@ -149,6 +149,14 @@ def test_a_device_that_is_absent_is_refused(run, photo, tmp_path):
     assert "no CUDA device" in refused(run("reconstruct", photo, "--device", "cuda"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("made.png", "image"), ("made.mp4", "video"), ("deep/made.wav", "audio")]
+)
+def test_a_folder_by_the_name_of_a_file_is_refused(name, kind, run, photo, tmp_path):
+    err = refused(run("reconstruct", photo, "--out", name), tmp_path)
+    assert f"--out {name}: expected a folder for the results, found the name of a file ({kind})" in err
+
+
 def test_results_are_replaced_only_when_forced(run, photo, tmp_path):
     assert run("reconstruct", photo, "--out", "out", "--quiet")[0] == 0
     before = (tmp_path / "out" / "record.json").read_bytes()

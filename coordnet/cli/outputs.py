@@ -1,5 +1,6 @@
 """Output folders: results appear whole or not at all."""
 
+import mimetypes
 import os
 import shutil
 import tempfile
@@ -24,9 +25,14 @@ def staged_folder(out: Path | None, *, command: str, name: str, force: bool) -> 
     Raises
     ------
     ValueError
-        If the folder already holds results, or cannot be written.
+        If the folder already holds results, cannot be written, or has the name of a picture, a clip or a recording.
     """
     final = out or _fresh(Path("results") / command, name)
+    kind = (mimetypes.guess_type(final.name)[0] or "").partition("/")[0]
+    if kind in ("image", "video", "audio") and not final.exists():
+        raise ValueError(
+            f"--out {final}: expected a folder for the results, found the name of a file ({kind})"
+        )
     if final.exists() and not final.is_dir():
         raise ValueError(f"--out {final}: expected a folder, found a file")
     if final.is_dir() and any(final.iterdir()) and not force:
