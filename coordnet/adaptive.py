@@ -117,7 +117,7 @@ class AdaptivePlan(Plan):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(encoding, geometry, center=center, dtype=dtype)
-        self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
+        self.modes = modes_of(self.encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
         self.observation = observation or Masked(
             torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)
         )

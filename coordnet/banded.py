@@ -3,16 +3,19 @@
 import copy
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
 
-from coordnet.cache import Cache, digest
+from coordnet.cache import Cache, digest, for_any_mode
 from coordnet.coordinates import Axes, Axis
 from coordnet.encoders import Encoder, ShiftedBasis
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import Operator, RankWarning, default_rcond, factorise
 from coordnet.precision import prepared
+from coordnet.tracking import tracked
 from coordnet.windows import Window, Windows, inverse
 
 # Samples and features of an axis from which windows are faster than the dense matrix.
@@ -61,39 +64,54 @@ def axis_operators(
 
     They are computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples.
     """
-    trained = torch.is_grad_enabled() and any(p.requires_grad for p in encoding.parameters())
     pairs = zip(encoding.axis_encoders, axes, strict=True)
-    if trained:
+    if any(tracked(t) for t in _tensors(encoding)):
         return [encoder(axis.points(dtype, device)) for encoder, axis in pairs]
-    return [_axis_operator(encoder, axis, dtype, device) for encoder, axis in pairs]
+    return [_kept_operator(encoder, axis, dtype, device) for encoder, axis in pairs]
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """An operator, and the class of its encoder, for as long as the key names it."""
+    """An operator, and the classes of its encoder, for as long as the key names them."""
 
     operator: Operator
-    encoder: type[Encoder]
+    classes: tuple[type, ...]
 
 
 OPERATORS: Cache[_Kept] = Cache(most=32)
 FEW = 2**12  # numbers of an encoder that are soon compared
 
 
-def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Operator:
+def _kept_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Operator:
     """The design of one axis: from those made last, where it takes no waiting for a GPU to know the encoder again."""
+    quick = all(t.device.type == "cpu" and t.numel() <= FEW for t in _tensors(encoder))
+    key = digest(encoder, axis, dtype, str(device)) if quick else None
+    if key is None:
+        return _axis_operator(encoder, axis, dtype, device)
+    kept = OPERATORS.find(key)
+    if kept is None:
+        made = for_any_mode(lambda: _axis_operator(encoder, axis, dtype, device))
+        kept = _Kept(made, tuple(type(module) for module in encoder.modules()))
+        OPERATORS.keep(key, kept)
+    return kept.operator
 
-    def make() -> _Kept:
-        windows = axis_windows(encoder, axis)
-        if windows is not None:
-            made = prepared(windows, "float32", dtype)
-            assert isinstance(made, Windows)
-            return _Kept(made.on(device), type(encoder))
-        return _Kept(encoder(axis.points(torch.float64, device)).to(dtype), type(encoder))
 
-    if any(t.device.type != "cpu" or t.numel() > FEW for t in encoder.state_dict().values()):
-        return make().operator
-    return OPERATORS.get(digest(encoder, axis, dtype, str(device)), make).operator
+def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Operator:
+    """The design of one axis, made."""
+    windows = axis_windows(encoder, axis)
+    if windows is None:
+        return encoder(axis.points(torch.float64, device)).to(dtype)
+    made = prepared(windows, "float32", dtype)
+    assert isinstance(made, Windows)
+    return made.on(device)
+
+
+def _tensors(module: nn.Module) -> Iterator[Tensor]:
+    """Parameters, buffers, and tensors that are plain attributes."""
+    yield from module.parameters()
+    yield from module.buffers()
+    for part in module.modules():
+        yield from (value for value in vars(part).values() if isinstance(value, Tensor))
 
 
 def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float] | None:

@@ -2,9 +2,8 @@
 
 import hashlib
 import threading
-import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any, Generic, TypeVar
@@ -13,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from coordnet.tracking import tracked, transforming
+
 T = TypeVar("T")
-MAKING = threading.RLock()  # one thread at a time, as all share Python's filters of warnings
 EVERY_MODULE = frozenset(vars(nn.Module()))  # attributes that a module has before it has its own
+PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)  # told by their repr
 
 
 class Cache(Generic[T]):
@@ -26,12 +27,12 @@ class Cache(Generic[T]):
     most : int
         How many.
     most_bytes : int
-        Of all their tensors; a larger thing is made, but not kept.
+        Of all their tensors; a larger thing is not kept.
 
     Attributes
     ----------
     hits, misses : int
-        How often a thing was there, and how often it had to be made.
+        How often a thing was there, and how often it was not.
     """
 
     def __init__(self, most: int = 16, most_bytes: int = 2**28) -> None:
@@ -43,25 +44,17 @@ class Cache(Generic[T]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, key: str, make: Callable[[], T]) -> T:
-        """Return the thing of a key, made if it is not there; one whose making gives a warning is not kept."""
+    def find(self, key: str) -> T | None:
+        """The thing of a key, if it is there."""
         with self._lock:
-            if key in self._kept:
-                self.hits += 1
-                self._kept.move_to_end(key)
-                return self._kept[key]
-            self.misses += 1
-        with MAKING, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with torch.inference_mode(False), torch.no_grad():  # fit for whatever mode asks for it next
-                thing = make()
-        for warning in caught:
-            warnings.warn(warning.message, stacklevel=4)
-        if not caught:
-            self._keep(key, thing)
-        return thing
+            if key not in self._kept:
+                self.misses += 1
+                return None
+            self.hits += 1
+            self._kept.move_to_end(key)
+            return self._kept[key]
 
-    def _keep(self, key: str, thing: T) -> None:
+    def keep(self, key: str, thing: T) -> None:
         """Keep a thing; all are counted anew, as some of what they hold is made when it is first wanted."""
         if tensor_bytes(thing) > self.most_bytes:
             return
@@ -79,37 +72,77 @@ class Cache(Generic[T]):
             self.hits = self.misses = 0
 
 
-def digest(*things: object) -> str:
-    """A digest of things: of the values of their tensors and attributes, not of which objects they are.
+def for_any_mode(make: Callable[[], T]) -> T:
+    """Make what is to be kept, so that inference and training may use it alike."""
+    with torch.inference_mode(False), torch.no_grad():
+        return make()
+
+
+class _UnknownError(Exception):
+    """Something whose value cannot be told."""
+
+
+def digest(*things: object) -> str | None:
+    """A digest of what things hold, by value: numbers, texts, arrays, tensors, modules, and collections of these.
 
     A module's class counts as the object that it is, for as long as something of it is kept: two of one name differ.
+
+    Returns
+    -------
+    str or None
+        None where something else is among them, so that nobody knows whether it changes; where a module has hooks; and
+        where PyTorch follows a tensor, or all that is made.
     """
     made = hashlib.blake2b(digest_size=32)
-    for thing in things:
-        _add(made, thing)
-    return made.hexdigest()
+    try:
+        for thing in things:
+            _add(made, thing)
+    except _UnknownError:
+        return None
+    return None if transforming() else made.hexdigest()
 
 
 def _add(made: Any, thing: object) -> None:
     made.update(f"\0{type(thing).__name__}:".encode())
-    if isinstance(thing, Tensor):
-        made.update(f"{thing.dtype}{tuple(thing.shape)}".encode())
-        made.update(thing.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    elif isinstance(thing, np.ndarray):
-        _add(made, torch.from_numpy(thing))
-    elif isinstance(thing, nn.Module):
-        for module in thing.modules():
-            made.update(f"\0{id(type(module))}".encode())
-            _add(made, {name: value for name, value in vars(module).items() if name not in EVERY_MODULE})
-        _add(made, thing.state_dict())
-    elif isinstance(thing, dict):
-        for name in sorted(thing):
-            made.update(f"\0{name}=".encode())
-            _add(made, thing[name])
-    elif is_dataclass(thing) and not isinstance(thing, type):
-        _add(made, {field.name: getattr(thing, field.name) for field in fields(thing)})
-    else:
+    if isinstance(thing, PLAIN):
         made.update(repr(thing).encode())
+    elif isinstance(thing, Tensor):
+        if tracked(thing):
+            raise _UnknownError
+        _add(
+            made,
+            thing.detach().resolve_conj().resolve_neg().cpu().contiguous().view(-1).view(torch.uint8).numpy(),
+        )
+        made.update(f"{thing.dtype}{tuple(thing.shape)}".encode())
+    elif isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
+        made.update(f"{thing.dtype}{thing.shape}".encode() + np.ascontiguousarray(thing).tobytes())
+    elif isinstance(thing, list | tuple):
+        _add_all(made, enumerate(thing))
+    elif isinstance(thing, dict):
+        _add_all(made, thing.items())
+    elif isinstance(thing, nn.Module):
+        _add_module(made, thing)
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        _add_all(made, ((field.name, getattr(thing, field.name)) for field in fields(thing)))
+    else:
+        raise _UnknownError
+
+
+def _add_all(made: Any, pairs: Iterable[tuple[object, object]]) -> None:
+    for name, value in pairs:
+        _add(made, name)
+        _add(made, value)
+    made.update(b"\0end")
+
+
+def _add_module(made: Any, thing: nn.Module) -> None:
+    for name, module in thing.named_modules(remove_duplicate=False):
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise _UnknownError
+        made.update(f"\0{name} {id(type(module))}".encode())
+        _add_all(made, ((key, value) for key, value in vars(module).items() if key not in EVERY_MODULE))
+    _add_all(made, thing.named_parameters(remove_duplicate=False))
+    _add_all(made, thing.named_buffers(remove_duplicate=False))
 
 
 def tensor_bytes(thing: object) -> int:

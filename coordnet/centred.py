@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.allocation import empty
-from coordnet.scratch import parts, scratch, tracked
+from coordnet.scratch import parts, scratch
+from coordnet.tracking import tracked
 
 # A fixed sequence of products: what becomes of values (signals, channels, …), in a tensor if one is given; then the
 # values are overwritten.
@@ -47,7 +48,7 @@ class Centred:
     ) -> Float[Tensor, "signals channels *shape"]:
         """What a chain makes of the differences, some channels at a time, the means added again if ``shifted``.
 
-        Nothing is allocated but the result, up to the limits of ``scratch``.
+        Nothing is allocated but the result, where what one channel passes on is small enough for ``scratch`` to keep.
         """
         means = self._spread(len(shape) + 2)
         if tracked(self.values):

@@ -13,7 +13,7 @@ from coordnet.coordinates import ByAxes
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.least_squares import LeastSquaresPlan
 from coordnet.observations import Masked, Observation, Scattered
-from coordnet.plan_cache import PLANS
+from coordnet.plan_cache import kept_plan
 from coordnet.plans import Plan
 from coordnet.precision import Precision
 from coordnet.priors import Adaptive, Smoothness
@@ -118,7 +118,8 @@ def plan(
         """Of a copy: what becomes of the caller's mask or points is not the plan's."""
         return _make(encoding, copy.deepcopy(geometry), **options)
 
-    return PLANS.get(digest(encoding, geometry, options), make) if cached else make()
+    key = digest(encoding, geometry, options) if cached else None
+    return make() if key is None else kept_plan(key, make)
 
 
 def _make(

@@ -13,12 +13,11 @@ from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation, Rotated, rotate
 from coordnet.priors import Smoothness
 from coordnet.solvers import Solution
-from coordnet.systems import ModesSystem, PrecisionSystem, penalised
+from coordnet.systems import NEWTON, ModesSystem, PrecisionSystem, penalised
 
 WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})  # of the ratio's smoothing, in modes, by the number of axes
 DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
 FLOOR = 1e-6
-NEWTON = 12  # steps to the effective noise, to a thousandth of it
 FEW_PAIRS = 1e-3  # of the samples: fewer, and the channels' covariance is not estimated from them
 FIRST = Smoothness(1.5, 0.01)
 
@@ -188,10 +187,11 @@ def effective_noise(
 ) -> Float[Tensor, "signals channels 1"]:
     """The fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling.
 
-    The mean is concave in τ, so that Newton's method falls to the fixed point from whatever is above it.
+    The mean is concave in τ, so that Newton's method falls to the fixed point from whatever is above it; and where q is
+    above 1 (points that share a node), it rises to it from whatever is below.
     """
     own, share = noise / density, (1 - density) / density
-    tau = own + share * spectrum.mean(-1, keepdim=True)
+    tau = own + share * spectrum.mean(-1, keepdim=True) if share >= 0 else own / (1 - share)
     for _ in range(NEWTON):
         ratio = spectrum / (spectrum + tau)
         slope = share * ratio.square().mean(-1, keepdim=True)

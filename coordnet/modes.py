@@ -28,9 +28,10 @@ from coordnet.kronecker import (
     outer_sum,
     product_along,
 )
-from coordnet.scratch import scratch, tracked
+from coordnet.scratch import scratch
 from coordnet.solvers import dot
 from coordnet.stages import Stages
+from coordnet.tracking import tracked
 
 THINNED = 2**16
 # Samples of an axis from which even a prime number of them is sooner transformed than multiplied, on a CPU.
@@ -119,7 +120,7 @@ class EncodingModes(Modes):
     designs is above 1/``rcond``, rounding would drown the mode in what it is made of, and it is left out: axes that
     are each well enough conditioned may not be so together.
 
-    With ``overwrite`` a method may write over what it is given, and leaves its result in scratch memory.
+    With ``overwrite`` a method may write over what it is given, and leaves its result there or in scratch memory.
 
     Parameters
     ----------
@@ -222,9 +223,8 @@ class EncodingModes(Modes):
         if self._inverse is not None:
             onto = self._inverse.then(designs).ready("float32", self._dtype)
             return lambda z, out: onto(self.synthesis(z, overwrite=out is not None), out)
-        return (
-            Stages([axis.coefficients() for axis in self._axes]).then(designs).ready("float32", self._dtype)
-        )
+        stages = Stages([axis.coefficients() for axis in self._axes])
+        return stages.then(designs).ready("float32", self._dtype)
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
         """A Gaussian mean over neighbouring modes, less of them at the ends."""

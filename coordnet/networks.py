@@ -16,7 +16,8 @@ from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, Fourier
 from coordnet.fourier_layer import FourierLinear
 from coordnet.heads import MLP, ComplexLinear, Head
 from coordnet.kronecker import Operator, mode_product
-from coordnet.scratch import parts, tracked
+from coordnet.scratch import parts
+from coordnet.tracking import tracked
 
 
 class KroneckerLinear(nn.Module):

@@ -84,8 +84,9 @@ class Plan(ABC):
     -----
     A direct fit allocates its result and no more, as does a ``renderer``: what one product passes to the next lies in
     memory that each thread keeps (see ``scratch``), some channels at a time, as many as a processor's cache holds. A
-    captured graph keeps its own. Where a gradient is wanted, autograd takes what it needs, and libraries may take some
-    for products in bf16 and for FFTs on a GPU.
+    captured graph keeps its own. Beside it autograd takes what a gradient needs, libraries some for products in bf16
+    and for FFTs on a GPU, the imitation of TF32 on a CPU its rounded factors; a batch whose dimensions do not lie one
+    after another in memory is copied.
     """
 
     direct: bool = False

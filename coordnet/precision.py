@@ -71,8 +71,8 @@ def _in_bf16(tensor: Tensor, operators: Sequence[Operator], out: Tensor | None) 
     if out is None:
         return mode_product(tensor.bfloat16(), operators).to(tensor.dtype)
     half = tensor.new_empty(0, dtype=torch.bfloat16)
-    rounded = scratch(half, tuple(tensor.shape), tensor).copy_(tensor)
-    return out.copy_(mode_product(rounded, operators, scratch(half, tuple(out.shape), rounded)))
+    rounded = scratch(half, tuple(tensor.shape), tensor, out).copy_(tensor)
+    return out.copy_(mode_product(rounded, operators, scratch(half, tuple(out.shape), rounded, out)))
 
 
 def to_tf32(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

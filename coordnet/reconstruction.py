@@ -15,7 +15,7 @@ from coordnet.coordinates import Alignment, Axes, render_axes
 from coordnet.encodings import ComplexEncoding, FourierEncoding, encoding_from
 from coordnet.heads import head_configuration, head_from
 from coordnet.networks import CoordinateNetwork
-from coordnet.scratch import tracked
+from coordnet.tracking import tracked
 
 FORMAT = "coordnet-1"
 STRUCTURED = (ComplexEncoding, FourierEncoding)  # with a linear head, evaluated on a lattice without points

@@ -75,7 +75,7 @@ class SmoothPlan(Plan):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(encoding, geometry, center=center, dtype=dtype)
-        self.modes = modes_of(encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
+        self.modes = modes_of(self.encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
         self.observation, self.prior, self.robust = observation, prior, robust
         self.progress = progress
         self.tolerance = _checks.positive("tolerance", tolerance)
@@ -96,7 +96,7 @@ class SmoothPlan(Plan):
             return Solved(weights, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
         return self._solved(*self._solve(values.whole(), self.system, None))
 
-    def _weights(self, values: Tensor, out: Tensor | None = None) -> Tensor:
+    def _weights(self, values: Tensor, out: Tensor | None) -> Tensor:
         """Of a whole lattice."""
         assert isinstance(self.modes, EncodingModes)
         return self.modes.weights(self._gained(values, overwrite=out is not None), out)
@@ -119,7 +119,7 @@ class SmoothPlan(Plan):
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
 
-        def apply(values: Tensor, out: Tensor | None = None) -> Tensor:
+        def apply(values: Tensor, out: Tensor | None) -> Tensor:
             return fused(self._gained(values, overwrite=out is not None), out)
 
         return Renderer(self.centred, apply, axes)
@@ -133,8 +133,8 @@ class SmoothPlan(Plan):
     def _solve(
         self, values: Tensor, system: System | None, start: Tensor | None
     ) -> tuple[Tensor, dict[str, Any]]:
-        if system is None:
-            return self._gained(values), {"method": "modes, direct"}
+        if system is None:  # the first of the robust rounds
+            return self._gained(values), {}
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def look(step: int, residual: float) -> None:

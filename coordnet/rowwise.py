@@ -52,8 +52,11 @@ class RowwisePlan(Plan):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(encoding, geometry, center=center, dtype=dtype)
+        assert isinstance(self.encoding, ComplexEncoding)
         points, weights = geometry.points.double().to(device), geometry.weights
-        self.modes = EncodingModes(encoding, geometry.axes, rcond=rcond, dtype=torch.float64, device=device)
+        self.modes = EncodingModes(
+            self.encoding, geometry.axes, rcond=rcond, dtype=torch.float64, device=device
+        )
         if len(points) * math.prod(self.modes.ranks) > LIMIT:
             raise _checks.wrong(
                 "points", f"at most {LIMIT // math.prod(self.modes.ranks)} for the exact design", len(points)
@@ -64,7 +67,7 @@ class RowwisePlan(Plan):
             )
         root = torch.ones(len(points), 1, device=device) if weights is None else weights.sqrt()
         self.root = root.to(torch.float64)
-        factors = zip(encoding(points), self.modes.axis_coefficients, strict=True)
+        factors = zip(self.encoding(points), self.modes.axis_coefficients, strict=True)
         design = self.root * khatri_rao([psi @ c for psi, c in factors])
         penalty = (prior.strength * prior.roughness(self.modes)).flatten().sqrt()
         self.inverse = torch.linalg.pinv(torch.cat([design, torch.diag(penalty)]))[:, : len(points)]

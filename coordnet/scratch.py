@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from coordnet.allocation import empty
 
@@ -62,21 +61,7 @@ def parts(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
     signals, channels = values.shape[:2]
     each = math.prod(values.shape[2:]) + math.prod(results.shape[2:])
     count = max(1, PART.get(values.device.type, PART_ELSEWHERE) // (each * values.element_size()))
-    many, some = max(1, count // channels), min(count, channels)
+    many, some = max(1, count // max(1, channels)), max(1, min(count, channels))
     for i in range(0, signals, many):
         for c in range(0, channels, some):
             yield slice(i, i + many), slice(c, c + some)
-
-
-def tracked(x: Tensor) -> bool:
-    """Whether a gradient is wanted of what is made of a tensor, so that it may not be written into kept memory.
-
-    So too where ``torch.func`` follows the tensor, which then has no memory of its own.
-    """
-    if (torch.is_grad_enabled() and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
-        return True
-    try:
-        x.data_ptr()
-    except RuntimeError:
-        return True
-    return False

@@ -19,7 +19,7 @@ from coordnet.modes import Modes
 from coordnet.observations import Masked, Observation
 from coordnet.solvers import Solution, add_scaled, among, conjugate_gradients, dot, scaled
 
-NEWTON = 12  # steps to the effective density, to a thousandth of it
+NEWTON = 12  # steps to an effective density or noise, within a thousandth of it
 FARTHEST = 2.5  # of them, in its logarithm
 COVARIANCE_FLOOR = 2e-4  # of the mean precision, in the precision form's preconditioner
 

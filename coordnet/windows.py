@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.allocation import empty
-from coordnet.scratch import tracked
+from coordnet.tracking import tracked
 
 ROWS = 64  # of a block; 32 and 128 take 7 % and 10 % longer to enlarge 256² by 2
 MARGIN = 24  # columns beside a block that an inverse is first sought in

@@ -94,16 +94,18 @@ PENALTIES = {
 
 
 @pytest.mark.parametrize("penalty", PENALTIES.values(), ids=list(PENALTIES))
-@pytest.mark.parametrize("density", [0.001, 0.05, 0.25, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("density", [0.001, 0.05, 0.25, 0.5, 0.9, 1.0, 1.2, 3.0, 20.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_fixed_points_are_found_whatever_the_penalty(penalty, density, dtype):
     penalty = penalty.reshape(1, 1, -1).to(dtype)
     q = effective_density(penalty, density)
     others = (1 / (q.double() + penalty.double())).mean()
-    assert float(q) == pytest.approx(float(density / (1 + (1 - density) * others)), rel=1e-3)
+    missing = max(1 - density, 0.0)
+    assert float(q) == pytest.approx(float(density / (1 + missing * others)), rel=1e-3)
     spectrum, noise = 1 / penalty.clamp(min=1e-6), torch.full((1, 1, 1), 1e-4, dtype=dtype)
     tau = effective_noise(spectrum, noise, density)
     posterior = (1 / (1 / tau.double() + 1 / spectrum.double())).mean()
+    assert float(tau) > 0
     assert float(tau) == pytest.approx(float((1e-4 + (1 - density) * posterior) / density), rel=1e-3)
 
 

@@ -21,6 +21,7 @@ STOREYS = [
         "allocation",
         "cache",
         "scratch",
+        "tracking",
         "centred",
         "coordinates",
         "samples",

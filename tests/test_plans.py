@@ -1,9 +1,11 @@
 """Renderers, precision, CUDA graphs and the cache of plans."""
 
 import contextlib
+import functools
 import itertools
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
 
@@ -67,6 +69,19 @@ def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     assert _peak(lambda: plan.fit(values)) == 4 * fit.network.first.weight.numel() + offset
     assert _peak(lambda: render(values)) == 4 * 2 ** len(grid) * values.numel() + offset
     assert _peak(lambda: fit.render(render.shape)) == 4 * 2 ** len(grid) * values.numel()
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+@pytest.mark.parametrize("most", [0, 2000, 4000, 20000])
+def test_pieces_that_are_not_kept_change_nothing(precision, most, monkeypatch, generator):
+    geometry = Lattice((30, 24))
+    encoding = ComplexEncoding.like(DFT, geometry, features=9)
+    plan = cn.plan(encoding, geometry, ridge=1e-3, precision=precision)
+    values = torch.rand(30, 24, 2, generator=generator)
+    expected = plan.fit(values).network.first.weight.clone()
+    cn.clear_plans()
+    monkeypatch.setattr(scratch_memory, "MOST", most)
+    assert torch.allclose(plan.fit(values).network.first.weight, expected)
 
 
 def test_the_last_of_what_passes_is_given_back_only_at_the_end(monkeypatch):
@@ -171,6 +186,28 @@ def test_iterated_fits_do_not_depend_on_the_other_channels(form, generator):
     together = fitted(slice(0, 3))
     for i in range(3):
         assert torch.allclose(fitted(slice(i, i + 1))[..., 0], together[..., i], atol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [None, cn.Smoothness(), cn.Adaptive()], ids=["plain", "smooth", "adaptive"])
+@pytest.mark.parametrize("grid", [(20,), (150,)], ids=["dense", "windows"])
+@pytest.mark.parametrize("kind", ["full", "random:0.6"])
+def test_learnable_encoders_are_fitted_as_they_are(prior, grid, kind, generator):
+    samples = cn.sample(torch.rand(*grid, 1, generator=generator), kind, generator=generator)
+    fits = [
+        cn.plan(
+            ComplexEncoding.like(Gaussian, samples, learnable=learnable), samples.geometry, prior=prior
+        ).fit(samples.values)
+        for learnable in (False, True)
+    ]
+    assert torch.allclose(fits[0].render((30,)), fits[1].render((30,)), atol=1e-4)
+    assert not fits[1].render().requires_grad
+
+
+def test_values_without_channels_are_refused():
+    plan = cn.plan(*gaussian(8, 8))
+    with pytest.raises(ValueError, match="`channels`: expected an integer of at least 1"):
+        plan.fit(torch.zeros(8, 8, 0))
+    assert plan.renderer((9, 9))(torch.zeros(8, 8, 0)).shape == (9, 9, 0)
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -350,14 +387,76 @@ def test_encoders_are_told_apart_by_what_they_hold(generator):
     assert torch.allclose(fits[0].render((20,)) - offset, offset - before)
 
 
-def test_digests_are_of_values():
-    import numpy as np
+def test_encoders_are_told_apart_by_their_axes():
+    geometry, (a, b) = Lattice((8, 8, 8)), (Gaussian(8, sigma=s) for s in (0.08, 0.13))
+    for encoders in ([a, b, a], [a, b, b], [b, a, b]):
+        plan = cn.plan(ComplexEncoding(encoders), geometry, cached=True)
+        assert [e.sigma for e in plan.encoding.encoders] == [e.sigma for e in encoders]
 
+
+def test_digests_are_of_values():
     long = np.arange(5000.0)
     other = long.copy()
     assert digest(long, {"a": 1}) == digest(other, {"a": 1})
     other[2500] = -1
-    assert len({digest(long), digest(other), digest(torch.from_numpy(long).float()), digest(5000)}) == 4
+    things = (
+        long,
+        other,
+        torch.from_numpy(long).float(),
+        5000,
+        long[::-1],
+        long.reshape(2, -1),
+        np.array(["a"]),
+    )
+    things += (
+        [long, other],
+        [other, long],
+        {"a": (1, 2)},
+        {"a": ((1,), 2)},
+        {1: 2, "a": 3},
+        torch.ones(2) * 1j,
+        [[1], [2]],
+        [[1, [2]]],
+    )
+    made = [digest(thing) for thing in things]
+    assert None not in made
+    assert len(set(made)) == len(made)
+    module = torch.nn.Linear(2, 2)
+    module.register_buffer("own", torch.ones(2), persistent=False)
+    with torch.no_grad():
+        before = digest(module)
+        module.own *= 2
+        assert None not in (before, digest(module))
+        assert digest(module) != before
+
+
+def test_what_may_change_unseen_has_no_digest():
+    hooked, followed = torch.nn.ReLU(), torch.ones(2, requires_grad=True)
+    hooked.register_forward_hook(lambda *_: None)
+    for thing in (object(), lambda: 1, hooked, followed, torch.nn.Linear(2, 2), np.array([object()]), [{3}]):
+        assert digest(1, thing) is None
+    assert torch.func.grad(lambda x: x * (digest(1) is None))(torch.tensor(3.0)) == 1
+    for prior in (cn.Adaptive(), cn.Smoothness(1.5, 0.1, (1.0, 2.0))):
+        assert digest(prior, Lattice((3, 4))) is not None
+
+
+def test_a_changed_encoder_is_evaluated_anew(generator):
+    class Own(Triangle):
+        def bump(self, distance):
+            return super().bump(distance) * self.factor()
+
+    encoding = ComplexEncoding([Own.like(Lattice((12,)).axes[0])])
+    encoder, values = encoding.encoders[0], torch.rand(12, 1, generator=generator)
+    encoder.factor = lambda: 1.0
+    fit = cn.plan(encoding, Lattice((12,)), center=False).fit(values)
+    own, before = fit.network.encoding.encoders[0], fit.render((20,))
+    own.factor = lambda: 2.0
+    assert torch.allclose(fit.render((20,)), 2 * before)
+    own.register_buffer("times", torch.ones(1), persistent=False)
+    own.factor = functools.partial(torch.Tensor.item, own.times)
+    for power in (1, 2):
+        own.times *= 3
+        assert torch.allclose(fit.render((20,)), 3**power * before)
 
 
 def test_designs_of_a_lattice_are_made_once(generator):

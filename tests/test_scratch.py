@@ -10,11 +10,12 @@ from torch.autograd import forward_ad
 
 import coordnet as cn
 from coordnet import scratch as memory
-from coordnet.encoders import Gaussian, Triangle
+from coordnet.encoders import Gaussian, RandomFourier
 from coordnet.encodings import ComplexEncoding
 from coordnet.kronecker import mode_product
 from coordnet.samples import Lattice
-from coordnet.scratch import clear_scratch, parts, scratch, tracked
+from coordnet.scratch import clear_scratch, parts, scratch
+from coordnet.tracking import tracked
 
 ONE = torch.zeros(1)
 # What PyTorch itself gives when it makes its rules for forward derivatives.
@@ -142,22 +143,49 @@ def test_what_derivatives_are_wanted_of_is_tracked():
 
 
 @JVP
-@pytest.mark.parametrize("encoder", [Gaussian, Triangle])
+@pytest.mark.parametrize(("encoder", "features"), [(Gaussian, None), (RandomFourier, 6)])
 @pytest.mark.parametrize("prior", [None, cn.Smoothness()], ids=["plain", "smooth"])
 @pytest.mark.parametrize("size", [20, 150])
-def test_derivatives_are_those_of_the_linear_map(encoder, prior, size, generator):
+def test_derivatives_are_those_of_the_linear_map(encoder, features, prior, size, generator):
     geometry = Lattice((size, 16))
-    plan = cn.plan(ComplexEncoding.like(encoder, geometry), geometry, prior=prior, dtype=torch.float64)
+    plan = cn.plan(
+        ComplexEncoding.like(encoder, geometry, features=features), geometry, prior=prior, dtype=torch.float64
+    )
     values, change = torch.rand(2, size, 16, 1, dtype=torch.float64, generator=generator)
 
     def render(x):
         return plan.fit(x).render((30, 30))
 
-    expected = render(values + change) - render(values)
+    cn.clear_plans()
     forward = torch.func.jvp(render, (values,), (change,))[1]
+    cn.clear_plans()
+    backwards = torch.func.grad(lambda x: render(x).sum())(values)
+    expected = render(values + change) - render(values)
+    assert torch.allclose((backwards * change).sum(), expected.sum(), rtol=1e-6, atol=1e-8)
     assert torch.allclose(forward, expected, atol=1e-8)
     down = torch.rand(30, 30, 1, dtype=torch.float64, generator=generator)
     backward = torch.func.grad(lambda x: (down * render(x)).sum())(values)
     assert torch.allclose((backward * change).sum(), (down * expected).sum(), rtol=1e-6)
     both = torch.vmap(render)(torch.stack([values, change]))
     assert torch.allclose(both, torch.stack([render(values), render(change)]), atol=1e-8)
+
+
+@pytest.mark.parametrize("grid", [(12, 10), (150, 10)], ids=["dense", "windows"])
+def test_derivatives_by_a_scale_are_those_before_a_render(grid, generator):
+    geometry = Lattice(grid)
+    encoding = ComplexEncoding.like(Gaussian, geometry, learnable=True)
+    fit = cn.plan(encoding, geometry).fit(torch.rand(*grid, 1, generator=generator))
+    encoder = fit.network.encoding.encoders[0]
+
+    def slope():
+        scale = encoder.log_sigma.detach()
+        with forward_ad.dual_level():
+            encoder._parameters["log_sigma"] = forward_ad.make_dual(scale, torch.ones_like(scale))
+            made = forward_ad.unpack_dual(fit.render((160, 20))).tangent
+        encoder._parameters["log_sigma"] = scale
+        return made
+
+    first = slope()
+    assert first is not None
+    fit.render((160, 20))
+    assert torch.equal(slope(), first)
