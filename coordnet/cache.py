@@ -161,7 +161,7 @@ def tensor_bytes(thing: object) -> int:
             for tensor in value.state_dict().values():
                 visit(tensor)
         elif isinstance(value, dict):
-            for part in value.values():
+            for part in list(value.values()):  # another thread may make a cached property meanwhile
                 visit(part)
         elif isinstance(value, list | tuple):
             for part in value:
