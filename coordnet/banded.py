@@ -176,11 +176,11 @@ def separable_inverse(
     designs = [axis_windows(e, a) for e, a in zip(encoders, axes, strict=True)]
     if all(design is None for design in designs):
         return None
+    keys = [digest(e, a) for e, a in zip(encoders, axes, strict=True)]
     made: list[tuple[Operator, float] | None] = []
     for j, design in enumerate(designs):
-        same = next((i for i in range(j) if _same(encoding, axes, i, j)), None)
-        if same is not None:
-            made.append(made[same])
+        if keys[j] is not None and keys[j] in keys[:j]:
+            made.append(made[keys.index(keys[j])])
         elif design is not None:
             solved = pseudo_inverse(design, dtype)
             made.append(None if solved is None else (solved[0].on(device), solved[1]))
@@ -193,12 +193,6 @@ def separable_inverse(
     if len(found) < len(made) or math.prod(condition for _, condition in found) * cut >= 1:
         return None
     return [operator for operator, _ in found]
-
-
-def _same(encoding: ComplexEncoding, axes: Axes, i: int, j: int) -> bool:
-    first, second = encoding.axis_encoders[i], encoding.axis_encoders[j]
-    local = isinstance(first, ShiftedBasis) and type(first) is type(second)
-    return local and axes[i] == axes[j] and first.configuration() == second.configuration()
 
 
 def _dense_inverse(

@@ -387,6 +387,20 @@ def test_encoders_are_told_apart_by_what_they_hold(generator):
     assert torch.allclose(fits[0].render((20,)) - offset, offset - before)
 
 
+def test_axes_are_told_apart_by_what_their_encoders_hold(generator):
+    class Own(Gaussian):
+        def bump(self, distance):
+            return super().bump(distance) * self.factor
+
+    geometry = Lattice((150, 150))
+    encoding = ComplexEncoding.like(Own, geometry)
+    for encoder, factor in zip(encoding.encoders, (1.0, 4.0), strict=True):
+        encoder.factor = factor
+    values = torch.rand(150, 150, 1, generator=generator)
+    fit = cn.plan(encoding, geometry).fit(values)
+    assert torch.allclose(fit.render(alignment="sample"), values, atol=1e-3)
+
+
 def test_encoders_are_told_apart_by_their_axes():
     geometry, (a, b) = Lattice((8, 8, 8)), (Gaussian(8, sigma=s) for s in (0.08, 0.13))
     for encoders in ([a, b, a], [a, b, b], [b, a, b]):
