@@ -5,9 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.coordinates import Axes, lattice_points
-from coordnet.encoders import Encoder, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.sampling.axes import Axes, lattice_points
 
 
 @torch.no_grad()

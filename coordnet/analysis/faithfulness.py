@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.coordinates import Axis
-from coordnet.encoders import Encoder, FourierFeatures
+from coordnet.encodings.encoders import Encoder, FourierFeatures
+from coordnet.sampling.axes import Axis
 
 WIDTH = 4.0  # of the kernel, in DFT bins: the paper's σ = 4·2π/d
 

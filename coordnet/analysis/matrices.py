@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.kronecker import default_rcond
-from coordnet.reconstruction import Reconstruction
+from coordnet.linalg.kronecker import default_rcond
+from coordnet.networks.reconstruction import Reconstruction
 
 
 def singular_values(matrix: Float[Tensor, "n k"]) -> Float[Tensor, " r"]:

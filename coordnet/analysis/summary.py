@@ -11,8 +11,8 @@ from coordnet.analysis.faithfulness import encoder_spectrum, position_reconstruc
 from coordnet.analysis.matching import matched_scale
 from coordnet.analysis.matrices import condition_number, singular_values, stable_rank
 from coordnet.analysis.sweeps import Sweep, known, positions_on, rank_over_samples, rank_over_scale
-from coordnet.coordinates import Axes, Axis
-from coordnet.encoders import Encoder, FeatureMap, Gaussian, JointEncoder, RandomFourier
+from coordnet.encodings.encoders import Encoder, FeatureMap, Gaussian, JointEncoder, RandomFourier
+from coordnet.sampling.axes import Axes, Axis
 
 FACTORS = [2.0 ** (k / 2) for k in range(-6, 11)]  # of the scale that is swept
 

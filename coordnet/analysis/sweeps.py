@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.analysis.matrices import stable_rank
-from coordnet.coordinates import Axes, Axis, lattice_points
-from coordnet.encoders import FeatureMap, JointEncoder
+from coordnet.encodings.encoders import FeatureMap, JointEncoder
+from coordnet.sampling.axes import Axes, Axis, lattice_points
 
 
 @dataclass(frozen=True)

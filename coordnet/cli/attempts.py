@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet.baselines import BASELINES, Baseline
 from coordnet.cli import methods
 from coordnet.cli.methods import Method
 from coordnet.cli.scoring import Scoring
 from coordnet.cli.specs import describe_encoder, describe_prior
-from coordnet.experiments.timing import once
-from coordnet.reconstruction import Reconstruction
-from coordnet.samples import Samples
+from coordnet.metrics.baselines import BASELINES, Baseline
+from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.samples import Samples
 
 AGAIN = 1.0  # seconds; quicker work is done twice, as training is after one epoch, and the second time counts
 OUT_OF_REACH = "SciPy does not reach so many points in so many dimensions"

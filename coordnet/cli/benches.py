@@ -40,9 +40,9 @@ def speed(
     quiet: Quiet = False,
 ) -> None:
     """Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold."""
+    from coordnet.bench import speed as experiment
+    from coordnet.bench import speed_report as reports
     from coordnet.cli.devices import choose_device
-    from coordnet.experiments import speed as experiment
-    from coordnet.experiments import speed_report as reports
 
     if not report:
         groups, lengths = experiment.parse_groups(only), experiment.parse_sizes(sizes, quick)
@@ -83,9 +83,9 @@ def quality(
     quiet: Quiet = False,
 ) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters."""
-    from coordnet.experiments import quality as experiment
-    from coordnet.experiments import quality_report
-    from coordnet.experiments.cases import Settings
+    from coordnet.bench import quality as experiment
+    from coordnet.bench import quality_report
+    from coordnet.bench.cases import Settings
 
     settings = Settings(data, images)
     for name in experiment.parse_names(only):
@@ -105,7 +105,7 @@ def attention(
     quiet: Quiet = False,
 ) -> None:
     """Compare encodings of position in a small Transformer on scikit-learn's digits."""
-    from coordnet.experiments import attention as experiment
+    from coordnet.bench import attention as experiment
 
     def tell(run: experiment.Run) -> None:
         test = "" if run.test is None else f"  test {100 * run.test:.2f} %"

@@ -18,8 +18,8 @@ from coordnet.cli.report import decibels, finish, versions
 from coordnet.cli.scoring import Scoring
 from coordnet.cli.specs import check_encoder, parse_head
 from coordnet.media import Media, read_mask, read_media
-from coordnet.plots_comparison import Shown, comparison_figure
-from coordnet.sampling import Pattern, parse_pattern, sample
+from coordnet.plots.comparison import Shown, comparison_figure
+from coordnet.sampling.patterns import Pattern, parse_pattern, sample
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from coordnet import _checks
+from coordnet.bench import prepare
 from coordnet.cli.outputs import staged_folder
-from coordnet.experiments import prepare
 
 
 def run(

@@ -4,7 +4,7 @@ import torch
 
 from coordnet.cli.restoring import Common, Restored, fill, restore
 from coordnet.media import Media, MediaError
-from coordnet.sampling import Bayer, sample
+from coordnet.sampling.patterns import Bayer, sample
 
 
 def run(raw: str, pattern: str, options: Common) -> None:

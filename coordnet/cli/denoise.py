@@ -4,8 +4,8 @@ import torch
 
 from coordnet import _checks
 from coordnet.cli.restoring import Common, Restored, restore
-from coordnet.denoising import denoise
 from coordnet.media import Media
+from coordnet.restore.denoise import denoise
 
 
 def run(signal: str, sigma: float | None, options: Common) -> None:

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure, SubFigure
 from coordnet import _checks
 from coordnet.analysis import EncoderSummary, similarity_map, summarise
 from coordnet.cli.specs import describe_encoder, parse_encoder
-from coordnet.coordinates import Axes, Axis
-from coordnet.encoders import Encoder, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
-from coordnet.plots_analysis import (
+from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.plots.encodings import (
     show_distance,
     show_reconstruction,
     show_shares,
@@ -21,6 +20,7 @@ from coordnet.plots_analysis import (
     show_stable_rank,
     show_theory_in_legend,
 )
+from coordnet.sampling.axes import Axes, Axis
 
 SAMPLES, LATTICE = 256, 32  # along an axis, of encoders of one axis and of joint ones
 WINDOW = 64  # neighbouring samples along each axis of a heat map

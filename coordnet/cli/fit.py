@@ -21,12 +21,12 @@ from coordnet.cli.specs import (
     make_encoding,
     parse_prior,
 )
-from coordnet.closed_form import fit_closed_form
-from coordnet.experiments.timing import once
+from coordnet.fit.closed_form import fit_closed_form
 from coordnet.media import Media, MediaError, Table, read_table, write_media, write_table
-from coordnet.plotting import reconstruction_figure
-from coordnet.reconstruction import Reconstruction
-from coordnet.samples import Samples, ScatteredPoints
+from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.reconstruction import reconstruction_figure
+from coordnet.sampling.samples import Samples, ScatteredPoints
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 
 from coordnet.cli.restoring import Common, Restored, fill, restore
 from coordnet.media import Media, read_mask
-from coordnet.sampling import sample
+from coordnet.sampling.patterns import sample
 
 
 def run(signal: str, mask: Path, options: Common) -> None:

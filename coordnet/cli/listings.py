@@ -1,6 +1,6 @@
 """What there is: built-in samples and encoders, as tables."""
 
-from coordnet.encoders import ENCODERS, JointEncoder
+from coordnet.encodings.encoders import ENCODERS, JointEncoder
 from coordnet.media import SAMPLES
 
 

@@ -18,15 +18,15 @@ from coordnet.cli.specs import (
     parse_encoder,
     parse_head,
 )
-from coordnet.closed_form import fit_closed_form
-from coordnet.encoders import JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding
-from coordnet.gradient import fit_gradient
-from coordnet.heads import Head
-from coordnet.networks import CoordinateNetwork
-from coordnet.priors import Adaptive, Smoothness
-from coordnet.reconstruction import Reconstruction
-from coordnet.samples import Samples
+from coordnet.encodings.encoders import JointEncoder
+from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fit.gradient import fit_gradient
+from coordnet.networks.heads import Head
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.sampling.samples import Samples
 
 SOLVERS = ("closed-form", "gradient")
 USUAL = ("gaussian", "triangle", "bspline")  # of which a comparison consists if it names no encoder

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from coordnet.plots_comparison import SAMPLES, TRUTH, Shown, page_pictures
+from coordnet.plots.comparison import SAMPLES, TRUTH, Shown, page_pictures
 
 TEMPLATE = "compare.html"
 BY = {"held_out": "held-out PSNR", "fitted": "PSNR at the samples"}

@@ -75,9 +75,9 @@ def _command(name: str) -> Callable[..., None]:
         quiet: Quiet = False,
     ) -> None:
         from coordnet import _checks
+        from coordnet.bench.protocols import report as reports
+        from coordnet.bench.protocols import run as experiments
         from coordnet.cli.devices import choose_device
-        from coordnet.experiments.protocols import report as reports
-        from coordnet.experiments.protocols import run as experiments
 
         folder = out or Path("results") / name
         if not report:

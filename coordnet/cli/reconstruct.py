@@ -23,15 +23,15 @@ from coordnet.cli.specs import (
     parse_head,
     parse_prior,
 )
-from coordnet.encoders import Encoder
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.experiments.timing import once
-from coordnet.heads import Head
+from coordnet.encodings.encoders import Encoder
+from coordnet.fit.tuning import scaled, tune_scale, tune_smoothness
 from coordnet.media import read_mask, read_media
-from coordnet.priors import Adaptive, Smoothness
-from coordnet.samples import Samples
-from coordnet.sampling import parse_pattern, sample
-from coordnet.tuning import scaled, tune_scale, tune_smoothness
+from coordnet.metrics.stopwatch import once
+from coordnet.networks.heads import Head
+from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.sampling.patterns import parse_pattern, sample
+from coordnet.sampling.samples import Samples
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 from torch import Tensor
 
-from coordnet.baselines import cubic, linear
 from coordnet.cli.scoring import Scoring
 from coordnet.media import Media, write_media
-from coordnet.plotting import reconstruction_figure
-from coordnet.reconstruction import Reconstruction
-from coordnet.samples import Samples
+from coordnet.metrics.baselines import cubic, linear
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.reconstruction import reconstruction_figure
+from coordnet.sampling.samples import Samples
 
 Record = dict[str, Any]
 

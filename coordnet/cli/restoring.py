@@ -13,15 +13,15 @@ from coordnet.cli.common import Common
 from coordnet.cli.devices import choose_device
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish, versions
-from coordnet.closed_form import fit_closed_form
 from coordnet.encodings import FourierEncoding
-from coordnet.experiments.timing import once
+from coordnet.fit.closed_form import fit_closed_form
 from coordnet.media import Media, MediaError, read_media, write_media
-from coordnet.plots_restoration import restoration_figure
-from coordnet.plotting import sampled_picture
-from coordnet.priors import Adaptive
-from coordnet.reconstruction import Reconstruction
-from coordnet.samples import Samples, ScatteredPoints
+from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.reconstruction import sampled_picture
+from coordnet.plots.restoration import restoration_figure
+from coordnet.priors.priors import Adaptive
+from coordnet.sampling.samples import Samples, ScatteredPoints
 
 NO_HOLD_OUT = "too little is known to hold any of it out"
 

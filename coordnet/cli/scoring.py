@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from coordnet.media import Media
-from coordnet.metrics import psnr, snr, ssim, value_range
-from coordnet.samples import Samples, ScatteredPoints
+from coordnet.metrics.scores import psnr, snr, ssim, value_range
+from coordnet.sampling.samples import Samples, ScatteredPoints
 
 
 @dataclass(frozen=True)

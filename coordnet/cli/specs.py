@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 from coordnet import _checks
-from coordnet.coordinates import ByAxes
-from coordnet.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
-from coordnet.heads import HEADS, Head
-from coordnet.priors import Adaptive, Smoothness
-from coordnet.samples import Lattice, Samples
+from coordnet.encodings.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
+from coordnet.networks.heads import HEADS, Head
+from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.samples import Lattice, Samples
 
 SUITED_POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by the number of axes
 LONGEST = 8192  # samples along an axis of which a factorised design is made without being asked for

@@ -12,18 +12,18 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.cli.enlarging import RCOND, USUAL, choose_sigma, nearest, premultiplied, unmultiplied
 from coordnet.cli.outputs import staged_folder
 from coordnet.cli.report import finish, versions
 from coordnet.cli.restoring import Common
-from coordnet.closed_form import plan
-from coordnet.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fit.closed_form import plan
 from coordnet.media import MediaError
 from coordnet.media.big import RowFile, open_rows, write_rows
-from coordnet.plots_restoration import restoration_figure
-from coordnet.samples import Lattice
-from coordnet.streaming import stream_render
+from coordnet.plots.restoration import restoration_figure
+from coordnet.restore.rows import stream_render
+from coordnet.restore.upscale import RCOND, USUAL, choose_sigma, nearest, premultiplied, unmultiplied
+from coordnet.sampling.samples import Lattice
 
 MIDDLE = 1024  # pixels a side of the part that decides the width of the bumps
 DETAIL = 96  # pixels a side of the part that the figure shows

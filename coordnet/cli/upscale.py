@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from coordnet import _checks
-from coordnet.cli.enlarging import choose_sigma, fitted, nearest, premultiplied, unmultiplied
 from coordnet.cli.restoring import Common, Restored, restore
 from coordnet.cli.streamed import streams, upscale_rows
 from coordnet.media import Media, MediaError
-from coordnet.streaming import available_memory, parse_bytes
+from coordnet.restore.rows import available_memory, parse_bytes
+from coordnet.restore.upscale import choose_sigma, fitted, nearest, premultiplied, unmultiplied
 
 LARGEST = 2**28  # pixels that a picture may come to have
 

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.coordinates import Axes
-from coordnet.encoders import Encoder, FeatureMap
-from coordnet.samples import Geometry, Samples
+from coordnet.encodings.encoders import Encoder, FeatureMap
+from coordnet.sampling.axes import Axes
+from coordnet.sampling.samples import Geometry, Samples
 
 
 class Encoding(nn.Module, ABC):

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.coordinates import Axis
-from coordnet.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier, ShiftedBasis
 from coordnet.encodings.base import DenseEncoding, at_least_one, axes_of, describe
-from coordnet.samples import Geometry, Samples
+from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier, ShiftedBasis
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Geometry, Samples
 
 
 class SimpleEncoding(DenseEncoding):

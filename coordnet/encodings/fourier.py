@@ -8,9 +8,9 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.coordinates import Axes
 from coordnet.encodings.base import Encoding, axes_of
-from coordnet.samples import Geometry, Samples
+from coordnet.sampling.axes import Axes
+from coordnet.sampling.samples import Geometry, Samples
 
 
 class FourierEncoding(Encoding):

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import tifffile
 
-from coordnet.mapped import read_rows
 from coordnet.media.depths import from_depth, real_dtype, to_depth
 from coordnet.media.errors import MediaError, decoding, encoding, readable_file
+from coordnet.media.mapped import read_rows
 
 ROW_SUFFIXES = (".npy", ".zarr", ".tif", ".tiff")
 STRIP, TILE = 64, 256  # rows and columns of a TIFF file's tile; rows of a Zarr array's chunk

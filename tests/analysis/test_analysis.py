@@ -18,9 +18,8 @@ from coordnet.analysis import (
     stable_rank,
     summarise,
 )
-from coordnet.closed_form import fit_closed_form
-from coordnet.coordinates import Axis, lattice_points
-from coordnet.encoders import (
+from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
+from coordnet.encodings.encoders import (
     DFT,
     Gaussian,
     Identity,
@@ -30,12 +29,13 @@ from coordnet.encoders import (
     Sine,
     Sinusoidal,
 )
-from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
-from coordnet.gradient import fit_gradient
-from coordnet.heads import Linear
-from coordnet.networks import CoordinateNetwork
-from coordnet.samples import Lattice
-from coordnet.sampling import sample
+from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fit.gradient import fit_gradient
+from coordnet.networks.heads import Linear
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.sampling.axes import Axis, lattice_points
+from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Lattice
 from tests.helpers import kron
 
 

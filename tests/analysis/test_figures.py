@@ -6,15 +6,15 @@ import sys
 import pytest
 
 from coordnet.analysis import stable_rank
+from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import main
-from coordnet.coordinates import Axis, lattice_points
-from coordnet.encoders import ENCODERS, Encoder, Gaussian
 from coordnet.encodings import SimpleEncoding
-from coordnet.experiments.analysis_figures import FIGURES
-from coordnet.gradient import fit_gradient
-from coordnet.heads import Linear
-from coordnet.networks import CoordinateNetwork
-from coordnet.sampling import sample
+from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian
+from coordnet.fit.gradient import fit_gradient
+from coordnet.networks.heads import Linear
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.sampling.axes import Axis, lattice_points
+from coordnet.sampling.patterns import sample
 
 
 def command(monkeypatch, *arguments):

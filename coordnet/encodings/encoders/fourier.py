@@ -1,0 +1,194 @@
+"""Fourier families: pairs of a cosine and a sine at chosen frequencies."""
+
+import math
+from abc import abstractmethod
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings.encoders.base import Encoder
+from coordnet.encodings.encoders.parameters import Parameter
+from coordnet.sampling.axes import Axis
+
+E = TypeVar("E", bound="FourierFeatures")
+
+
+class FourierFeatures(Encoder):
+    """ψ(x) = [cos 2πf₁x … cos 2πf_m x, sin 2πf₁x … sin 2πf_m x] with m = K / 2 frequencies.
+
+    Parameters
+    ----------
+    base : (m,)
+        What the frequencies are computed from, with the scale.
+    **rest
+        Scale, gain and learnable; see ``FeatureMap``.
+    """
+
+    base: Tensor
+
+    def __init__(self, base: Float[Tensor, " m"], **rest: Any) -> None:
+        super().__init__(2 * base.numel(), **rest)
+        self.register_buffer("base", base.double())
+
+    @property
+    @abstractmethod
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """In cycles over the unit interval."""
+
+    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
+        """ψ at positions x, before the gain."""
+        return waves(x.unsqueeze(-1) * self.frequencies.to(x))
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The mean over the frequencies of cos 2πfδ, exactly ψ(x)·ψ(x + δ) over ψ(x)·ψ(x)."""
+        return mean_cosine(delta.unsqueeze(-1) * self.frequencies.to(delta))
+
+    @classmethod
+    def for_axis(
+        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
+    ) -> E:
+        """As many features as samples, rounded up to pairs."""
+        return cls(features or axis.count + axis.count % 2, **scales, **options)  # type: ignore[call-arg]
+
+
+def waves(cycles: Float[Tensor, "*points m"]) -> Float[Tensor, "*points k"]:
+    """The cosines and behind them the sines of phases given in cycles."""
+    phase = 2 * math.pi * cycles
+    return torch.cat([phase.cos(), phase.sin()], dim=-1)
+
+
+def mean_cosine(cycles: Float[Tensor, "*shape m"]) -> Float[Tensor, "*shape"]:
+    """The mean over the last axis of the cosines of phases given in cycles."""
+    return (2 * math.pi * cycles).cos().mean(-1)
+
+
+def pairs(features: int) -> int:
+    """Half of an even number of features.
+
+    Raises
+    ------
+    ValueError
+        If ``features`` is odd or below 2.
+    """
+    features = _checks.integer("features", features, 2)
+    if features % 2:
+        raise _checks.wrong("features", "an even number, a cosine and a sine for each frequency", features)
+    return features // 2
+
+
+def at_least_one(f_max: float) -> float:
+    """The highest frequency of a row that starts at 1.
+
+    Raises
+    ------
+    ValueError
+        If it is below 1.
+    """
+    if _checks.positive("f_max", f_max) < 1:
+        raise _checks.wrong("f_max", "at least 1 cycle over the unit interval", f_max)
+    return float(f_max)
+
+
+class FrequencyRow(FourierFeatures):
+    """A row of frequencies from 1 to f_max.
+
+    Parameters
+    ----------
+    features : int
+        K, even.
+    f_max : float
+        The highest frequency, in cycles over the unit interval, at least 1.
+    **rest
+        Gain and learnable; see ``FeatureMap``.
+    """
+
+    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
+        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
+        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+
+
+class LinearFourier(FrequencyRow):
+    """LinF: frequencies in even steps from 1 to f_max; see ``FrequencyRow`` for the arguments.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 6; their code is given log₂ f_max.
+    """
+
+    name = "linf"
+    summary = "frequencies in even steps from 1"
+    scales = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """1 + (f_max - 1) j / (m - 1), j = 0 … m - 1, in cycles over the unit interval."""
+        return 1 + (self.f_max - 1) * self.base
+
+
+class LogFourier(FrequencyRow):
+    """LogF: frequencies in even ratios from 1 to f_max; see ``FrequencyRow`` for the arguments.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 6; Mildenhall et al., "NeRF" (ECCV 2020), has the powers of two.
+    """
+
+    name = "logf"
+    summary = "frequencies in even ratios from 1"
+    scales = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """f_max^(j / (m - 1)), j = 0 … m - 1, in cycles over the unit interval."""
+        return self.f_max**self.base
+
+
+class RandomFourier(FourierFeatures):
+    """RFF: frequencies drawn from a normal distribution.
+
+    Parameters
+    ----------
+    features : int
+        K, even.
+    sigma : float
+        Standard deviation of the frequencies, in cycles over the unit interval.
+    gain, learnable
+        See ``FeatureMap``.
+    generator : torch.Generator, optional
+        Draws the frequencies; one seeded with 0 if not given.
+
+    Notes
+    -----
+    Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable rank
+    is in Zheng et al., "Rethinking Positional Encoding" (2021). As features grow the similarity tends to
+    exp(-2π²σ²δ²).
+    """
+
+    name = "rff"
+    summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
+    scales = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
+    random = True
+
+    def __init__(
+        self,
+        features: int,
+        sigma: float,
+        gain: float = 1.0,
+        generator: torch.Generator | None = None,
+        learnable: bool = False,
+    ) -> None:
+        generator = generator or torch.Generator().manual_seed(0)
+        draws = torch.randn(pairs(features), dtype=torch.float64, generator=generator)
+        super().__init__(draws, gain=gain, learnable=learnable, sigma=sigma)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """σ times the draws, in cycles over the unit interval."""
+        return self.sigma * self.base
+
+    def stable_rank(self, samples: int) -> float:
+        """min(N, √(2π) σ); a finite draw stays below."""
+        return min(float(samples), math.sqrt(2 * math.pi) * self.scale("sigma"))

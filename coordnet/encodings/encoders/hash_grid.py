@@ -1,0 +1,144 @@
+"""The multiresolution hash grid, in plain PyTorch."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from coordnet import _checks
+from coordnet.encodings.encoders.joint import JointEncoder
+from coordnet.encodings.encoders.tables import tables_similarity
+from coordnet.sampling.axes import Axes, Axis
+
+_PRIMES = (1, 2654435761, 805459861)
+
+
+class HashGrid(JointEncoder):
+    """ψ(x): at each of L levels the multilinear interpolation of trained rows at the corners of x's cell.
+
+    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells an axis. Its rows are in a table of T; where the
+    level has more corners than that they share rows by a hash, ⊕_j i_j π_j mod T.
+
+    Parameters
+    ----------
+    dimensions : int
+        d, 1 to 3.
+    features : int
+        K, a multiple of the levels: K / L features a level.
+    levels : int
+        L.
+    table : int
+        T.
+    coarsest : int
+        N_min.
+    growth : float
+        b, at least 1.
+    gain : float
+        See ``FeatureMap``.
+    generator : torch.Generator, optional
+        Draws the rows, uniform within ±10⁻⁴; one seeded with 0 if not given.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    Müller et al., "Instant Neural Graphics Primitives with a Multiresolution Hash Encoding" (SIGGRAPH 2022),
+    section 3, equations 1 to 4.
+    """
+
+    name = "hash-grid"
+    summary = "trained rows at the corners of grids of many resolutions"
+    random = True
+    rows: nn.Parameter
+
+    def __init__(
+        self,
+        dimensions: int,
+        features: int = 32,
+        levels: int = 16,
+        table: int = 2**14,
+        coarsest: int = 16,
+        growth: float = 1.5,
+        gain: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(dimensions, features, gain)
+        if dimensions > len(_PRIMES):
+            raise _checks.wrong("dimensions", "1 to 3", dimensions)
+        self.levels = _checks.integer("levels", levels, 1)
+        self.table = _checks.integer("table", table, 1)
+        self.coarsest = _checks.integer("coarsest", coarsest, 1)
+        self.growth = _checks.positive("growth", growth)
+        if features % levels:
+            raise _checks.wrong("features", f"a multiple of the {levels} levels", features)
+        if growth < 1:
+            raise _checks.wrong("growth", "a number of at least 1", growth)
+        generator = generator or torch.Generator().manual_seed(0)
+        rows = torch.empty(levels, table, features // levels)
+        self.rows = nn.Parameter(rows.uniform_(-1e-4, 1e-4, generator=generator))
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """N_l, the cells of each level along an axis."""
+        return tuple(math.floor(self.coarsest * self.growth**level + 1e-9) for level in range(self.levels))
+
+    def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """ψ at points x, before the gain; the border's cell goes on beyond the unit cube."""
+        rows = self.rows.to(x)
+        return torch.cat([self._level(x, n, rows[i]) for i, n in enumerate(self.resolutions)], dim=-1)
+
+    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
+        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, exactly; D(0) = 1."""
+        tables = []
+        for rows, cells in zip(self.rows, self.resolutions, strict=True):
+            nodes = torch.arange(cells + 1, device=rows.device)
+            corners = torch.stack(torch.meshgrid(*[nodes] * self.dimensions, indexing="ij"), dim=-1)
+            tables.append(
+                (rows[self._row(corners, cells)], (Axis(cells + 1, 0.0, 1 / cells),) * self.dimensions)
+            )
+        return tables_similarity(tables, delta)
+
+    def _level(self, x: Tensor, cells: int, rows: Tensor) -> Tensor:
+        position = x * cells
+        below = position.detach().floor().clamp(0, cells - 1)
+        ratio = position - below
+        total = x.new_zeros(*x.shape[:-1], rows.shape[-1])
+        for corner in range(2**self.dimensions):
+            bits = torch.tensor([corner >> j & 1 for j in range(self.dimensions)], device=x.device)
+            weight = torch.where(bits == 1, ratio, 1 - ratio).prod(-1, keepdim=True)
+            total = total + weight * rows[self._row(below.long() + bits, cells)]
+        return total
+
+    def _row(self, corner: Tensor, cells: int) -> Tensor:
+        if (cells + 1) ** self.dimensions <= self.table:
+            stride = [(cells + 1) ** j for j in range(self.dimensions)]
+            return sum((corner[..., j] * s for j, s in enumerate(stride)), torch.zeros_like(corner[..., 0]))
+        index = corner[..., 0] * _PRIMES[0]
+        for j in range(1, self.dimensions):
+            index = index ^ (corner[..., j] * _PRIMES[j])
+        return index % self.table
+
+    @classmethod
+    def for_axes(
+        cls, axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
+    ) -> "HashGrid":
+        """Two features a level; growth such that the finest level has a cell for two samples of the longest axis."""
+        levels = _checks.integer("levels", options.get("levels", 16), 1)
+        coarsest = _checks.integer("coarsest", options.get("coarsest", 16), 1)
+        finest = max(axis.count for axis in axes) / 2
+        growth = max(finest / coarsest, 1.0) ** (1 / max(levels - 1, 1))
+        return cls(len(axes), features or 2 * levels, **{"growth": growth, **options})
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """Levels, table, coarsest and growth."""
+        return ("levels", "table", "coarsest", "growth")
+
+    def configuration(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON holds them."""
+        return {**super().configuration(), **{name: getattr(self, name) for name in self.options()}}

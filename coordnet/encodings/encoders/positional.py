@@ -1,0 +1,118 @@
+"""Encodings of a position in a sequence, at any real position: the Transformer's, and the faithful DFT."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings.encoders.base import Encoder
+from coordnet.encodings.encoders.fourier import FourierFeatures, pairs
+from coordnet.encodings.encoders.parameters import Parameter
+
+STEP = Parameter("step", "length", "1px", "distance of neighbouring positions s = x / step")
+
+
+class Sinusoidal(FourierFeatures):
+    """ψ(s) = [cos(s ρ^(-2l/K)), sin(s ρ^(-2l/K))], l = 0 … K/2 - 1, at s = x / step.
+
+    Parameters
+    ----------
+    features : int
+        K, even.
+    step : float
+        The distance of positions s and s + 1, in units of the unit interval.
+    rho : float
+        ρ, above 1.
+    **rest
+        Gain and learnable; see ``FeatureMap``.
+
+    Raises
+    ------
+    ValueError
+        If ρ is not above 1, or K is odd.
+
+    Notes
+    -----
+    Vaswani et al., "Attention Is All You Need" (NeurIPS 2017), section 3.5, with the sines after the cosines instead
+    of between them. Idé et al. (2024) show that it is a low-pass filter.
+    """
+
+    name = "sinusoidal"
+    summary = "the Transformer's: angular frequencies falling in even ratios from 1 to 1/ρ"
+    scales = (STEP,)
+
+    def __init__(self, features: int, step: float, rho: float = 10000.0, **rest: Any) -> None:
+        if _checks.positive("rho", rho) <= 1:
+            raise _checks.wrong("rho", "a number above 1", rho)
+        exponents = -2 * torch.arange(pairs(features), dtype=torch.float64) / features
+        super().__init__(rho**exponents, step=step, **rest)
+        self.rho = float(rho)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """ρ^(-2l/K) / (2π step), in cycles over the unit interval."""
+        return self.base / (2 * math.pi * self.step)
+
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """ρ, beside what every encoder takes."""
+        return ("rho", *super().options())
+
+    def configuration(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON holds them."""
+        return {**super().configuration(), "rho": self.rho}
+
+
+class DFT(Encoder):
+    """ψ(s) = [1/√K; √(2/K) cos ω_k s; √(2/K) sin ω_k s; cos(πs)/√K for even K], ω_k = 2πk/K, k = 1 … ⌈K/2⌉ - 1.
+
+    At s = x / step; the rows of s = 0 … K - 1 are orthonormal, and between them the same formula holds.
+
+    Parameters
+    ----------
+    features : int
+        K, even or odd.
+    step : float
+        The distance of positions s and s + 1, in units of the unit interval.
+    **rest
+        Gain and learnable; see ``FeatureMap``.
+
+    Notes
+    -----
+    Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), section 4.
+    """
+
+    name = "dft"
+    summary = "every frequency of the discrete Fourier transform over K positions"
+    scales = (STEP,)
+
+    def __init__(self, features: int, step: float, **rest: Any) -> None:
+        super().__init__(features, step=step, **rest)
+
+    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
+        """ψ at positions x, before the gain."""
+        s, d = (x / self.step).unsqueeze(-1), self.features
+        k = torch.arange(1, (d + 1) // 2, dtype=x.dtype, device=x.device)
+        phase = 2 * math.pi / d * s * k
+        parts = [torch.ones_like(s), math.sqrt(2) * phase.cos(), math.sqrt(2) * phase.sin()]
+        if d % 2 == 0:
+            parts.append((math.pi * s).cos())
+        return torch.cat(parts, dim=-1) / math.sqrt(d)
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """(1 + 2 Σ cos ω_k δ (+ cos πδ)) / K with δ in positions, the inner product at whole positions.
+
+        One at δ = 0, zero at other whole δ below K. For odd K it holds at all positions.
+        """
+        s, d = (delta / self.step).unsqueeze(-1), self.features
+        k = torch.arange(1, (d + 1) // 2, dtype=delta.dtype, device=delta.device)
+        total = 1 + 2 * (2 * math.pi / d * s * k).cos().sum(-1)
+        return (total + (math.pi * s.squeeze(-1)).cos() if d % 2 == 0 else total) / d
+
+    def stable_rank(self, samples: int) -> float:
+        """N where the samples are whole positions and at most K of them: all singular values are 1."""
+        whole = math.isclose(samples * self.scale("step"), 1) and samples <= self.features
+        return float(samples) if whole else math.nan

@@ -1,0 +1,101 @@
+"""Sine and square: shifted waves, whose encoding matrices have next to no rank."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.encodings.encoders.boxes import straight_through
+from coordnet.encodings.encoders.parameters import Parameter
+from coordnet.encodings.encoders.shifted import ShiftedBasis
+
+
+class Sine(ShiftedBasis):
+    """φ(u) = sin(2πfu), f in cycles over the unit interval.
+
+    Parameters
+    ----------
+    features : int
+        K.
+    frequency : float
+        f; the paper's angular frequency is 2πf.
+    **place
+        See ``ShiftedBasis``.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 4: the matrix has rank 2.
+    """
+
+    name = "sine"
+    summary = "a sine shifted to each node"
+    scales = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
+
+    def __init__(self, features: int, frequency: float, **place: Any) -> None:
+        super().__init__(features, frequency=frequency, **place)
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance."""
+        return torch.sin(2 * math.pi * self.frequency * distance)
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D(δ) = cos 2πfδ, the integral taken over whole periods."""
+        return torch.cos(2 * math.pi * self.frequency * delta)
+
+    def stable_rank(self, samples: int) -> float:
+        """Of sin(a - b) = sin a cos b - cos a sin b, by the Gram matrices of both factors; 2 for whole f.
+
+        The paper's bound is 2.
+        """
+        w = 4 * math.pi * self.scale("frequency")  # ∫₀¹ cos wx and ∫₀¹ sin wx are all that is needed
+        c, s = math.sin(w) / w, (1 - math.cos(w)) / w
+        gram = 0.5 * torch.tensor([[1 + c, s], [s, 1 - c]], dtype=torch.float64)
+        turned = 0.5 * torch.tensor([[1 - c, -s], [-s, 1 + c]], dtype=torch.float64)
+        squares = torch.linalg.eigvals(gram @ turned).real
+        return min(float(samples), float(squares.sum() / squares.max()))
+
+
+class Square(ShiftedBasis):
+    """φ(u) = sgn(sin 2πfu), f in cycles over the unit interval.
+
+    Its derivative in f is zero almost everywhere; a learnable f is trained by the derivative of tanh(4 sin 2πfu).
+
+    Parameters
+    ----------
+    features : int
+        K.
+    frequency : float
+        f.
+    **place
+        See ``ShiftedBasis``.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 4.
+    """
+
+    name = "square"
+    summary = "a square wave shifted to each node"
+    scales = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
+
+    def __init__(self, features: int, frequency: float, **place: Any) -> None:
+        super().__init__(features, frequency=frequency, **place)
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance."""
+        wave = torch.sin(2 * math.pi * self.frequency * distance)
+        return straight_through(wave.sign(), torch.tanh(4 * wave)) if self.learnable else wave.sign()
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """1 - 2|δ| for |δ| ≤ 1 in units of half a period, and on with period 2; over whole periods."""
+        halves = (2 * self.frequency * delta.abs()) % 2
+        return 1 - 2 * torch.minimum(halves, 2 - halves)
+
+    def stable_rank(self, samples: int) -> float:
+        """π²/4 for whole f: the first harmonic has 8/π² of the energy, in two equal singular values.
+
+        Near it for other f above 1. The paper only says that it is near the sine's 2.
+        """
+        return min(float(samples), math.pi**2 / 4)

@@ -1,0 +1,215 @@
+"""Fits by gradient descent: what the papers do, and what a head that is not linear needs."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding
+from coordnet.fit.blending import Kind
+from coordnet.fit.predictions import Predictions, predictions
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reconstruction import MEMORY, Reconstruction
+from coordnet.sampling.samples import Samples, ScatteredPoints
+
+Callback = Callable[[int, float, float], None]
+Penalty = Callable[[CoordinateNetwork], Tensor]
+
+
+def fit_gradient(
+    network: CoordinateNetwork,
+    samples: Samples,
+    *,
+    epochs: int = 2000,
+    lr: float = 5e-3,
+    weight_decay: float = 1e-8,
+    batch: int | None = None,
+    memory: int = MEMORY,
+    center: bool = True,
+    held_out: Samples | None = None,
+    patience: int = 50,
+    generator: torch.Generator | None = None,
+    callback: Callback | None = None,
+    penalty: Penalty | None = None,
+    blending: Kind | None = None,
+    progress: bool = False,
+) -> Reconstruction:
+    """Fit a coordinate network to samples with Adam on the mean squared error.
+
+    Parameters
+    ----------
+    network : CoordinateNetwork
+        Where to start from; a copy of it is trained.
+    samples : Samples
+        What to fit.
+    epochs : int
+        Passes over the samples.
+    lr, weight_decay : float
+        Of Adam, with betas (0.9, 0.999).
+    batch : int, optional
+        Samples a step (on a lattice with a complex encoding: rows of its first axis a step); all if not given.
+    memory : int
+        Bytes for the activations and the encoded samples. A step whose activations are more is made of parts, whose
+        gradients add up to its own. ``blending`` evaluates the whole lattice at once whatever it takes.
+    center : bool
+        Fit each channel's mean apart.
+    held_out : Samples, optional
+        Samples to score on after each epoch; the best epoch is returned, and training stops after ``patience``
+        epochs without a better one. A trained scale can overfit (it shrinks until the samples are interpolated and
+        the rest is lost); this limits it without mending it wholly: see ``learnable`` in ``FeatureMap``.
+    patience : int
+        See ``held_out``.
+    generator : torch.Generator, optional
+        Shuffles minibatches; one seeded with 0 if not given.
+    callback : function, optional
+        Called with the epoch, its loss and its PSNR on the fitted samples.
+    penalty : function, optional
+        Of the network, added to the mean squared error; ``LearnableFourier.divergence``, say.
+    blending : str, optional
+        With a complex encoding, tie scattered points to their lattice as ``Blending`` does, and evaluate the lattice
+        by mode products (the virtual grid of Zheng et al.); each point has its own encoding if not given.
+    progress : bool
+        Show a bar with the loss and the PSNR.
+
+    Returns
+    -------
+    Reconstruction
+        With ``loss`` and ``epochs`` in its report.
+
+    Raises
+    ------
+    ValueError
+        If the network's channels or dimensions are not the samples', or there is nothing to blend.
+    FloatingPointError
+        If the loss stops being finite.
+
+    Notes
+    -----
+    The settings of Zheng et al. (ECCV 2022) are the defaults.
+    """
+    _check(network, samples, epochs, lr, batch)
+    _checks.integer("memory", memory, 1)
+    if blending and not (
+        isinstance(network.encoding, ComplexEncoding) and isinstance(samples.geometry, ScatteredPoints)
+    ):
+        raise _checks.wrong("blending", "a complex encoding and scattered points with it", repr(blending))
+    network = copy.deepcopy(network).to(samples.values).train()
+    offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
+    problem = predictions(network, samples, offset, memory, blending)
+    batch, part = batch or len(problem), problem.fitting(memory)
+    optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
+    generator = generator or torch.Generator().manual_seed(0)
+    best = _Best(network, held_out, offset, patience)
+    loss, epoch = math.nan, 0
+    with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
+        for epoch in bar:
+            loss = _epoch(network, problem, optimiser, batch, part, generator, penalty)
+            if not math.isfinite(loss):
+                raise FloatingPointError(
+                    f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
+                )
+            quality = -10 * math.log10(max(loss, 1e-12))
+            bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
+            if callback is not None:
+                callback(epoch, loss, quality)
+            if best.stop():
+                break
+    best.restore()
+    network.requires_grad_(False).eval()
+    report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
+    return Reconstruction(network, offset, samples.grid, report=report)
+
+
+def _epoch(
+    network: CoordinateNetwork,
+    problem: Predictions,
+    optimiser: torch.optim.Optimizer,
+    batch: int,
+    part: int,
+    generator: torch.Generator,
+    penalty: Penalty | None,
+) -> float:
+    """Pass once over the samples, ``batch`` of them a step and ``part`` at once; return the mean squared error."""
+    total, count = 0.0, 0.0
+    for step in _steps(len(problem), batch, generator):
+        amount = problem.amount(step)
+        if amount == 0:
+            continue
+        optimiser.zero_grad(set_to_none=True)
+        for index in _parts(step, part):
+            loss = problem.loss(index)
+            (loss / amount).backward()
+            total += float(loss.detach())
+        if penalty is not None:
+            penalty(network).backward()
+        optimiser.step()
+        count += amount
+    return total / count
+
+
+def _steps(length: int, size: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
+    if size >= length:
+        yield slice(0, length)
+    else:
+        yield from torch.randperm(length, generator=generator).split(size)
+
+
+def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
+    if isinstance(step, Tensor):
+        yield from step.split(size)
+    else:
+        yield from (slice(i, min(i + size, step.stop)) for i in range(step.start, step.stop, size))
+
+
+class _Best:
+    """Keeps the state of the epoch that was best on held-out samples."""
+
+    def __init__(self, network: nn.Module, held_out: Samples | None, offset: Tensor, patience: int) -> None:
+        self.network, self.held_out, self.offset, self.patience = network, held_out, offset, patience
+        self.error, self.since, self.state = math.inf, 0, None
+
+    def stop(self) -> bool:
+        if self.held_out is None:
+            return False
+        error = self._score(self.held_out)
+        if error < self.error:
+            self.error, self.since = error, 0
+            self.state = copy.deepcopy(self.network.state_dict())
+        else:
+            self.since += 1
+        return self.since >= self.patience
+
+    @torch.no_grad()
+    def _score(self, samples: Samples) -> float:
+        assert isinstance(self.network, CoordinateNetwork)
+        made = Reconstruction(self.network.eval(), self.offset, samples.grid)
+        if isinstance(samples.geometry, ScatteredPoints):
+            estimate = made(samples.geometry.points)
+        else:
+            estimate = made.on_axes(samples.geometry.axes)
+        self.network.train()
+        error = (estimate - samples.values).square()
+        if samples.weights is None:
+            return float(error.mean())
+        weights = samples.weights.to(error).expand_as(error)
+        return float((error * weights).sum() / weights.sum())
+
+    def restore(self) -> None:
+        if self.state is not None:
+            self.network.load_state_dict(self.state)
+
+
+def _check(network: CoordinateNetwork, samples: Samples, epochs: int, lr: float, batch: int | None) -> None:
+    _checks.integer("epochs", epochs, 1)
+    _checks.positive("lr", lr)
+    if batch is not None:
+        _checks.integer("batch", batch, 1)
+    if network.channels != samples.channels:
+        raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
+    if network.encoding.dimensions != len(samples.grid):
+        raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)

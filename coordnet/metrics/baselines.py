@@ -1,0 +1,156 @@
+"""What SciPy would do with the same samples: the peers that every table names."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.sampling.axes import Axes, Axis, lattice_points
+from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
+
+Baseline = Callable[[Samples], Tensor | None]
+TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that take half a minute
+
+
+def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
+    """The value of the nearest sample, on the signal's own grid."""
+    if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
+        return _by_channel(samples, lambda x, y, s: _nearest_scattered(x, y, _targets(s)))
+    axes = zip(samples.geometry.axes, samples.grid, strict=True)
+    index = [_nearest_index(axis, length) for axis, length in axes]
+    return samples.values[torch.meshgrid(*index, indexing="ij")]
+
+
+def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid channels"] | None:
+    """Linear interpolation on the signal's own grid: a spline of degree 1, or ``griddata`` where samples are masked.
+
+    None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless one is ``patient``.
+    """
+    if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
+        return _griddata(samples, "linear", patient=patient)
+    return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 1)
+
+
+def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
+    """Cubic interpolation on the signal's own grid: a tensor spline, or ``griddata`` where samples are masked.
+
+    None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
+    """
+    if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
+        return _griddata(samples, "cubic")
+    return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 3)
+
+
+BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic": cubic}
+
+
+def tensor_spline(
+    values: Float[Tensor, "*lattice channels"], axes: Axes, onto: Axes, degree: int
+) -> Float[Tensor, "*out channels"]:
+    """Interpolate a lattice by a tensor-product spline, one axis after another, as ``RectBivariateSpline`` does in 2-D.
+
+    Parameters
+    ----------
+    values : (*lattice, channels)
+        On the lattice of ``axes``.
+    axes, onto : tuple of Axis
+        Where from and where to; beyond the outermost samples the value there is held, as FITPACK holds it.
+    degree : int
+        Of the spline; less on an axis with too few samples for it.
+    """
+    from scipy.interpolate import make_interp_spline
+
+    result = values.double().cpu().numpy()
+    for j, (axis, target) in enumerate(zip(axes, onto, strict=True)):
+        x = axis.points().numpy()
+        at = target.points().numpy().clip(x[0], x[-1])
+        k = min(degree, axis.count - 1)
+        k -= k > 0 and k % 2 == 0
+        if k == 0:
+            result = np.repeat(result, target.count, axis=j)
+        else:
+            result = make_interp_spline(x, result, k=k, axis=j)(at)
+    return torch.from_numpy(result).to(values)
+
+
+def _own_axes(samples: Samples) -> Axes:
+    return tuple(Axis(n) for n in samples.grid)
+
+
+def _nearest_index(axis: Axis, length: int) -> Tensor:
+    positions = (Axis(length).points() - axis.start) / axis.spacing
+    return positions.round().long().clamp(0, axis.count - 1)
+
+
+def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray, Samples], np.ndarray]) -> Tensor:
+    """Apply a scattered method once for all channels, or to each where their masks differ."""
+    weights = samples.weights
+    points = _positions(samples)
+    values = samples.values.reshape(-1, samples.channels)
+    if weights is None or weights.shape[-1] == 1:
+        groups = [(slice(None), None if weights is None else weights.reshape(-1) > 0)]
+    else:
+        flat = weights.reshape(-1, samples.channels) > 0
+        groups = [(slice(c, c + 1), flat[:, c]) for c in range(samples.channels)]
+    parts = []
+    for channels, known in groups:
+        x = points if known is None else points[known]
+        y = values[:, channels] if known is None else values[known][:, channels]
+        result = method(x.double().cpu().numpy(), y.double().cpu().numpy(), samples)
+        parts.append(torch.from_numpy(result).to(samples.values).reshape(*samples.grid, -1))
+    return torch.cat(parts, dim=-1)
+
+
+def _positions(samples: Samples) -> Tensor:
+    if isinstance(samples.geometry, ScatteredPoints):
+        return samples.geometry.points
+    return lattice_points(samples.geometry.axes).flatten(0, -2)
+
+
+def _targets(samples: Samples) -> np.ndarray:
+    return lattice_points(_own_axes(samples)).flatten(0, -2).numpy()
+
+
+def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    from scipy.spatial import KDTree
+
+    return y[KDTree(x).query(targets, workers=-1)[1]]
+
+
+def _griddata(samples: Samples, method: str, *, patient: bool = False) -> Tensor | None:
+    dims, count = len(samples.grid), len(_positions(samples))
+    if samples.weights is not None:
+        count = int((samples.weights > 0).any(-1).sum())
+    if method == "cubic" and dims > 2:
+        return None
+    if dims > 1 and count > TRIANGULATION_LIMIT.get(dims, 0) and not patient:
+        return None
+    interpolate = _rows if dims == 1 else _triangulated
+    return _by_channel(samples, lambda x, y, s: interpolate(x, y, s, method))
+
+
+def _rows(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.ndarray:
+    from scipy.interpolate import make_interp_spline
+
+    x, first = np.unique(x[:, 0], return_index=True)
+    degree = min(1 if method == "linear" else 3, 2 * (len(x) // 2) - 1)
+    if degree < 1:
+        return np.repeat(y[:1], samples.grid[0], axis=0)
+    return make_interp_spline(x, y[first], k=degree)(_targets(samples)[:, 0].clip(x[0], x[-1]))
+
+
+def _triangulated(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.ndarray:
+    """``griddata``, with the nearest sample's value outside the convex hull or where there is no triangle."""
+    from scipy.interpolate import griddata
+    from scipy.spatial import QhullError
+
+    targets = _targets(samples)
+    try:
+        result = griddata(x, y, targets, method=method)
+    except (QhullError, ValueError):  # collinear points, or fewer than a simplex has
+        return _nearest_scattered(x, y, targets)
+    outside = np.isnan(result).any(1)
+    result[outside] = _nearest_scattered(x, y, targets[outside])
+    return result

@@ -1,0 +1,205 @@
+"""The fitted thing: callable at any point, renderable at any resolution, savable."""
+
+import json
+import math
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding, FourierEncoding, encoding_from
+from coordnet.linalg.tracking import tracked
+from coordnet.networks.heads import head_configuration, head_from
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.sampling.axes import Alignment, Axes, render_axes
+
+FORMAT = "coordnet-1"
+STRUCTURED = (ComplexEncoding, FourierEncoding)  # with a linear head, evaluated on a lattice without points
+MEMORY = 2**30  # bytes that an evaluation may take beside its result
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """A signal as a function: f(x) = network(x) + offset.
+
+    Attributes
+    ----------
+    network : CoordinateNetwork
+        With ``channels`` outputs for each signal of a batch.
+    offset : (*batch, channels)
+        The signal's mean, fitted apart; zero where it was not.
+    grid : tuple of int
+        The signal's own lengths: what ``render()`` gives, and what "pixel" alignment is relative to.
+    batch : tuple of int
+        Leading dimensions of the values that were fitted together.
+    report : dict
+        How the fit went: ranks, degrees of freedom, iterations and whatever else its method tells.
+    learned : dict of tensors
+        What else the method estimated: the spectrum of an adaptive prior, say.
+    """
+
+    network: CoordinateNetwork
+    offset: Float[Tensor, "*batch channels"]
+    grid: tuple[int, ...]
+    batch: tuple[int, ...] = ()
+    report: dict[str, Any] = field(default_factory=dict)
+    learned: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def channels(self) -> int:
+        """Channels of each signal."""
+        return self.network.channels // math.prod(self.batch)
+
+    def __call__(
+        self, points: Float[Tensor, "*points d"], *, memory: int = MEMORY
+    ) -> Float[Tensor, "*result channels"]:
+        """Evaluate at points.
+
+        Parameters
+        ----------
+        points : (*points, d)
+            In units of the unit interval. Gradients flow to them.
+        memory : int
+            Bytes for intermediates; more points than fit are evaluated in chunks.
+
+        Returns
+        -------
+        (*batch, *points, channels)
+            The values there.
+
+        Raises
+        ------
+        ValueError
+            If the points have another number of coordinates.
+        """
+        d = self.network.encoding.dimensions
+        if points.shape[-1:] != (d,):
+            raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
+        points = points.to(self.offset)
+        rows = max(1, memory // (self.network.scratch() * self.offset.element_size()))
+        parts = [self.network(chunk) for chunk in points.reshape(-1, d).split(rows)]
+        return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
+
+    def render(
+        self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel", *, memory: int = MEMORY
+    ) -> Float[Tensor, "*result channels"]:
+        """Evaluate on a lattice.
+
+        Parameters
+        ----------
+        shape : tuple of int, optional
+            Lengths of the lattice; the signal's own if not given.
+        alignment : "pixel" or "sample"
+            Where the outputs sit; see ``Axis.render``.
+        memory : int
+            Bytes for intermediates; larger lattices are rendered in blocks of rows.
+
+        Returns
+        -------
+        (*batch, *shape, channels)
+            The values there.
+
+        Raises
+        ------
+        ValueError
+            If ``shape`` has another number of axes.
+        """
+        return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory)
+
+    def on_axes(self, axes: Axes, *, memory: int = MEMORY) -> Float[Tensor, "*result channels"]:
+        """Evaluate on the lattice that ``axes`` span; see ``render``."""
+        network, dtype, device = self.network, self.offset.dtype, self.offset.device
+        if isinstance(network.encoding, STRUCTURED) and not network.head.widths:
+            return self._finish(network.on_lattice(axes, dtype, device), len(axes))
+        row = math.prod(a.count for a in axes[1:]) * network.scratch() * self.offset.element_size()
+        step = max(1, memory // row)
+        blocks = []
+        for i in range(0, axes[0].count, step):
+            count = min(step, axes[0].count - i)
+            first = replace(axes[0], count=count, start=axes[0].start + i * axes[0].spacing)
+            blocks.append(network.on_lattice((first, *axes[1:]), dtype, device))
+        return self._finish(torch.cat(blocks), len(axes))
+
+    def _finish(self, values: Tensor, dims: int) -> Tensor:
+        """The offset added to what the network gave, whose memory is nobody else's."""
+        values = values.unflatten(-1, (*self.batch, self.channels))
+        values = values.movedim(tuple(range(dims, dims + len(self.batch))), tuple(range(len(self.batch))))
+        offset = self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
+        return values + offset if tracked(values) or tracked(offset) else values.add_(offset)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the reconstruction to a safetensors file, its configuration in the metadata.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        from safetensors.torch import save_file
+
+        network = self.network
+        configuration = {
+            "format": FORMAT,
+            "encoding": network.encoding.configuration(),  # type: ignore[operator]
+            "head": head_configuration(network.head),
+            "channels": network.channels,
+            "grid": self.grid,
+            "batch": self.batch,
+            "report": self.report,
+        }
+        tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
+        tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
+        tensors["offset"] = self.offset.detach().contiguous()
+        save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
+        """Read a reconstruction that ``save`` wrote; its renders are the same to the bit.
+
+        Raises
+        ------
+        ValueError
+            If the file is missing, damaged, or not one of ours.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        expected = "a model that coordnet saved"
+        try:
+            with safe_open(os.fspath(path), "pt", device=str(device)) as file:
+                metadata = file.metadata() or {}
+                # Copies are aligned as the saved tensors were; products of others differ in their last bits.
+                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
+            return cls._restore(json.loads(metadata["coordnet"]), tensors)
+        except FileNotFoundError:
+            raise ValueError(f"{path}: expected {expected}, found no such file") from None
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"{path}: expected {expected}, found one that cannot be read ({error})"
+            ) from None
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{path}: expected {expected}, found another kind of file ({reason})") from None
+
+    @classmethod
+    def _restore(cls, configuration: dict[str, Any], tensors: dict[str, Tensor]) -> "Reconstruction":
+        if configuration["format"] != FORMAT:
+            raise _checks.wrong("format", FORMAT, configuration["format"])
+        encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
+        channels, offset = configuration["channels"], tensors.pop("offset")
+        state = _under("network.", tensors)
+        weight = None
+        if isinstance(encoding, STRUCTURED) and not head.widths:
+            weight = state["first.weight"]
+        network = CoordinateNetwork(encoding, head, channels, weight=weight)
+        network.load_state_dict(state, assign=True)
+        network.requires_grad_(False).eval()
+        grid, batch = tuple(configuration["grid"]), tuple(configuration["batch"])
+        return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}

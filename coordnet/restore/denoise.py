@@ -1,0 +1,283 @@
+"""Denoising: the signal on a whole lattice, estimated from all its samples with white noise on them."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import FourierEncoding
+from coordnet.fit.spectrum import FLOOR, WIDTH
+from coordnet.linalg.extension import closed, mirrored
+from coordnet.networks.heads import Linear
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.fourier import FourierModes
+from coordnet.priors.priors import Smoothness
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.measurements import rotate
+
+ROUNDS = 30  # of learning the spectrum of the whole signal
+PADDING = 16  # reflected samples beyond every border
+WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a local spectrum along an axis, by the number of axes
+OVERLAP = 4  # windows that cover a sample, along an axis
+PASSES = 2  # of local spectra, each learned from the estimate before it
+LOCAL_WIDTH = 0.7  # of a local spectrum's smoothing, in modes: wider loses 0.2 dB, none 0.1 dB on photographs
+CORNER = 0.75  # of the highest frequency: modes above it on every axis tell the noise
+PROBE = 0.05  # of the noise: the step of the divergence's difference quotient
+START = Smoothness(1.5, 0.03)
+
+
+def denoise(
+    signal: Float[Tensor, "*grid channels"],
+    sigma: float | None = None,
+    *,
+    passes: int = PASSES,
+    seed: int = 0,
+    progress: bool = False,
+) -> Reconstruction:
+    """Remove white Gaussian noise: a Wiener filter with the signal's own spectrum, first as a whole, then locally.
+
+    Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
+    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), s² being the
+    noise's variance. The filtered signal's own energies in overlapping windows then are the variances of a filter
+    in each window, and so once more.
+
+    Parameters
+    ----------
+    signal : (*grid, channels)
+        The noisy signal, known everywhere.
+    sigma : float, optional
+        Standard deviation of the noise; estimated by ``noise_level`` if not given.
+    passes : int
+        Of local filters; 0 leaves the Wiener filter of the whole.
+    seed : int
+        Of the probe that estimates the remaining error.
+    progress : bool
+        Show a bar.
+
+    Returns
+    -------
+    Reconstruction
+        Its lattice values are the estimate. ``report["sigma"]`` is the noise, ``report["expected_psnr"]`` what
+        Stein's estimate of the remaining error says (None without noise; within a dB or two if sigma is estimated).
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, sigma is negative, or there are more than four axes.
+
+    Notes
+    -----
+    The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; the error is
+    estimated as Ramani, Blu and Unser, "Monte-Carlo SURE" (2008), do.
+    """
+    dims = signal.ndim - 1
+    if dims not in WINDOW or signal.numel() == 0:
+        raise _checks.wrong("signal", "one to four axes and channels, nowhere empty", tuple(signal.shape))
+    if not bool(torch.isfinite(signal).all()):
+        raise _checks.wrong("signal", "finite values", "NaN or infinity")
+    _checks.integer("passes", passes, 0)
+    given = sigma is not None
+    sigma = noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)
+    mean = signal.mean(tuple(range(dims)))
+    values = (signal - mean).movedim(-1, 0).unsqueeze(0)
+    report: dict[str, Any] = {"method": "adaptive Wiener filter, whole and local", "sigma": sigma}
+    report |= {"sigma_given": given, "rounds": ROUNDS, "passes": passes, "window": list(_windows(values))}
+    expected = None
+    with tqdm(total=2 * (1 + passes), desc="denoising", disable=not progress, dynamic_ncols=True) as bar:
+        estimate, learned = values, {}
+        if sigma > 0:
+            estimate, learned = _filtered(values, sigma, passes, bar.update)
+            probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
+            step = PROBE * sigma * (2 * probe - 1).to(values)
+            moved, _ = _filtered(values + step, sigma, passes, bar.update)
+            expected = _expected_psnr(values, estimate, moved, step, sigma, given)
+    report["expected_psnr"] = expected
+    encoding = FourierEncoding.on(tuple(Axis(n) for n in signal.shape[:-1]))
+    weight = closed(estimate, encoding.shape)[0].contiguous()
+    network = CoordinateNetwork(encoding, Linear(), signal.shape[-1], weight=weight)
+    network.requires_grad_(False)
+    return Reconstruction(network, mean, tuple(signal.shape[:-1]), (), report, learned)
+
+
+def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
+    """The standard deviation of white noise on a signal, from its highest frequencies.
+
+    The median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every axis, of
+    the rotated channel where it is least among those that vary: details of colour seldom are as fine as a pixel.
+    """
+    values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
+    rotation, variance = _principal(values)
+    shape = _windows(values)
+    least = [float(v) for v in variance[0] if v > FLOOR * variance.max()]
+    if not least or max(shape) == 1:
+        return 0.0
+    rotated = rotate(rotation.mT, values)[:, -len(least) :]
+    shifts = [s for s in itertools.product(*((0, b // 2) for b in shape)) if _fits(rotated, shape, s)]
+    tiles = torch.cat([_tiles(rotated, shape, s) for s in dict.fromkeys(shifts)])
+    taper = _window(shape).square().to(tiles)  # what is smooth does not leak into the highest modes
+    taper = taper / taper.square().mean().sqrt()
+    tiles, modes = tiles * taper, _window_modes(tiles)
+    high = torch.ones(modes.analysis(tiles[:1]).shape[2:], dtype=torch.bool, device=signal.device)
+    for j, length in enumerate(shape):
+        count = high.shape[j]
+        k = torch.arange(count, device=signal.device)
+        k = torch.minimum(k, length - k)
+        high &= (k >= CORNER * (length // 2)).reshape(-1, *(1,) * (len(shape) - 1 - j))
+    energy = modes.analysis(tiles).abs().square()[..., high]
+    count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent ones: the taper ties neighbours
+    middle = (1 - 1 / (9 * count)) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
+    level = energy.mean(-1).median(0).values / middle
+    chance = 4 / math.sqrt(
+        energy.shape[0] * energy.shape[-1]
+    )  # three standard deviations of a median of means
+    return float(level[level <= (1 + chance) * level.min()].mean().sqrt())
+
+
+def _filtered(
+    values: Float[Tensor, "signals channels *lattice"],
+    sigma: float,
+    passes: int,
+    tell: Callable[[], Any],
+) -> tuple[Float[Tensor, "signals channels *lattice"], dict[str, Tensor]]:
+    """The estimate of centred values, with the spectrum of the whole and the channels' rotation."""
+    rotation, _ = _principal(values)
+    rotated = rotate(rotation.mT, values)
+    estimate, spectrum = _whole(rotated, sigma)
+    tell()
+    for _ in range(passes):
+        estimate = _local(rotated, estimate, sigma)
+        tell()
+    return rotate(rotation, estimate), {"precision": sigma**2 / spectrum, "rotation": rotation}
+
+
+def _principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tensor, "signals c"]]:
+    """Eigenvectors and eigenvalues, rising, of the channels' covariance."""
+    y = values.flatten(2).double()
+    variance, rotation = torch.linalg.eigh(y @ y.mT / y.shape[-1])
+    return rotation.to(values), variance
+
+
+def _whole(
+    values: Float[Tensor, "signals channels *lattice"], sigma: float
+) -> tuple[Float[Tensor, "signals channels *lattice"], Float[Tensor, "signals channels *modes"]]:
+    """The Wiener filter with one learned spectrum for each channel, and that spectrum."""
+    lattice = values.shape[2:]
+    margin = tuple(PADDING if n > 1 else 0 for n in lattice)
+    modes = _window_modes(padded := mirrored(values, margin, margin))
+    z, noise = modes.analysis(padded), sigma**2
+    energy = z.abs().square()
+    spectrum = noise / (START.strength * START.roughness(modes)).clamp(min=FLOOR)
+    for _ in range(ROUNDS):
+        gain = spectrum / (spectrum + noise)
+        ratio = gain * (gain * energy + noise) / spectrum
+        spectrum = spectrum * modes.smooth(ratio, WIDTH[len(lattice)]).clamp(min=FLOOR)
+    estimate = modes.synthesis(z * (spectrum / (spectrum + noise)))
+    for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
+        estimate = estimate.narrow(axis, m, n)
+    return estimate, spectrum
+
+
+def _local(
+    values: Float[Tensor, "signals channels *lattice"],
+    pilot: Float[Tensor, "signals channels *lattice"],
+    sigma: float,
+) -> Float[Tensor, "signals channels *lattice"]:
+    """The Wiener filter in overlapping windows, a pilot estimate's energies there being the signal's variances."""
+    lattice, shape = values.shape[2:], _windows(values)
+    hops = [max(1, b // OVERLAP) for b in shape]
+    margin = tuple(b - 1 if b > 1 else 0 for b in shape)
+    longer = [-(-(n + m) // b) * b + b for n, m, b in zip(lattice, margin, shape, strict=True)]
+    after = tuple(p - n - m for p, n, m in zip(longer, lattice, margin, strict=True))
+    noisy, known = mirrored(values, margin, after), mirrored(pilot, margin, after)
+    window = _window(shape).to(values)
+    total, cover = torch.zeros_like(noisy), torch.zeros_like(noisy[:1, :1])
+    for shifts in itertools.product(*(range(0, b, h) for b, h in zip(shape, hops, strict=True))):
+        tiles, guess = _tiles(noisy, shape, shifts) * window, _tiles(known, shape, shifts) * window
+        modes = _window_modes(tiles)
+        variance = modes.smooth(modes.analysis(guess).abs().square(), LOCAL_WIDTH).clamp(min=0)
+        filtered = modes.synthesis(modes.analysis(tiles) * (variance / (variance + sigma**2))) * window
+        _add_tiles(total, filtered, shape, shifts)
+        _add_tiles(cover, window.square().expand(len(tiles), 1, *shape), shape, shifts)
+    result = total / cover.clamp(min=FLOOR)
+    for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
+        result = result.narrow(axis, m, n)
+    return result
+
+
+def _windows(values: Tensor) -> tuple[int, ...]:
+    """The window's length along each axis: a multiple of the overlap, or 1 where the axis is too short for one."""
+    lattice = values.shape[2:]
+    size = WINDOW[len(lattice)]
+    return tuple(min(size, n // OVERLAP * OVERLAP) if n >= 2 * OVERLAP else 1 for n in lattice)
+
+
+def _window(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
+    """The root of a Hann window of mean square 1, so that white noise keeps its variance in its modes."""
+    window = torch.ones(())
+    for length in shape:
+        phase = 2 * torch.pi * (torch.arange(length, dtype=torch.float64) + 0.5) / length
+        part = (1 - torch.cos(phase)).sqrt() if length > 1 else torch.ones(1, dtype=torch.float64)
+        window = window.unsqueeze(-1) * part
+    return window
+
+
+def _tiles(
+    f: Float[Tensor, "1 channels *lattice"], shape: tuple[int, ...], shifts: tuple[int, ...]
+) -> Float[Tensor, "tiles channels *window"]:
+    """The windows that lie side by side from ``shifts`` on; what is left over at the ends is left out."""
+    f, dims = _whole_tiles(f, shape, shifts), len(shape)
+    for j, b in enumerate(shape):
+        f = f.unflatten(2 + 2 * j, (-1, b))
+    order = (*range(2, 2 + 2 * dims, 2), 1, *range(3, 3 + 2 * dims, 2))
+    return f[0].permute(*(axis - 1 for axis in order)).flatten(0, dims - 1)
+
+
+def _add_tiles(
+    total: Float[Tensor, "1 channels *lattice"],
+    tiles: Float[Tensor, "tiles channels *window"],
+    shape: tuple[int, ...],
+    shifts: tuple[int, ...],
+) -> None:
+    """Add windows to where ``_tiles`` took them from."""
+    part, dims = _whole_tiles(total, shape, shifts), len(shape)
+    counts = [n // b for n, b in zip(part.shape[2:], shape, strict=True)]
+    tiles = tiles.unflatten(0, counts)
+    order = (dims, *itertools.chain(*((j, dims + 1 + j) for j in range(dims))))
+    part += tiles.permute(*order).reshape(part.shape)
+
+
+def _fits(f: Tensor, shape: tuple[int, ...], shifts: tuple[int, ...]) -> bool:
+    return all(n - s >= b for n, b, s in zip(f.shape[2:], shape, shifts, strict=True))
+
+
+def _whole_tiles(f: Tensor, shape: tuple[int, ...], shifts: tuple[int, ...]) -> Tensor:
+    for axis, (b, s) in enumerate(zip(shape, shifts, strict=True), start=2):
+        f = f.narrow(axis, s, (f.shape[axis] - s) // b * b)
+    return f
+
+
+def _window_modes(f: Tensor) -> FourierModes:
+    lattice = tuple(f.shape[2:])
+    encoding = FourierEncoding(tuple(Axis(n) for n in lattice), lattice)
+    return FourierModes(encoding, dtype=f.dtype, device=f.device)
+
+
+def _expected_psnr(
+    values: Tensor, estimate: Tensor, moved: Tensor, step: Tensor, sigma: float, given: bool
+) -> float:
+    """The PSNR that Stein's unbiased risk estimate gives: |f(y) - y|² - s² + 2 s² div f, per sample.
+
+    A few hundredths of s² too much or too little in the middle term are as much as the whole risk of a smooth
+    picture. Where s was estimated the geometric mean with the risk of an ideal Wiener filter, s² div f, is taken.
+    """
+    divergence = float((step * (moved - estimate)).mean() / step.square().mean())
+    ideal = max(sigma**2 * divergence, 1e-12)
+    stein = max(float((estimate - values).square().mean()) - sigma**2 + 2 * ideal, ideal)
+    return -10 * math.log10(stein if given else math.sqrt(stein * ideal))

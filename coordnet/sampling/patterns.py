@@ -1,0 +1,220 @@
+"""Sampling patterns: which samples of a signal are kept."""
+
+import math
+import re
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
+
+
+@dataclass(frozen=True)
+class Every:
+    """Every k-th sample along each axis, from an offset on; ``Every(1)`` is the full lattice.
+
+    Attributes
+    ----------
+    steps, offsets : int or tuple of int
+        One for all axes, or one an axis.
+    """
+
+    steps: int | tuple[int, ...] = 1
+    offsets: int | tuple[int, ...] = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("offsets", 0)):
+            numbers = getattr(self, name)
+            for number in (numbers,) if isinstance(numbers, int) else numbers:
+                _checks.integer(name, number, least)
+
+    def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Lattice:
+        """Return the strided lattice of a signal of ``shape`` (*grid, channels)."""
+        grid = shape[:-1]
+        return Lattice(grid, _per_axis("steps", self.steps, grid), _per_axis("offsets", self.offsets, grid))
+
+
+@dataclass(frozen=True)
+class Random:
+    """A random fraction of the points: round(fraction × points), at least one, without replacement.
+
+    Attributes
+    ----------
+    fraction : float
+        In (0, 1].
+    by_channel : bool
+        Draw entries instead of points, so that the channels' masks differ.
+
+    Raises
+    ------
+    ValueError
+        If the fraction is outside (0, 1].
+    """
+
+    fraction: float
+    by_channel: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise _checks.wrong("fraction", "a number above 0 and at most 1", self.fraction)
+
+    def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> MaskedLattice:
+        """Draw the mask of a signal of ``shape`` (*grid, channels)."""
+        drawn = shape if self.by_channel else (*shape[:-1], 1)
+        count = math.prod(drawn)
+        order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
+        weights = torch.zeros(count)
+        weights[order[: max(1, round(self.fraction * count))]] = 1
+        return MaskedLattice(shape[:-1], weights=weights.reshape(drawn))
+
+
+@dataclass(frozen=True)
+class Bayer:
+    """A colour mosaic: each pixel of a picture knows one of red, green and blue, in tiles of 2 by 2.
+
+    Attributes
+    ----------
+    pattern : str
+        The tile's colours, row by row: RGGB, BGGR, GRBG or GBRG.
+
+    Raises
+    ------
+    ValueError
+        If the pattern is another, or the signal is not a picture of three channels.
+    """
+
+    pattern: str = "RGGB"
+
+    def __post_init__(self) -> None:
+        _checks.choice("pattern", self.pattern, ("RGGB", "BGGR", "GRBG", "GBRG"))
+
+    def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> MaskedLattice:
+        """Return the mosaic's mask for a picture of ``shape`` (height, width, 3)."""
+        if len(shape) != 3 or shape[-1] != 3:
+            raise _checks.wrong("signal", "a picture of three channels for a Bayer mosaic", f"shape {shape}")
+        weights = torch.zeros(shape)
+        for i, colour in enumerate(self.pattern):
+            weights[i // 2 :: 2, i % 2 :: 2, "RGB".index(colour)] = 1
+        return MaskedLattice(shape[:-1], weights=weights)
+
+
+Pattern = Every | Random | Bayer
+
+
+def parse_pattern(text: str) -> Pattern:
+    """The sampling pattern that a text names.
+
+    Parameters
+    ----------
+    text : str
+        ``full``; ``every:k`` with one k or one an axis (``every:2x1``), an offset after a plus sign
+        (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (each channel its own mask);
+        ``bayer:RGGB``.
+
+    Raises
+    ------
+    ValueError
+        If the text is none of these.
+    """
+    kind, _, rest = text.partition(":")
+    try:
+        match kind:
+            case "full" if not rest:
+                return Every()
+            case "every" if match := re.fullmatch(r"(\d+(?:x\d+)*)(?:\+(\d+(?:x\d+)*))?", rest):
+                return Every(_numbers(match[1]), _numbers(match[2] or "0"))
+            case "random" | "entries":
+                return Random(float(rest), by_channel=kind == "entries")
+            case "bayer":
+                return Bayer(rest.upper() or "RGGB")
+    except ValueError as error:
+        raise _checks.wrong("sample", f"a valid {kind} pattern", f"{text!r} ({error})") from None
+    known = "full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION or bayer:RGGB"
+    raise _checks.wrong("sample", known, repr(text))
+
+
+def sample(
+    signal: Float[Tensor, "*grid channels"],
+    pattern: str | Pattern | Tensor = "full",
+    *,
+    generator: torch.Generator | None = None,
+) -> Samples:
+    """Sample a signal.
+
+    Parameters
+    ----------
+    signal : (*grid, channels)
+        The signal. NaN counts as unknown.
+    pattern : str, Every, Random, Bayer, or a mask
+        A mask is a tensor of the signal's grid, or of its shape, non-zero (a weight) where a sample is known. For
+        texts see ``parse_pattern``.
+    generator : torch.Generator, optional
+        For random patterns; one seeded with 0 if not given.
+
+    Returns
+    -------
+    Samples
+        On a whole lattice where all of it is known, else on a masked one.
+
+    Raises
+    ------
+    ValueError
+        If the pattern does not fit the signal or leaves no sample.
+    """
+    if signal.ndim < 2 or signal.numel() == 0:
+        raise _checks.wrong("signal", "shape (*grid, channels), nowhere empty", tuple(signal.shape))
+    if isinstance(pattern, Tensor):
+        geometry = mask_geometry(pattern, signal.shape)
+    else:
+        pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
+        geometry = pattern.geometry(tuple(signal.shape), generator)
+    values = signal[geometry.slices]
+    missing = torch.isnan(values)
+    if bool(missing.any()):
+        if bool(missing.all()):
+            raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
+        geometry = _without(geometry, missing)
+        values = torch.where(missing, 0.0, values)
+    if isinstance(geometry, MaskedLattice):
+        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, geometry.weights.to(values))
+        values = values * (geometry.weights > 0)
+    return Samples(geometry, values)
+
+
+def mask_geometry(mask: Tensor, shape: tuple[int, ...]) -> MaskedLattice:
+    """The masked lattice of a mask (or of weights) for a signal of ``shape`` (*grid, channels).
+
+    Raises
+    ------
+    ValueError
+        If the mask has neither the signal's grid nor its shape, or is empty.
+    """
+    shape = tuple(shape)
+    if tuple(mask.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
+        raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(mask.shape))
+    weights = mask if mask.ndim == len(shape) else mask.unsqueeze(-1)
+    return MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
+
+
+def _without(geometry: Lattice, missing: Bool[Tensor, "*lattice channels"]) -> MaskedLattice:
+    known = (~missing).to(torch.get_default_dtype())
+    if bool((missing == missing[..., :1]).all()):
+        known = known[..., :1]
+    if isinstance(geometry, MaskedLattice):
+        known = known * geometry.weights.to(known)
+    return MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, known)
+
+
+def _per_axis(name: str, number: int | tuple[int, ...], grid: tuple[int, ...]) -> tuple[int, ...]:
+    numbers = (number,) * len(grid) if isinstance(number, int) else number
+    if len(numbers) != len(grid):
+        raise _checks.wrong(name, f"one number, or {len(grid)}, one an axis", numbers)
+    return numbers
+
+
+def _numbers(text: str) -> int | tuple[int, ...]:
+    numbers = tuple(int(n) for n in text.split("x"))
+    return numbers[0] if len(numbers) == 1 else numbers

@@ -1,0 +1,165 @@
+import json
+import math
+
+import pytest
+import torch
+
+from coordnet.encodings import SimpleEncoding
+from coordnet.encodings.encoders import DFT, ENCODERS, Encoder
+from coordnet.networks.attention import AttentionClassifier, PositionedTokens
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Lattice
+
+SMALL = {
+    "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},
+    "hash-grid": {"levels": 4, "table": 64, "features": 8, "coarsest": 4},
+}
+
+
+def encoding_of(encoder):
+    options = SMALL.get(encoder.name, {} if encoder.name == "identity" else {"features": 8})
+    return SimpleEncoding.like(encoder, Lattice((6, 5)), **options)
+
+
+@pytest.fixture
+def batch(generator):
+    padding = torch.zeros(3, 7, dtype=torch.bool)
+    padding[1, 4:] = True
+    padding[2, :2] = True
+    tokens, positions = (torch.rand(3, 7, n, generator=generator) for n in (4, 2))
+    return tokens, positions, padding
+
+
+@pytest.mark.parametrize("combine", ["add", "concatenate"])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_encoding_has_part_in_attention(name, combine, batch):
+    tokens, positions, padding = batch
+    encoding = encoding_of(ENCODERS[name])
+    placed = PositionedTokens(encoding, 4, combine)
+    out = placed(tokens, positions, padding)
+    assert out.shape == (3, 7, placed.width)
+    assert not out[padding].any()
+    if combine == "concatenate":
+        assert torch.equal(out[~padding][:, :4], tokens[~padding])
+        assert torch.allclose(out[~padding][:, 4:], encoding(positions)[~padding])
+    else:
+        code = torch.nn.functional.linear(
+            encoding(positions), placed.projection.weight, placed.projection.bias
+        )
+        assert torch.allclose(out[~padding], (tokens + code)[~padding], atol=1e-6)
+    model = AttentionClassifier(encoding, 4, 3, width=8, depth=1, heads=1, combine=combine)
+    model(tokens, positions, padding).square().sum().backward()
+    trained = [p for p in model.positioned.parameters() if p.requires_grad]
+    assert all(p.grad is None or bool(torch.isfinite(p.grad).all()) for p in trained)
+
+
+def test_padding_has_no_part_in_the_logits(batch):
+    tokens, positions, padding = batch
+    model = AttentionClassifier(encoding_of(ENCODERS["gaussian"]), 4, 3, width=8).eval()
+    with torch.no_grad():
+        logits = model(tokens, positions, padding)
+        changed = model(torch.where(padding.unsqueeze(-1), 99.0, tokens), positions, padding)
+        short = model(tokens[1:2, :4], positions[1:2, :4])
+    assert torch.allclose(logits, changed, atol=1e-5)
+    assert torch.allclose(logits[1:2], short, atol=1e-5)
+
+
+def test_order_matters_with_positions_alone(batch):
+    tokens, positions, _ = batch
+    shuffled = tokens[:, torch.randperm(7, generator=torch.Generator().manual_seed(4))]
+    for encoding, same in ((None, True), (encoding_of(ENCODERS["gaussian"]), False)):
+        model = AttentionClassifier(encoding, 4, 3, width=8).eval()
+        with torch.no_grad():
+            outs = model(tokens, positions), model(shuffled, positions)
+        assert torch.allclose(*outs, atol=1e-5) is same
+
+
+def test_weights_follow_the_generator():
+    def weights(seed):
+        model = AttentionClassifier(None, 4, 3, width=8, generator=torch.Generator().manual_seed(seed))
+        return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    state = torch.random.get_rng_state()
+    first = weights(1)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(first, weights(1))
+    assert not torch.equal(first, weights(2))
+    assert bool(torch.isfinite(first).all())
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda e: AttentionClassifier(e, 4, 3, width=8, heads=3),
+            "`heads`: expected a divisor of the width 8",
+        ),
+        (lambda e: AttentionClassifier(e, 4, 0), "`classes`: expected an integer of at least 1"),
+        (lambda e: PositionedTokens(e, 0), "`width`: expected an integer of at least 1"),
+        (
+            lambda e: PositionedTokens(e, 4)(torch.rand(2, 3, 4), torch.rand(2, 3, 1)),
+            "`positions`: expected shape",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build(encoding_of(ENCODERS["gaussian"]))
+
+
+def test_the_experiment(tmp_path, monkeypatch):
+    """One epoch of every encoding: its choices are made by validation, the rest is scored and written whole."""
+    pytest.importorskip("sklearn", reason="needs the extra 'attention'")
+    from coordnet.bench import attention as experiment
+
+    data = experiment.digits()
+    assert data[0].shape == (1797, 64, 1)
+    assert float(data[0].max()) == 1
+    names = list(experiment.ENCODINGS)
+    assert len(names) == 8
+    monkeypatch.setattr(experiment, "digits", lambda: (data[0][:60], data[1][:60]))
+    runs = experiment.run(seeds=1, epochs=1)
+    tried = [r for r in runs if r.test is None]
+    reported = [r for r in runs if r.test is not None]
+    assert {r.seed for r in tried} == {experiment.CHOICE_SEED}
+    assert [r.encoding for r in reported] == names
+    options = {"none": {"rate"}, "learnable Fourier": {"rate", "norm", "gamma"}, "DFT, 1-D": {"rate", "norm"}}
+    for r in reported:
+        choices = [t.choices for t in tried if t.encoding == r.encoding]
+        assert r.choices in choices
+        differing = {o for o in ("rate", "norm", "gamma") if len({getattr(c, o) for c in choices}) > 1}
+        assert differing == options.get(r.encoding, differing)
+        last = [t for t in tried if t.encoding == r.encoding and t.choices.rate == r.choices.rate]
+        assert max(t.validation for t in last) == next(t.validation for t in last if t.choices == r.choices)
+        assert 0 <= r.test <= 1
+    again = experiment.train(names[3], 0, reported[3].choices, 1, experiment.digits())
+    assert (again.validation, again.test) == (reported[3].validation, reported[3].test)
+    experiment.write(runs, 1, tmp_path)
+    assert (
+        len(json.loads((tmp_path / "attention.json").read_text())["runs"])
+        == len(runs)
+        == 3 + 8 + 7 * 5 + 2 * 2
+    )
+    table = (tmp_path / "attention.md").read_text()
+    assert all(name in table for name in names)
+
+
+def test_no_test_digit_trains_or_chooses():
+    pytest.importorskip("sklearn", reason="needs the extra 'attention'")
+    from coordnet.bench.attention import CHOICE_SEED, split
+
+    parts = [split(1797, seed) for seed in (0, 1, CHOICE_SEED)]
+    for part in parts:
+        assert torch.equal(part.test, parts[0].test)
+        everything = torch.cat([part.train, part.validation, part.test])
+        assert torch.equal(everything.sort().values, torch.arange(1797))
+        assert (len(part.validation), len(part.test)) == (359, 539)
+    assert not torch.equal(parts[0].validation, parts[1].validation)
+
+
+def test_dft_on_the_line_is_one_hot_in_disguise():
+    """64 orthonormal rows: a trained map of them is a learned embedding."""
+    rows = SimpleEncoding([DFT.like(Axis(64))])(Axis(64).points().unsqueeze(-1))
+    assert torch.allclose(rows @ rows.T, torch.eye(64).double(), atol=1e-12)
+    assert issubclass(DFT, Encoder)
+    assert math.isclose(float(rows.square().sum()), 64)

@@ -1,0 +1,256 @@
+"""Runs that are killed, repeated, run twice at once, or spread over processes and machines."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from coordnet.bench.protocols import run as experiments
+from coordnet.bench.protocols import workers
+from coordnet.bench.protocols.records import NAME, read
+from coordnet.bench.protocols.run import Options, cells
+from coordnet.bench.protocols.running import run_cell
+
+CODE = "import sys; from coordnet.cli import main; sys.exit(main())"
+CHEAP = ("*spline*", "nearest*", "closed form, complex rff", "gradient, complex gaussian")
+
+
+def command(data, out, *more):
+    methods = [part for pattern in CHEAP for part in ("--methods", pattern)]
+    return [
+        *(sys.executable, "-c", CODE, "bench", "table1", "--data", str(data), "--out", str(out), "--quiet"),
+        *(*methods, "--epochs", "3", "--images", "2", "--seeds", "3", "--device", "cpu", *more),
+    ]
+
+
+def options(data, **more):
+    return Options(data, quick=True, images=2, epochs=2, methods=CHEAP, **more)
+
+
+def content(record):
+    """A record but for its times, and but for where it ran."""
+    return {k: v for k, v in record.items() if k not in ("seconds", "machine")}
+
+
+def by_key(folder):
+    lines = [json.loads(line) for line in (folder / NAME).read_text().splitlines()]
+    found = {line["key"]: content(line) for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+def die(cell):
+    """In a worker: be killed at one cell, the first time or always, as its folder says."""
+    folder = cell.signal.path.parent
+    if cell.method.name.startswith("cubic") and cell.signal.name == "picture0.png":
+        if (folder / "always").exists() or not (folder / "died").exists():
+            (folder / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    return run_cell(cell)
+
+
+def kill_soon(process, path, delay):
+    """Kill a process a moment after it added to a file; whether it was still running then."""
+    before = path.stat().st_size if path.exists() else 0
+    while process.poll() is None and (path.stat().st_size if path.exists() else 0) == before:
+        time.sleep(0.002)
+    time.sleep(delay)
+    running = process.poll() is None
+    process.kill()
+    process.wait()
+    return running
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(folder, tmp_path):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    many = ("--seeds", "20")
+    subprocess.run(command(folder, undisturbed, *many), check=True)
+    moments = random.Random(0)
+    for _ in range(10):
+        process = subprocess.Popen(command(folder, killed, *many))
+        assert kill_soon(process, killed / NAME, moments.uniform(0.0, 0.1))
+    assert len(read(killed)) < len(read(undisturbed))
+    subprocess.run(command(folder, killed, *many), check=True)
+    assert by_key(killed) == by_key(undisturbed)
+
+
+def test_a_finished_run_does_nothing(folder, tmp_path, monkeypatch):
+    made = experiments.run("table1", options(folder), tmp_path / "out", progress=False)
+    before = (tmp_path / "out" / NAME).read_bytes()
+    monkeypatch.setattr(workers, "run_cell", None)
+    assert experiments.run("table1", options(folder), tmp_path / "out", progress=False) == made
+    assert (tmp_path / "out" / NAME).read_bytes() == before
+
+
+def test_another_file_of_the_same_name_is_another_signal(folder):
+    before = {cell.key for cell in cells("table1", options(folder))}
+    (folder / "images" / "picture1.png").write_bytes((folder / "images" / "picture0.png").read_bytes())
+    after = {cell.key for cell in cells("table1", options(folder))}
+    assert len(before & after) == len(before) // 2
+
+
+def test_cheap_methods_come_first(folder):
+    groups = [cell.method.group for cell in cells("table1", Options(folder))]
+    assert groups == sorted(groups, key=lambda group: group == "gradient")
+
+
+def test_two_runs_at_once_share_the_cells(folder, tmp_path):
+    both = [subprocess.Popen(command(folder, tmp_path / "out")) for _ in range(2)]
+    assert [process.wait(120) for process in both] == [0, 0]
+    experiments.run("table1", Options(folder, images=2, epochs=3, seeds=3, methods=CHEAP), tmp_path / "alone")
+    assert by_key(tmp_path / "out") == by_key(tmp_path / "alone")
+
+
+def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, monkeypatch):
+    from coordnet.bench.protocols import methods
+
+    plain = methods.KINDS["baseline"]
+
+    def ill(case, settings):
+        made = plain(case, settings)
+        if settings["method"] == "linear":
+            raise RuntimeError("two\nlines")
+        if settings["method"] == "cubic":
+            made.estimate[0, 0, 0] = float("nan")
+        return made
+
+    monkeypatch.setitem(methods.KINDS, "baseline", ill)
+    chosen = Options(folder, images=1, methods=("baseline",))
+    assert experiments.run("table1", chosen, tmp_path / "out", progress=False) == (4, 2)
+    found = {r["cell"]["method"]["method"]: r.get("reason") for r in read(tmp_path / "out")}
+    assert found["linear"] == "RuntimeError: two lines"
+    assert "NaN" in found["cubic"]
+    assert found["nearest"] is None and found["torch"] is None
+    monkeypatch.undo()
+    assert experiments.run("table1", chosen, tmp_path / "out", progress=False) == (4, 2)
+    again = replace(chosen, retry=True)
+    assert experiments.run("table1", again, tmp_path / "out", progress=False) == (4, 0)
+    assert {r["status"] for r in read(tmp_path / "out")} == {"done"}
+    size = (tmp_path / "out" / NAME).stat().st_size
+    assert experiments.run("table1", again, tmp_path / "out", progress=False) == (4, 0)
+    assert (tmp_path / "out" / NAME).stat().st_size == size
+
+
+def test_divergence_is_a_failure(folder, tmp_path, monkeypatch):
+    chosen = Options(folder, images=1, epochs=30, methods=("gradient, complex linf",))
+    (cell,) = cells("table1", chosen)
+    method = replace(cell.method, settings={**cell.method.settings, "lr": 1e30})
+    record = run_cell(replace(cell, method=method))
+    assert record["status"] == "failed"
+    assert "loss became" in record["reason"]
+    assert "psnr" not in record
+
+
+@pytest.mark.parametrize("always", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch, always):
+    monkeypatch.setattr(workers, "run_cell", die)
+    if always:
+        (folder / "images" / "always").touch()
+    chosen = options(folder, workers=2)
+    count, failed = experiments.run("table1", chosen, tmp_path / "out", progress=False)
+    assert (folder / "images" / "died").exists()
+    assert failed == int(always)
+    assert set(by_key(tmp_path / "out")) == {cell.key for cell in cells("table1", chosen)}
+    reasons = [r["reason"] for r in read(tmp_path / "out") if r["status"] == "failed"]
+    assert reasons == [workers.DIED] * int(always)
+    monkeypatch.undo()
+    experiments.run("table1", options(folder), tmp_path / "alone", progress=False)
+    alone = by_key(tmp_path / "alone")
+    assert count == len(alone)
+    done = {k: v for k, v in by_key(tmp_path / "out").items() if v["status"] == "done"}
+    assert all(alone[key]["cell"] == row["cell"] for key, row in done.items())
+    assert all(abs(alone[k]["psnr"]["held_out"] - r["psnr"]["held_out"]) < 1e-3 for k, r in done.items())
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_dask_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    monkeypatch.setattr(workers, "run_cell", die)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        chosen = options(folder, dask=cluster.scheduler_address)
+        count, failed = experiments.run("table1", chosen, tmp_path / "out", progress=False)
+    assert (folder / "images" / "died").exists()
+    assert failed == 0
+    found = by_key(tmp_path / "out")
+    assert len(found) == count
+    assert set(found) == {cell.key for cell in cells("table1", chosen)}
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_scheduler_that_is_lost_is_told_in_one_line(run, folder, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, protocol="tcp", processes=False, dashboard_address=None
+    )
+    finished = workers.DaskPool.finished
+
+    def lose(pool):
+        cluster.close()
+        return finished(pool)
+
+    monkeypatch.setattr(workers.DaskPool, "finished", lose)
+    arguments = [
+        "bench",
+        "table1",
+        "--data",
+        folder,
+        "--quick",
+        "--methods",
+        "cubic*",
+        "--out",
+        tmp_path / "out",
+    ]
+    status, out, err = run(*arguments, "--quiet", "--dask", cluster.scheduler_address)
+    assert (status, out) == (2, "")
+    assert f"expected the scheduler at {cluster.scheduler_address} to stay, found it gone" in err
+
+
+def test_nobody_at_an_address_is_told_in_one_line(run, folder):
+    pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    status, out, err = run("bench", "table1", "--data", folder, "--quick", "--dask", "nonsense")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "nonsense" in err
+
+
+def test_wrong_options_are_told_in_one_line(run, folder, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for more in (
+        ["--methods", "magic"],
+        ["--data", tmp_path / "nowhere"],
+        ["--device", "abacus"],
+        ["--out", tmp_path / "file"],
+    ):
+        status, out, err = run("bench", "table1", "--data", folder, *more)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+    status, _, err = run("bench", "table1")
+    assert status == 2 and "--data" in err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_broken_file_ends_a_run_before_it_began(run, folder, tmp_path):
+    (folder / "images" / "broken.png").write_text("no picture")
+    for name in ("junk", "flat"):
+        (tmp_path / name / "video").mkdir(parents=True)
+    (tmp_path / "junk" / "video" / "clip.npy").write_text("no array")
+    np.save(tmp_path / "flat" / "video" / "clip.npy", np.zeros((5, 6)))
+    for name, data, file in (
+        ("table1", folder, "broken.png"),
+        ("table3", tmp_path / "junk", "clip.npy"),
+        ("table3", tmp_path / "flat", "clip.npy"),
+    ):
+        status, out, err = run(
+            "bench", name, "--data", data, "--methods", "nearest*", "--out", tmp_path / "out"
+        )
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"{file}: expected" in err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,221 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from coordnet.media import load_image, write_media
+from coordnet.metrics.scores import psnr
+from coordnet.networks.reconstruction import Reconstruction
+from tests.helpers import refused, synthetic_photograph
+
+
+@pytest.fixture
+def photo(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pixels = (synthetic_photograph(40, 33).numpy() * 255).round().astype(np.uint8)
+    Image.fromarray(pixels).save(folder / "photo.png")
+    return folder / "photo.png"
+
+
+FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
+
+
+def test_a_photograph_is_reconstructed(run, photo, tmp_path):
+    status, out, err = run("reconstruct", photo)
+    assert (status, err) == (0, "")
+    folder = tmp_path / "results" / "reconstruct" / "photo-1"
+    assert {p.name for p in folder.iterdir()} == FILES
+    record = json.loads((folder / "record.json").read_text())
+    assert record["shape"] == [40, 33, 3]
+    assert record["encoder"] == "gaussian:sigma=0.032x0.0387879,features=20x17"
+    assert record["parameters"] == 20 * 17 * 3
+    image, estimate = load_image(photo), load_image(folder / "reconstruction.png")
+    held_out = torch.ones(40, 33, dtype=torch.bool)
+    held_out[::2, ::2] = False
+    assert record["psnr"]["held_out"] == pytest.approx(psnr(estimate, image, held_out), abs=0.1)
+    assert f"{record['psnr']['held_out']:.2f} dB" in out
+    assert f"{record['baselines']['cubic']:.2f} dB" in out
+    model = Reconstruction.load(folder / "model.safetensors")
+    assert psnr(model.render(), image, held_out) == pytest.approx(record["psnr"]["held_out"])
+    assert run("reconstruct", photo)[0] == 0
+    assert (tmp_path / "results" / "reconstruct" / "photo-2").is_dir()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--encoder", "triangle", "--sample", "every:2x1+0x0"],
+        ["--encoder", "rff:sigma=5", "--encoding", "simple", "--head", "mlp:depth=1,width=16", "--epochs", 3],
+        ["--encoding", "simple", "--epochs", 2],
+        ["--solver", "gradient", "--epochs", 2],
+        ["--head", "mlp:width=8", "--epochs", 2],
+        ["--encoder", "linf", "--sample", "full"],
+    ],
+)
+def test_every_combination_runs_and_json_is_alone(run, photo, options, recwarn):
+    status, out, _ = run("reconstruct", photo, "--json", "--out", "here", *options)
+    assert status == 0
+    record = json.loads(out)
+    assert (record["psnr"]["held_out"] is None) == ("full" in options)
+
+
+def test_quiet_is_quiet(run, photo):
+    assert run("reconstruct", photo, "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize("depth", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [None, 2, 4])
+def test_the_input_s_depth_and_channels_come_back(run, tmp_path, depth, channels):
+    shape = (12, 9) if channels is None else (12, 9, channels)
+    pixels = np.random.default_rng(0).integers(0, np.iinfo(depth).max, shape).astype(depth)
+    scaled = torch.from_numpy(pixels.astype(np.float64) / np.iinfo(depth).max).float().reshape(12, 9, -1)
+    write_media(scaled, tmp_path / "a.png", kind="image", depth=np.dtype(depth).name)
+    assert run("reconstruct", tmp_path / "a.png", "--sample", "full", "--out", "out", "--quiet")[0] == 0
+    again = load_image(tmp_path / "out" / "reconstruction.png")
+    assert again.shape == scaled.shape
+    assert torch.allclose(again, scaled, atol=1e-4 if depth == np.uint16 else 1e-6)
+
+
+def spoiled(kind, photo):
+    """A path of each bad kind."""
+    path = photo.with_name("bad.png")
+    match kind:
+        case "text":
+            path.write_text("this is text")
+        case "truncated":
+            path.write_bytes(photo.read_bytes()[:200])
+        case "zero bytes":
+            path.write_bytes(b"")
+        case "folder":
+            path.mkdir()
+        case "infinite":
+            path = path.with_suffix(".npy")
+            np.save(path, np.full((4, 4), np.inf))
+        case "all NaN":
+            path = path.with_suffix(".npy")
+            np.save(path, np.full((4, 4), np.nan))
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind", ["missing", "text", "truncated", "zero bytes", "folder", "infinite", "all NaN"]
+)
+def test_bad_files_give_one_line_and_write_nothing(run, photo, kind, tmp_path):
+    refused(run("reconstruct", spoiled(kind, photo)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--encoder", "fourrier"], "encoder"),
+        (["--tune", "--criterion", "luck"], "criterion"),
+        (["--tune", "--folds", "0"], "folds"),
+        (["--tune", "--folds", "2", "--encoder", "gaussian", "--prior", "none"], "folds"),
+        (["--seed", str(10**30)], "seed"),
+        (["--seed", "-1"], "seed"),
+        (["--encoder", "gaussian:sigma=-1"], "sigma"),
+        (["--encoder", "gaussian:sigma="], "encoder"),
+        (["--encoder", "gaussian:features=2.5"], "features"),
+        (["--sample", "every:0"], "sample"),
+        (["--sample", "every:2x2x2"], "steps"),
+        (["--encoding", "real"], "encoding"),
+        (["--head", "forest"], "head"),
+        (["--head", "mlp:depth=-1"], "depth"),
+        (["--head", "mlp:leaves=3"], "head"),
+        (["--solver", "magic"], "solver"),
+        (["--solver", "closed-form", "--head", "mlp"], "solver"),
+        (["--solver", "gradient", "--epochs", "0"], "epochs"),
+        (["--epochs", "many"], "--epochs"),
+        (["--device", "abacus"], "device"),
+        (["--colour"], "--colour"),
+        (["--out", "/proc/nowhere"], "/proc/nowhere"),
+        (["--out", "in/photo.png"], "in/photo.png"),
+    ],
+)
+def test_bad_options_give_one_line_and_write_nothing(run, photo, options, name, tmp_path):
+    assert name in refused(run("reconstruct", photo, *options), tmp_path)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_absent_is_refused(run, photo, tmp_path):
+    assert "no CUDA device" in refused(run("reconstruct", photo, "--device", "cuda"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("made.png", "image"), ("made.mp4", "video"), ("deep/made.wav", "audio")]
+)
+def test_a_folder_by_the_name_of_a_file_is_refused(name, kind, run, photo, tmp_path):
+    err = refused(run("reconstruct", photo, "--out", name), tmp_path)
+    assert f"--out {name}: expected a folder for the results, found the name of a file ({kind})" in err
+
+
+def test_results_are_replaced_only_when_forced(run, photo, tmp_path):
+    assert run("reconstruct", photo, "--out", "out", "--quiet")[0] == 0
+    before = (tmp_path / "out" / "record.json").read_bytes()
+    status, _, err = run("reconstruct", photo, "--out", "out", "--encoder", "triangle")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--force" in err
+    assert (tmp_path / "out" / "record.json").read_bytes() == before
+    assert run("reconstruct", photo, "--out", "out", "--encoder", "triangle", "--force", "--quiet")[0] == 0
+    assert (tmp_path / "out" / "record.json").read_bytes() != before
+
+
+def test_an_nan_in_an_array_is_filled(run, tmp_path):
+    a = synthetic_photograph(16, 12, 1).numpy()[..., 0]
+    a[3, 4] = np.nan
+    np.save(tmp_path / "a.npy", a)
+    status, out, err = run(
+        "reconstruct", tmp_path / "a.npy", "--sample", "full", "--solver", "gradient", "--json"
+    )
+    assert (status, err) == (0, "")
+    made = np.load(tmp_path / "results" / "reconstruct" / "a-1" / "reconstruction.npy")
+    assert np.isfinite(made).all()
+    assert json.loads(out)["psnr"]["held_out"] is None
+
+
+def test_interrupted_it_leaves_nothing_and_exits_130(photo, tmp_path):
+    code = "import sys; from coordnet.cli import main; sys.exit(main())"
+    arguments = ["reconstruct", str(photo), "--solver", "gradient", "--epochs", "1000000", "--out", "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not any(
+        p.name.startswith(".coordnet-") for p in tmp_path.iterdir()
+    ):
+        time.sleep(0.05)
+    time.sleep(1)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert {p.name for p in tmp_path.iterdir()} == {"in"}
+
+
+def test_debug_shows_the_traceback(run, photo):
+    with pytest.raises(ValueError, match="`encoder`"):
+        run("reconstruct", photo, "--encoder", "x", "--debug")
+
+
+def test_listings(run):
+    status, out, _ = run("samples")
+    assert status == 0
+    assert "astronaut" in out
+    status, out, _ = run("encoders")
+    assert status == 0
+    assert "0.64px" in out
+
+
+@pytest.mark.parametrize("command", [[], ["reconstruct"], ["samples"], ["encoders"]])
+def test_help_is_complete(run, command):
+    status, out, _ = run(*command, "--help")
+    assert status == 0
+    assert "Usage: " in out

@@ -1,0 +1,297 @@
+"""``coordnet compare``: methods as reconstruct makes them, failures told, a figure of where they differ."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.io import wavfile
+
+from coordnet.cli import attempts, methods
+from coordnet.cli.attempts import Attempt, ranked
+from coordnet.cli.methods import combinations
+from coordnet.fit.plan_cache import PLANS
+from coordnet.media import load_image, write_video
+from coordnet.metrics import baselines
+from coordnet.metrics.scores import psnr
+from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
+from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.sampling.patterns import sample
+from tests.helpers import refused, synthetic_photograph
+
+GRADIENT = ("--epochs", 3, "--seed", 4)
+
+
+@pytest.fixture
+def photo(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pixels = (synthetic_photograph(40, 33).numpy() * 255).round().astype(np.uint8)
+    Image.fromarray(pixels).save(folder / "photo.png")
+    return folder / "photo.png"
+
+
+def compared(run, *arguments):
+    status, out, err = run("compare", *arguments, "--json")
+    assert (status, err) == (0, "")
+    record = json.loads(out)
+    return record, {m["name"]: m for m in record["methods"]}
+
+
+def same_fit(method, record):
+    names = ("encoder", "encoding", "head", "solver", "prior", "parameters", "psnr", "snr", "ssim")
+    assert {n: method[n] for n in names} == {n: record[n] for n in names}
+
+
+@pytest.mark.parametrize(
+    ("options", "singles"),
+    [
+        (
+            "--encoder gaussian --encoder rff:sigma=5 --head linear --head mlp:width=8 --solver closed-form "
+            "--solver gradient",
+            {
+                "rff:sigma=5 · linear · closed-form": "--encoder rff:sigma=5",
+                "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 "
+                "--encoding simple",
+                "gaussian · linear · gradient": "--encoder gaussian --solver gradient",
+            },
+        ),
+        (
+            "--sample random:0.4",
+            {
+                "fourier · linear · closed-form · adaptive": "",
+                "fourier · linear · closed-form · smooth": "--encoder fourier --prior smooth",
+            },
+        ),
+    ],
+)
+def test_every_method_is_what_reconstruct_makes_of_it(run, photo, recwarn, options, singles):
+    _, found = compared(run, photo, *options.split(), *GRADIENT)
+    sampling = options.split() if "--sample" in options else []
+    for name, single in singles.items():
+        status, out, _ = run("reconstruct", photo, *sampling, *single.split(), *GRADIENT, "--json")
+        assert status == 0
+        same_fit(found[name], json.loads(out))
+
+
+def test_baselines_are_scored_by_the_same_pixels_and_the_table_is_sorted(run, photo, tmp_path):
+    status, out, err = run("compare", photo, "--quiet", "--out", "out", "--sample", "every:2x3")
+    assert (status, out, err) == (0, "", "")
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"figure.png", "record.json"}
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    image = load_image(photo)
+    samples = sample(image, "every:2x3")
+    held_out = ~samples.geometry.known(3)
+    for name, baseline in baselines.BASELINES.items():
+        made = next(m for m in record["methods"] if m["name"] == f"baseline · {name}")
+        assert made["psnr"]["held_out"] == pytest.approx(psnr(baseline(samples), image, held_out))
+    scores = [m["psnr"]["held_out"] for m in record["methods"]]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 3 + len(baselines.BASELINES)
+    assert record["known"] == pytest.approx(20 * 11 / (40 * 33))
+    out = run("compare", photo, "--sample", "every:2x3")[1].splitlines()
+    assert [line.split("  ")[0] for line in out[3:-2]] == [m["name"] for m in record["methods"]]
+    assert f"{scores[0]:.2f} dB" in out[3]
+
+
+def test_constants_beyond_one_are_compared(run, tmp_path):
+    np.save(tmp_path / "five.npy", np.full((24, 20), 5.0, np.float32))
+    _, found = compared(run, tmp_path / "five.npy", "--encoder", "gaussian")
+    exact = found["baseline · nearest"]
+    assert (exact["status"], exact["psnr"]["held_out"]) == ("done", None)
+
+
+def test_exact_attempts_come_first_whatever_else_is_not():
+    """What is exact where it counts has no number there; its other numbers do not rank it."""
+
+    def attempt(name, held_out, fitted):
+        return Attempt(name, torch.zeros(1), {"psnr": {"held_out": held_out, "fitted": fitted}})
+
+    attempts = [attempt("near", 50.0, None), attempt("exact", None, 20.0), Attempt("failed", None, {})]
+    assert [a.name for a in ranked(attempts, "held_out")] == ["exact", "near", "failed"]
+    assert [a.name for a in ranked(attempts, "fitted")] == ["near", "exact", "failed"]
+
+
+def test_nothing_held_out_is_ranked_by_the_fit(run, photo):
+    record, found = compared(run, photo, "--sample", "full", "--encoder", "gaussian", "--encoder", "rff")
+    assert record["ranked_by"] == "fitted"
+    assert all(m["psnr"]["held_out"] is None for m in found.values())
+    assert [m["name"] for m in record["methods"]][-1].startswith("rff")
+
+
+def test_the_factorisation_is_in_the_seconds_of_every_fit(run, photo):
+    """Quick fits are done twice; were plans kept, the second time would find the first one's."""
+    PLANS.clear()
+    compared(run, photo, "--encoder", "gaussian")
+    assert PLANS.misses == 0
+
+
+def test_one_epoch_warms_training_up(run, photo, monkeypatch):
+    epochs = []
+    fit = attempts.methods.fit
+
+    def counted(*arguments, **options):
+        epochs.append(options["epochs"])
+        return fit(*arguments, **options)
+
+    monkeypatch.setattr(attempts.methods, "fit", counted)
+    compared(run, photo, "--encoder", "gaussian", "--solver", "gradient", "--epochs", "3")
+    assert epochs == [1, 3]
+
+
+def test_what_goes_together():
+    """The rule, spelled out: linear heads on complex encodings, MLPs on simple ones, closed forms for the former."""
+    samples = sample(torch.rand(8, 8, 3), "every:2")
+    made, left = combinations(
+        ["gaussian", "hash-grid", "fourier"], ["linear", "mlp"], ["closed-form", "gradient"], samples
+    )
+    assert [(m.encoder, m.encoding, m.head, m.solver, m.prior) for m in made] == [
+        ("gaussian", "complex", "linear", "closed-form", None),
+        ("gaussian", "complex", "linear", "gradient", None),
+        ("gaussian", "simple", "mlp", "gradient", None),
+        ("hash-grid", "simple", "linear", "gradient", None),
+        ("hash-grid", "simple", "mlp", "gradient", None),
+        ("fourier", "complex", "linear", "closed-form", None),
+    ]
+    assert set(left) == {
+        "gaussian · mlp · closed-form",
+        "hash-grid · linear · closed-form",
+        "hash-grid · mlp · closed-form",
+        "fourier · linear · gradient",
+        "fourier · mlp · closed-form",
+        "fourier · mlp · gradient",
+    }
+
+
+def test_priors_join_where_samples_are_random():
+    samples = sample(torch.rand(8, 8, 3), "random:0.5")
+    made, left = combinations(["gaussian", "gaussian"], ["linear"], ["closed-form", "gradient"], samples)
+    assert [(m.encoder, m.solver, type(m.prior)) for m in made] == [
+        ("gaussian", "closed-form", Adaptive),
+        ("gaussian", "gradient", type(None)),
+        ("fourier", "closed-form", Adaptive),
+        ("fourier", "closed-form", Smoothness),
+    ]
+    assert not left
+    assert [m.encoder for m in combinations([], [], [], samples)[0]] == ["fourier", "fourier"]
+
+
+def diverging(*_, **__):
+    raise FloatingPointError("the loss became nan\nin epoch 3")
+
+
+def test_failures_have_reasons_and_stop_nothing(run, photo, monkeypatch, tmp_path):
+    monkeypatch.setattr(methods, "fit_gradient", diverging)
+    monkeypatch.setitem(baselines.BASELINES, "linear", lambda s: torch.full((*s.grid, s.channels), torch.nan))
+    monkeypatch.setitem(baselines.BASELINES, "cubic", lambda s: None)
+    options = ("--encoder", "gaussian", "--solver", "gradient", "--solver", "closed-form", "--html")
+    record, found = compared(run, photo, *options, "--out", "out")
+    assert [m["status"] for m in record["methods"]] == ["done"] * 2 + ["failed"] * 3
+    assert found["gaussian · linear · gradient"]["reason"] == "the loss became nan in epoch 3"
+    assert "NaN" in found["baseline · linear"]["reason"]
+    assert "SciPy" in found["baseline · cubic"]["reason"]
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert page.count("failed: the loss became nan in epoch 3") == 2  # in the table and in its place
+    status, out, _ = run("compare", photo, *options)
+    assert status == 0
+    assert "failed  the loss became nan in epoch 3" in out
+
+
+def test_warnings_are_told(run, photo):
+    status, out, err = run("compare", photo, "--encoder", "rff:sigma=2")
+    assert status == 0
+    assert "Warning" not in err  # nor through the bar
+    assert "rff:sigma=2 · linear · closed-form: axis 0 has numerical rank" in out
+    assert "left out" not in out
+    out = run("compare", photo, "--encoder", "gaussian", "--head", "mlp", "--solver", "closed-form")[1]
+    assert "left out: gaussian · mlp · closed-form (a closed form needs" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--encoder", "fourrier"], "encoder"),
+        (["--encoder", "gaussian:sigma=-1"], "sigma"),
+        (["--encoder", "gaussian", "--encoder", "fourier:sigma=3"], "padding"),
+        (["--head", "forest"], "head"),
+        (["--solver", "magic"], "solver"),
+        (["--sample", "every:0"], "sample"),
+        (["--epochs", "0"], "epochs"),
+        (["--frames", "0:3"], "frames"),
+        (["--device", "abacus"], "device"),
+        (["--out", "in"], "--force"),
+    ],
+)
+def test_bad_options_give_one_line_and_write_nothing(run, photo, tmp_path, options, name):
+    assert name in refused(run("compare", photo, *options), tmp_path)
+
+
+def test_the_detail_is_where_the_estimates_differ():
+    """A blot in one of two good estimates is found; one in the worst is not looked for."""
+    truth = synthetic_photograph(80, 60)
+    blotted, worst = truth.clone(), truth.clone()
+    blotted[50:58, 12:20] = 1
+    worst[:30, 30:] = 1
+    shown = Shown(truth, sample(truth, "every:2"), {"good": truth, "blotted": blotted, "worst": worst})
+    rows, columns = shown.place
+    assert rows.start <= 50 and rows.stop >= 58 and columns.start <= 12 and columns.stop >= 20
+    assert (rows.stop - rows.start, columns.stop - columns.start) == (16, 16)
+    clip = truth.expand(5, -1, -1, -1).contiguous()
+    late = clip.clone()
+    late[3] = blotted
+    shown = Shown(clip, sample(clip, "every:2"), {"good": clip, "late": late, "w": late, "x": late})
+    assert shown.place == (slice(3, 4), rows, columns)
+    row = torch.zeros(1000)
+    row[700] = 1
+    (part,) = most(row)
+    assert part.start <= 700 < part.stop and part.stop - part.start == 200
+
+
+def test_errors_in_the_figure_are_the_estimates_own():
+    truth = synthetic_photograph(30, 40)
+    estimates = {"a": (truth + 0.1).clamp(0, 1), "b": truth + 3}
+    shown = Shown(truth, sample(truth, "every:2"), estimates)
+    figure = comparison_figure(shown, titles={"a": "20 dB", "b": "0 dB"}, name="picture")
+    maps = {ax.get_images()[0].get_array().data.tobytes() for ax in figure.axes if ax.get_images()}
+    for name, estimate in estimates.items():
+        error = (estimate.clamp(0, 1) - truth).abs().mean(-1)
+        assert torch.equal(shown.errors[name], error)
+        assert error.numpy().tobytes() in maps
+
+
+def test_a_row_and_a_clip_are_compared_too(run, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    t = np.linspace(0, 1, 600)
+    wavfile.write(folder / "tone.wav", 8000, (8000 * np.sin(90 * t**2)).astype(np.int16))
+    record, found = compared(run, folder / "tone.wav", "--sample", "random:0.5", "--html", "--out", "tone")
+    assert found["fourier · linear · closed-form · adaptive"]["psnr"]["held_out"] > 30
+    clip = torch.stack([synthetic_photograph(16, 20).roll(i, 1) for i in range(6)])
+    write_video(clip, folder / "clip.mp4", rate=5)
+    record, _ = compared(run, folder / "clip.mp4", "--html", "--out", "clip")
+    assert record["shape"] == [6, 16, 20, 3]
+    for out in ("tone", "clip"):
+        names = {p.name for p in (tmp_path / out).iterdir()}
+        assert names == {"figure.png", "record.json", "compare.html"}
+
+
+def test_a_single_sample_is_drawn_without_a_warning(run, tmp_path):
+    np.save(tmp_path / "one.npy", np.array([0.3], np.float32))
+    for command in ("compare", "reconstruct"):
+        status, _, err = run(command, tmp_path / "one.npy", "--sample", "full", "--out", tmp_path / command)
+        assert status == 0 and "coordnet:" not in err
+        assert (tmp_path / command / "figure.png").is_file()
+
+
+def test_pictures_of_the_page_are_the_pixels_of_the_estimates():
+    truth = synthetic_photograph(12, 18)
+    shown = Shown(truth, sample(truth, "every:2"), {"dark": truth - 2, "half": torch.full_like(truth, 0.5)})
+    pictures = page_pictures(shown)
+    assert list(pictures) == ["truth", "samples", "dark", "half"]
+    assert np.array_equal(pictures["truth"], (truth.numpy() * 255).round().astype(np.uint8))
+    assert not pictures["dark"].any()
+    clip = truth.expand(6, -1, -1, -1) * torch.linspace(0, 1, 6).reshape(6, 1, 1, 1)
+    strip = page_pictures(Shown(clip, sample(clip, "every:2"), {"clip": clip}))["clip"]
+    assert strip.shape == (24, 54, 3)
+    assert np.array_equal(strip[12:, 36:], pictures["truth"])  # the last frame, at the end of the second line

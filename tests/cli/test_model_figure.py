@@ -1,0 +1,52 @@
+import json
+import sys
+
+import pytest
+import torch
+
+from coordnet.cli import main
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fit.closed_form import fit_closed_form
+from coordnet.plots.model import plane
+from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+
+@pytest.mark.parametrize("shape", [(9,), (8,), (6, 7), (5, 8), (4, 6, 5)])
+def test_the_plane_is_the_shifted_whole_spectrum(shape, generator):
+    power = torch.fft.fftn(torch.randn(shape, generator=generator)).abs().square()
+    half = power[..., : shape[-1] // 2 + 1]
+    whole = power
+    while whole.ndim > 2:
+        whole = whole[0]
+    expected = torch.fft.fftshift(whole)
+    shown = plane(half, True)
+    first = shown.shape[-1] // 2 - shape[-1] // 2
+    assert torch.allclose(shown[..., first : first + shape[-1]], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("encoder", ["fourier", "gaussian"])
+def test_analyze_shows_what_a_model_learned(encoder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    samples = sample(synthetic_photograph(24, 20), "random:0.5")
+    encoding = (
+        FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
+    )
+    fit_closed_form(encoding, samples, prior=Adaptive(rounds=1)).save("model.safetensors")
+    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", "model.safetensors", "--json", "--out", "out"])
+    assert main() == 0
+    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    assert numbers["grid"] == [24, 20]
+    assert numbers["report"]["rounds"] in (0, 1)
+    assert (tmp_path / "out" / "figure.png").stat().st_size > 5000
+
+
+def test_a_model_without_a_spectrum_is_refused(tmp_path, monkeypatch, capsys):
+    samples = sample(synthetic_photograph(12, 10), "full")
+    fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=Smoothness(1.5, 0.01))
+    fit.save(tmp_path / "model.safetensors")
+    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", str(tmp_path / "model.safetensors")])
+    assert main() == 2
+    assert "without a spectrum" in capsys.readouterr().err

@@ -1,0 +1,322 @@
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import coordnet as cn
+from coordnet.cli import main
+from coordnet.media import read_media, write_media
+from coordnet.networks.reconstruction import Reconstruction
+from tests.helpers import synthetic_photograph
+
+FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in an empty folder: (exit status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["coordnet", *map(str, arguments)])
+        status = main()
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def stored(path, signal, depth="uint8"):
+    """Write a picture and return it as it will be read."""
+    write_media(signal, path, depth=depth)
+    return read_media(path).signal
+
+
+def mask_file(path, known):
+    Image.fromarray(known.astype(np.uint8) * 255).save(path)
+    return path
+
+
+def result(folder="out", suffix=".png"):
+    return read_media(f"{folder}/reconstruction{suffix}").signal
+
+
+def holes(height, width):
+    known = np.ones((height, width), dtype=bool)
+    known[height // 4 : height // 4 + 6, width // 3 : width // 3 + 7] = False
+    known[-3:, : width // 2] = False
+    return known
+
+
+def ran(outcome):
+    status, out, err = outcome
+    assert (status, err) == (0, ""), err
+    return out
+
+
+def refused(outcome, tmp_path, name):
+    status, out, err = outcome
+    assert (status, out) == (2, "")
+    assert err.startswith("coordnet: ")
+    assert err.count("\n") == 1
+    assert name in err
+    assert {p.name for p in tmp_path.iterdir()} == {"in"}
+
+
+def mosaic(image, pattern="RGGB"):
+    raw = torch.zeros(*image.shape[:2], 1)
+    for i, colour in enumerate(pattern):
+        at = (slice(i // 2, None, 2), slice(i % 2, None, 2))
+        raw[(*at, 0)] = image[(*at, "RGB".index(colour))]
+    return raw
+
+
+# inpaint
+
+
+@pytest.mark.parametrize("depth", ["uint8", "uint16"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_inpaint_leaves_what_is_known_to_the_bit(run, depth, channels):
+    truth = stored("in/a.png", synthetic_photograph(40, 37, channels), depth)
+    known = holes(40, 37)
+    out = ran(run("inpaint", "in/a.png", "--mask", mask_file("in/m.png", known), "--out", "out", "--quiet"))
+    assert out == ""
+    made = result()
+    assert torch.equal(made[known], truth[known])
+    assert cn.psnr(made[~known], truth[~known]) > 15
+    assert read_media("out/reconstruction.png").depth == depth
+
+
+def test_inpaint_writes_a_fresh_folder_and_says_what_it_chose(run, tmp_path):
+    stored("in/a.png", synthetic_photograph(40, 37))
+    known = np.random.default_rng(0).random((40, 37)) < 0.5
+    mask = mask_file("in/m.png", known)
+    status, out, err = run("inpaint", "in/a.png", "--mask", mask)
+    assert status == 0
+    assert "learning" in err
+    folder = tmp_path / "results" / "inpaint" / "a-1"
+    assert {p.name for p in folder.iterdir()} == FILES
+    record = json.loads((folder / "record.json").read_text())
+    assert f"hold-out PSNR {record['hold_out_psnr']:.2f} dB" in out
+    assert "adaptive prior" in out
+    assert Reconstruction.load(folder / "model.safetensors").render().shape == (40, 37, 3)
+    out = ran(run("inpaint", "in/a.png", "--mask", mask, "--json"))
+    again = json.loads(out)
+    assert again["hold_out_psnr"] == record["hold_out_psnr"]
+    assert (tmp_path / "results" / "inpaint" / "a-2").is_dir()
+
+
+@pytest.mark.parametrize("known", ["all", "one"])
+def test_inpaint_with_everything_or_one_pixel_known(run, known):
+    truth = stored("in/a.png", synthetic_photograph(20, 17))
+    mask = np.full((20, 17), known == "all")
+    mask[5, 6] = True
+    ran(run("inpaint", "in/a.png", "--mask", mask_file("in/m.png", mask), "--out", "out", "--quiet"))
+    expected = truth if known == "all" else truth[5, 6].expand(20, 17, 3)
+    assert torch.allclose(result(), expected, atol=0 if known == "all" else 1 / 255)
+
+
+@pytest.mark.parametrize("shape", [(1, 50), (50, 1), (24, 20)])
+def test_inpaint_of_a_constant_is_constant(run, shape):
+    truth = stored("in/a.png", torch.full((*shape, 3), 0.6))
+    mask = np.random.default_rng(1).random(shape) < 0.5
+    ran(run("inpaint", "in/a.png", "--mask", mask_file("in/m.png", mask), "--out", "out", "--quiet"))
+    assert torch.equal(result(), truth)
+
+
+def test_inpaint_of_a_row_and_of_a_constant_channel(run):
+    signal = synthetic_photograph(1, 80)
+    signal[..., 1] = 0.2
+    truth = stored("in/a.png", signal)
+    mask = np.random.default_rng(1).random((1, 80)) < 0.6
+    ran(run("inpaint", "in/a.png", "--mask", mask_file("in/m.png", mask), "--out", "out", "--quiet"))
+    made = result()
+    assert torch.equal(made[mask], truth[mask])
+    assert torch.allclose(made[..., 1], truth[..., 1], atol=1 / 255)
+
+
+def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
+    clip = torch.stack([synthetic_photograph(16, 18).roll(t, 1) for t in range(5)])
+    write_media(clip, "in/a.mp4", rate=5)
+    truth = read_media("in/a.mp4").signal
+    one = np.random.default_rng(0).random((16, 18)) < 0.7
+    each = np.random.default_rng(0).random((5, 16, 18)) < 0.7
+    np.save("in/each.npy", each)
+    mask_file("in/one.png", one)
+    for mask, known in (("one.png", np.stack([one] * 5)), ("each.npy", each)):
+        ran(run("inpaint", "in/a.mp4", "--mask", f"in/{mask}", "--out", "out", "--force", "--quiet"))
+        made = result(suffix=".npy")
+        assert torch.equal(made[known], truth[known])
+        assert read_media("out/reconstruction.mp4").signal.shape == truth.shape
+    a = synthetic_photograph(16, 12, 1).numpy()[..., 0]
+    a[3, 4] = np.nan
+    np.save("in/b.npy", a)
+    np.save("in/all.npy", np.ones((16, 12)))
+    ran(run("inpaint", "in/b.npy", "--mask", "in/all.npy", "--out", "b", "--quiet"))
+    made = np.load("b/reconstruction.npy")
+    assert np.isfinite(made).all()
+    assert (made == a).sum() == a.size - 1
+
+
+def test_inpaint_refuses(run, tmp_path):
+    stored("in/a.png", synthetic_photograph(20, 17))
+    mask_file("in/small.png", np.ones((3, 3), bool))
+    mask_file("in/empty.png", np.zeros((20, 17), bool))
+    refused(run("inpaint", "in/a.png", "--mask", "in/none.png"), tmp_path, "none.png")
+    refused(run("inpaint", "in/a.png", "--mask", "in/small.png"), tmp_path, "small.png")
+    refused(run("inpaint", "in/a.png", "--mask", "in/empty.png"), tmp_path, "empty.png")
+    refused(run("inpaint", "in/b.png", "--mask", "in/small.png"), tmp_path, "b.png")
+    refused(run("inpaint", "in/a.png"), tmp_path, "--mask")
+
+
+# upscale
+
+
+@pytest.mark.parametrize(
+    ("factor", "shape"), [(1, (24, 33)), (2, (48, 66)), (2.5, (60, 82)), (1.3, (31, 43))]
+)
+def test_upscale_by_any_factor(run, factor, shape):
+    truth = stored("in/a.png", synthetic_photograph(24, 33))
+    out = ran(run("upscale", "in/a.png", "--factor", factor, "--out", "out"))
+    assert "σ = " in out
+    assert "halved and enlarged" in out
+    made = result()
+    assert made.shape == (*shape, 3)
+    if factor == 1:
+        assert torch.allclose(made, truth, atol=1.01 / 255)
+
+
+def test_upscale_is_not_shifted_and_is_above_nearest_neighbour(run):
+    truth = synthetic_photograph(96, 128)
+    small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
+    stored("in/a.png", small, "uint16")
+    ran(run("upscale", "in/a.png", "--out", "out", "--quiet"))
+    nearest = small.repeat_interleave(2, 0).repeat_interleave(2, 1)
+    assert cn.psnr(result(), truth) > cn.psnr(nearest, truth) + 1
+    assert read_media("out/reconstruction.png").depth == "uint16"
+
+
+def test_upscale_does_not_let_transparent_colours_bleed(run):
+    image = torch.zeros(20, 20, 4)
+    image[..., 0] = 1.0  # red where nobody sees it
+    image[5:15, 5:15] = torch.tensor([0.0, 1.0, 0.0, 1.0])
+    stored("in/a.png", image)
+    ran(run("upscale", "in/a.png", "--factor", 3, "--out", "out", "--quiet"))
+    made = result()
+    seen = made[..., 3] > 0.1
+    assert float(made[seen][:, 0].max()) < 0.02
+    assert float(made[..., :3].mul(made[..., 3:])[~seen].max()) < 0.11
+    assert float(made[30, 30, 3]) > 0.99
+
+
+@pytest.mark.parametrize("shape", [(1, 30), (30, 1), (1, 1), (12, 10)])
+def test_upscale_of_a_constant_and_of_rows(run, shape):
+    stored("in/a.png", torch.full((*shape, 3), 0.6))
+    ran(run("upscale", "in/a.png", "--out", "out", "--quiet"))
+    assert torch.allclose(result(), torch.full((2 * shape[0], 2 * shape[1], 3), 0.6))
+
+
+@pytest.mark.parametrize("factor", ["0.5", "nan", "inf", "-2", "two", "100000"])
+def test_upscale_refuses(run, tmp_path, factor):
+    stored("in/a.png", synthetic_photograph(20, 17))
+    refused(run("upscale", "in/a.png", "--factor", factor), tmp_path, "factor")
+
+
+# denoise
+
+
+def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
+    truth = 0.3 + 0.4 * synthetic_photograph(96, 80)  # clipped noise is not white
+    g = torch.Generator().manual_seed(0)
+    noisy = stored("in/a.png", truth + 0.08 * torch.randn(truth.shape, generator=g))
+    out = ran(run("denoise", "in/a.png", "--out", "out", "--json"))
+    record = json.loads(out)
+    assert record["sigma"] == pytest.approx(0.08, rel=0.1)
+    score = cn.psnr(result(), truth)
+    assert score > cn.psnr(noisy, truth) + 6
+    assert {p.name for p in (tmp_path / "out").iterdir()} == FILES
+    out = run("denoise", "in/a.png", "--sigma", 0.08, "--out", "given")[1]
+    assert "0.08 (given)" in out
+    assert "expected PSNR" in out
+    given = json.loads(Path("given/record.json").read_text())
+    assert given["expected_psnr"] == pytest.approx(score, abs=2)
+
+
+def test_denoise_leaves_alpha(run):
+    image = synthetic_photograph(40, 33, 4)
+    truth = stored("in/a.png", image, "uint16")
+    ran(run("denoise", "in/a.png", "--sigma", 0.1, "--out", "out", "--quiet"))
+    assert torch.equal(result()[..., 3], truth[..., 3])
+    assert not torch.equal(result(), truth)
+
+
+@pytest.mark.parametrize("shape", [(1, 50), (24, 20), (1, 1)])
+@pytest.mark.parametrize("options", [[], ["--sigma", 0.1]])
+def test_denoise_of_a_constant_is_constant(run, shape, options):
+    truth = stored("in/a.png", torch.full((*shape, 3), 0.6))
+    ran(run("denoise", "in/a.png", "--out", "out", "--quiet", *options))
+    assert torch.equal(result(), truth)
+
+
+def test_denoise_refuses(run, tmp_path):
+    stored("in/a.png", synthetic_photograph(20, 17))
+    np.save("in/nan.npy", np.array([[1.0, np.nan], [0.0, 1.0]]))
+    refused(run("denoise", "in/a.png", "--sigma", -1), tmp_path, "sigma")
+    refused(run("denoise", "in/a.png", "--sigma", "nan"), tmp_path, "sigma")
+    refused(run("denoise", "in/nan.npy"), tmp_path, "signal")
+    refused(run("denoise", "in/a.png", "--device", "abacus"), tmp_path, "device")
+
+
+# demosaic
+
+
+@pytest.mark.parametrize("depth", ["uint8", "uint16"])
+@pytest.mark.parametrize("pattern", ["RGGB", "gbrg"])
+def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pattern):
+    truth = synthetic_photograph(64, 60)
+    raw = stored("in/a.png", mosaic(truth, pattern.upper()), depth)
+    out = run("demosaic", "in/a.png", "--pattern", pattern, "--out", "out")[1]
+    assert "hold-out PSNR" in out
+    made = result()
+    assert torch.equal(mosaic(made, pattern.upper()), raw)
+    assert cn.psnr(made, truth) > 24
+    assert read_media("out/reconstruction.png").depth == depth
+    assert json.loads(Path("out/record.json").read_text())["pattern"] == pattern.upper()
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 30), (24, 20)])
+def test_demosaic_of_a_constant_is_constant(run, shape):
+    raw = stored("in/a.png", torch.full((*shape, 1), 0.6))
+    ran(run("demosaic", "in/a.png", "--out", "out", "--quiet"))
+    assert torch.allclose(result(), raw.expand(*shape, 3), atol=1.01 / 255)
+
+
+def test_demosaic_refuses(run, tmp_path):
+    stored("in/a.png", synthetic_photograph(20, 17))
+    stored("in/row.png", synthetic_photograph(1, 17, 1))
+    np.save("in/a.npy", np.zeros((4, 4)))
+    refused(run("demosaic", "in/a.png"), tmp_path, "one channel")
+    refused(run("demosaic", "in/row.png"), tmp_path, "2 by 2")
+    refused(run("demosaic", "in/row.png", "--pattern", "RGB"), tmp_path, "pattern")
+    refused(run("demosaic", "in/a.npy"), tmp_path, "image")
+
+
+@pytest.mark.parametrize("command", ["inpaint", "upscale", "denoise", "demosaic"])
+def test_commands_have_help_and_do_not_overwrite(run, tmp_path, command):
+    assert "Usage: " in run(command, "--help")[1]
+    grey = command == "demosaic"
+    stored("in/a.png", synthetic_photograph(20, 18, 1 if grey else 3))
+    options = ["--mask", mask_file("in/m.png", holes(20, 18))] if command == "inpaint" else []
+    arguments = [command, "in/a.png", *options, "--out", "out", "--quiet"]
+    ran(run(*arguments))
+    before = (tmp_path / "out" / "reconstruction.png").read_bytes()
+    status, _, err = run(*arguments)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--force" in err
+    ran(run(*arguments, "--force"))
+    assert (tmp_path / "out" / "reconstruction.png").read_bytes() == before

@@ -1,0 +1,305 @@
+import math
+
+import pytest
+import torch
+
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fit.closed_form import fit_closed_form, plan
+from coordnet.fit.hold_out import hide
+from coordnet.fit.spectrum import decorrelate, effective_noise, rounds, smoothest_modes, start_penalty, update
+from coordnet.fit.systems import effective_density
+from coordnet.media import load_image
+from coordnet.metrics import baselines
+from coordnet.metrics.scores import psnr, snr
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.fourier import FourierModes
+from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.sampling.axes import lattice_points
+from coordnet.sampling.measurements import Masked
+from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Samples, ScatteredPoints
+from tests.helpers import synthetic_photograph
+
+
+def texture(size, seed=0):
+    """A stationary texture: a ring of oriented waves, which no smoothness prior foresees."""
+    g = torch.Generator().manual_seed(seed)
+    y, x = torch.meshgrid(torch.arange(size) / size, torch.arange(size) / size, indexing="ij")
+    waves = torch.zeros(size, size)
+    for _ in range(12):
+        k, angle, phase = torch.rand(3, generator=g)
+        frequency = size / 5 + 2 * k
+        direction = 0.6 + 0.3 * angle
+        waves += torch.sin(2 * math.pi * (frequency * (x * direction.cos() + y * direction.sin()) + phase))
+    return (0.5 + waves / 30).unsqueeze(-1)
+
+
+def fit(samples, prior, **options):
+    return fit_closed_form(FourierEncoding.like(samples), samples, prior=prior, **options)
+
+
+def held_out(made, samples, truth):
+    return psnr(made.render(), truth, ~samples.geometry.known(truth.shape[-1]))
+
+
+def test_it_learns_a_texture_that_smoothness_misses():
+    truth = texture(96)
+    samples = sample(truth, "random:0.4")
+    adaptive, smooth = fit(samples, Adaptive()), fit(samples, Smoothness(1.5, 0.01))
+    assert held_out(adaptive, samples, truth) > held_out(smooth, samples, truth) + 6
+    assert adaptive.report["rounds"] >= 1
+    assert held_out(adaptive, samples, truth) > psnr(
+        baselines.cubic(samples), truth, ~samples.geometry.known(1)
+    )
+
+
+def test_the_learned_spectrum_has_its_mass_where_the_waves_are():
+    truth = texture(96)
+    samples = sample(truth, "random:0.5")
+    made = fit(samples, Adaptive())
+    modes = FourierModes(FourierEncoding.like(samples))
+    variance = 1 / made.learned["precision"][0, 0]
+    z = modes.analysis((truth - truth.mean()).movedim(-1, 0).unsqueeze(0))[0, 0].abs().square()
+    outer = modes.roughness((1.0, 1.0)) > 0.5
+    strongest = z[outer] > z[outer].quantile(0.995)
+    assert float(variance[outer][strongest].median()) > 20 * float(variance[outer][~strongest].median())
+
+
+def test_no_round_is_kept_where_none_helps():
+    """White noise has nothing between its samples."""
+    truth = torch.rand(64, 64, 1, generator=torch.Generator().manual_seed(3))
+    made = fit(sample(truth, "random:0.05"), Adaptive())
+    tried = made.report["tried"]
+    best = max(tried, key=lambda t: max(t["hold_out_psnr"]))["hold_out_psnr"]
+    assert made.report["rounds"] == max(range(len(best)), key=best.__getitem__)
+
+
+def test_the_fixed_point_of_the_effective_noise(generator):
+    spectrum = torch.rand(1, 1, 500, generator=generator, dtype=torch.float64) * 3
+    noise = torch.full((1, 1, 1), 0.2, dtype=torch.float64)
+    tau = effective_noise(spectrum, noise, 0.3)
+    posterior = 1 / (1 / tau + 1 / spectrum)
+    assert torch.allclose(tau, noise / 0.3 + 0.7 / 0.3 * posterior.mean(), atol=1e-10)
+    assert torch.allclose(effective_noise(spectrum, noise, 1.0), noise)
+
+
+PENALTIES = {
+    "rough": 0.01 * torch.linspace(0, 4, 2001) ** 1.5,
+    "strong": 100 * torch.linspace(0.001, 4, 2001),
+    "weak": 1e-4 * torch.linspace(0, 1, 2001),
+    "two": torch.cat([torch.full((1500,), 1e-6), torch.full((500,), 10.0)]),
+    "wide": torch.logspace(-8, 8, 2001),
+}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=list(PENALTIES))
+@pytest.mark.parametrize("density", [0.001, 0.05, 0.25, 0.5, 0.9, 1.0, 1.2, 3.0, 20.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fixed_points_are_found_whatever_the_penalty(penalty, density, dtype):
+    penalty = penalty.reshape(1, 1, -1).to(dtype)
+    q = effective_density(penalty, density)
+    others = (1 / (q.double() + penalty.double())).mean()
+    missing = max(1 - density, 0.0)
+    assert float(q) == pytest.approx(float(density / (1 + missing * others)), rel=1e-3)
+    spectrum, noise = 1 / penalty.clamp(min=1e-6), torch.full((1, 1, 1), 1e-4, dtype=dtype)
+    tau = effective_noise(spectrum, noise, density)
+    posterior = (1 / (1 / tau.double() + 1 / spectrum.double())).mean()
+    assert float(tau) > 0
+    assert float(tau) == pytest.approx(float((1e-4 + (1 - density) * posterior) / density), rel=1e-3)
+
+
+def test_an_update_finds_the_variances_of_a_planted_spectrum(generator):
+    """Fully sampled, P ∝ 1 + |k|⁻² planted: the updates' fixed point has the planted shape."""
+    modes = FourierModes(FourierEncoding.like(sample(torch.rand(64, 64, 1), "full"), padding=0))
+    roughness = modes.roughness((1.0, 1.0))
+    planted = 1 / (0.01 + roughness)
+    z = modes.analysis(torch.randn(1, 1, 64, 64, generator=generator)) * planted.sqrt()
+    smoothest = smoothest_modes(modes, (1.0, 1.0))
+    penalty = 1e-3 * (roughness + 1e-3) ** 1.5
+    penalty = penalty.reshape(1, 1, *penalty.shape)
+    for _ in range(8):
+        penalty = update(modes, z, penalty, smoothest, 1.0)
+    ratio = (penalty[0, 0] * planted)[~smoothest].log()
+    assert float(ratio.std()) < 0.35
+
+
+def test_channels_that_vary_together_are_solved_together():
+    """Entry-wise missing data of a grey picture in three channels."""
+    truth = synthetic_photograph(64, 64, 1).expand(64, 64, 3) + 0.01 * torch.rand(64, 64, 3)
+    samples = sample(truth, "entries:0.3")
+    rotated, apart = fit(samples, Adaptive()), fit(samples, Adaptive(rotated=False))
+    assert held_out(rotated, samples, truth) > held_out(apart, samples, truth) + 2
+
+
+def test_rotations_are_orthonormal_and_variances_those_of_the_channels(generator):
+    mixing = torch.tensor([[1.0, 0.2], [0.9, -0.3]])
+    truth = torch.randn(40, 40, 2, generator=generator) @ mixing.T
+    samples = sample(truth, "full")
+    observation = Masked(torch.ones(1, 1, 40, 40))
+    values = truth.movedim(-1, 0).unsqueeze(0)
+    problem = decorrelate(FourierModes(FourierEncoding.like(samples)), observation, values)
+    rotation = problem.rotation[0]
+    assert torch.allclose(rotation @ rotation.T, torch.eye(2), atol=1e-5)
+    covariance = problem.values.flatten(2)[0] @ problem.values.flatten(2)[0].T / 1600
+    assert torch.allclose(covariance, torch.diag(problem.variance.flatten()), atol=1e-3)
+
+
+def test_a_mosaic_is_demosaicked():
+    image = load_image("astronaut")[::4, ::4]
+    samples = sample(image, "bayer:RGGB")
+    inside = (slice(8, -8), slice(8, -8))
+    adaptive, apart = fit(samples, Adaptive()), fit(samples, Adaptive(rotated=False))
+    assert psnr(adaptive.render()[inside], image[inside]) > psnr(apart.render()[inside], image[inside]) + 3
+
+
+@pytest.mark.parametrize("encoder", ["fourier", "gaussian"])
+@pytest.mark.parametrize("grid", [(200,), (24, 20), (10, 9, 8), (5, 6, 5, 4)])
+def test_every_number_of_axes_and_every_basis(grid, encoder):
+    axes = [torch.linspace(0, 2, n) for n in grid]
+    truth = sum(a.cos() for a in torch.meshgrid(*axes, indexing="ij")).unsqueeze(-1) / len(grid)
+    samples = sample(truth, "random:0.4")
+    encoding = (
+        FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
+    )
+    made = fit_closed_form(encoding, samples, prior=Adaptive())
+    assert snr(made.render() - truth.mean(), truth - truth.mean(), ~samples.geometry.known(1)) > 15
+
+
+def test_scattered_points(generator):
+    points = torch.rand(900, 2, generator=generator)
+    values = (6 * points[:, :1]).sin() * (5 * points[:, 1:]).cos()
+    samples = Samples(ScatteredPoints((32, 32), points), values)
+    made = fit(samples, Adaptive())
+    fresh = torch.rand(400, 2, generator=generator) * 0.9 + 0.03
+    truth = (6 * fresh[:, :1]).sin() * (5 * fresh[:, 1:]).cos()
+    assert float((made(fresh) - truth).norm() / truth.norm()) < 0.05
+
+
+def holes(size):
+    mask = torch.ones(size, size)
+    for top, left in ((10, 12), (50, 20), (34, 60)):
+        mask[top : top + 14, left : left + 14] = 0
+    return mask
+
+
+def test_holes_are_filled_in_precision_form_and_the_known_is_kept():
+    truth = texture(96)
+    mask = holes(96)
+    samples = sample(truth, mask)
+    made = fit(samples, Adaptive())
+    assert "precision form" in made.report["method"]
+    assert torch.allclose(made.render()[mask > 0], truth[mask > 0], atol=1e-5)
+    smooth = fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, prior=Smoothness(1.0))
+    assert held_out(made, samples, truth) > held_out(smooth, samples, truth) + 3
+
+
+def test_what_is_hidden_is_shaped_like_what_is_missing(generator):
+    mask = holes(96).reshape(1, 1, 96, 96)
+    hidden = hide(Masked(mask), (96, 96), 0.1, generator)
+    assert bool((hidden * (1 - mask) == 0).all())
+    assert float(hidden.sum()) > 0.6 * float((1 - mask).sum())
+    rows = hidden[0, 0].sum(1)
+    assert float(rows.max()) >= 14
+    random = (torch.rand(1, 1, 96, 96, generator=generator) < 0.5).float()
+    share = float(hide(Masked(random), (96, 96), 0.1, generator).sum() / random.sum())
+    assert share == pytest.approx(0.1, abs=0.03)
+    assert hide(Masked(torch.eye(4).reshape(1, 1, 4, 4)), (4, 4), 0.1, generator) is None
+
+
+def test_rounds_start_from_the_power_law():
+    samples = sample(synthetic_photograph(32, 32), "random:0.5")
+    modes = FourierModes(FourierEncoding.like(samples))
+    weights = samples.geometry.weights.movedim(-1, 0).unsqueeze(0)
+    values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0) * weights
+    problem = decorrelate(modes, Masked(weights), values)
+    start = Smoothness(1.5, 0.01)
+    first = next(
+        rounds(problem, start_penalty(problem, start), smoothest_modes(modes, (1.0, 1.0)), tolerance=1e-6)
+    )
+    largest = problem.variance.argmax()
+    expected = 0.01 * modes.roughness((1.0, 1.0)) ** 1.5
+    assert torch.allclose(first.penalty[0, largest], expected)
+
+
+def test_saved_with_its_spectrum(tmp_path):
+    made = fit(sample(synthetic_photograph(24, 20), "random:0.5"), Adaptive(rounds=2))
+    made.save(tmp_path / "model.safetensors")
+    again = Reconstruction.load(tmp_path / "model.safetensors")
+    assert torch.equal(again.render((50, 41)), made.render((50, 41)))
+    assert torch.equal(again.learned["precision"], made.learned["precision"])
+    assert again.report == made.report
+
+
+def test_seeds_reproduce_and_renders_are_the_series_at_points():
+    samples = sample(synthetic_photograph(24, 20), "random:0.5")
+    made, again = fit(samples, Adaptive(rounds=2)), fit(samples, Adaptive(rounds=2))
+    assert torch.equal(made.render(), again.render())
+    points = lattice_points(samples.geometry.axes, torch.float32)
+    assert torch.allclose(made(points), made.render(), atol=1e-4)
+
+
+def test_every_signal_of_a_batch_decides_for_itself(generator):
+    pictures = torch.stack([synthetic_photograph(32, 32), torch.rand(32, 32, 3, generator=generator)])
+    geometry = sample(pictures[0], "random:0.5", generator=generator).geometry
+    made = plan(FourierEncoding.like(geometry), geometry, prior=Adaptive())
+    together = made.fit(pictures * geometry.weights)
+    for report, picture in zip(together.report["signals"], pictures, strict=True):
+        assert report == made.fit(picture * geometry.weights).report
+
+
+@pytest.mark.parametrize("prior", [Adaptive(), Smoothness()])
+def test_five_axes(prior, generator):
+    positions = torch.meshgrid(*[torch.linspace(0, 1, 5)] * 5, indexing="ij")
+    signal = torch.stack(positions, -1).sum(-1, keepdim=True).sin()
+    samples = sample(signal, "random:0.5", generator=generator)
+    fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior)
+    hidden = ~samples.geometry.known(1)
+    assert (
+        psnr(fit.render(), signal, hidden) > psnr(signal[hidden].mean().expand_as(signal), signal, hidden) + 6
+    )
+
+
+@pytest.mark.parametrize(
+    ("truth", "pattern"),
+    [
+        (torch.full((12, 10, 3), 0.4), "random:0.5"),
+        (synthetic_photograph(12, 10), torch.ones(12, 10)),
+        (synthetic_photograph(1, 30), "random:0.5"),
+        (synthetic_photograph(30, 1), "random:0.5"),
+        (torch.cat([synthetic_photograph(16, 16, 2), torch.full((16, 16, 1), 0.3)], -1), "random:0.5"),
+        (torch.cat([synthetic_photograph(16, 16, 2), torch.full((16, 16, 1), 0.3)], -1), "entries:0.5"),
+    ],
+)
+def test_degenerate_signals_give_sensible_results(truth, pattern):
+    samples = sample(truth, pattern)
+    estimate = fit(samples, Adaptive()).render()
+    assert bool(torch.isfinite(estimate).all())
+    known = samples.geometry.known(truth.shape[-1])
+    assert float((estimate - truth)[known].abs().max()) < 0.15
+    assert float(estimate.min()) > truth.min() - 0.5
+    assert float(estimate.max()) < truth.max() + 0.5
+
+
+def test_a_single_known_pixel_is_a_constant():
+    mask = torch.zeros(9, 8)
+    mask[3, 4] = 1
+    truth = synthetic_photograph(9, 8)
+    assert torch.allclose(
+        fit(sample(truth, mask), Adaptive()).render(), truth[3, 4].expand(9, 8, 3), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"rounds": -1}, "`rounds`"), ({"hold_out": 1.0}, "`hold_out`"), ({"hold_out": -0.1}, "`hold_out`")],
+)
+def test_bad_priors_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Adaptive(**options)
+
+
+def test_a_robust_adaptive_fit_is_refused():
+    samples = sample(synthetic_photograph(8, 8), "random:0.5")
+    with pytest.raises(ValueError, match="`robust`: expected a smoothness prior"):
+        fit(samples, Adaptive(), robust=True)

@@ -1,0 +1,105 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.ndimage import map_coordinates
+
+from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, Triangle
+from coordnet.fit.blending import Blending, cubic_weights, similarity_weights
+from coordnet.sampling.axes import Axis, lattice_points
+
+KINDS = ["similarity", "printed", "linear", "cubic"]
+
+ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder)]
+
+
+def blending(axes, points, kind, encoder=Gaussian):
+    return Blending(axes, points, encoders=[encoder.like(axis) for axis in axes], kind=kind)
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_the_identity_at_nodes(name, kind, generator):
+    axes = (Axis(6), Axis(5, -0.1, 0.3))
+    f = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator)
+    made = blending(axes, lattice_points(axes).flatten(0, 1), kind, ENCODERS[name])
+    assert torch.allclose(made.forward(f), f.flatten(1), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 999))
+@settings(max_examples=15, deadline=None)
+def test_forward_and_adjoint_pass_the_dot_test(kind, lengths, seed):
+    g = torch.Generator().manual_seed(seed)
+    axes = tuple(Axis(n) for n in lengths)
+    points = torch.rand(9, len(axes), dtype=torch.float64, generator=g)
+    points[5] = points[2]
+    made = blending(axes, points, kind, Triangle)
+    f = torch.randn(2, *lengths, dtype=torch.float64, generator=g)
+    y = torch.randn(2, 9, dtype=torch.float64, generator=g)
+    assert torch.allclose((made.forward(f) * y).sum(), (f * made.adjoint(y)).sum(), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in ONE_AXIS if n not in ("embedding", "identity")])
+def test_the_weights_are_the_least_squares_ones(name):
+    """Against ψ(x) ≈ α₁ψ(x₀) + α₂ψ(x₀ + d) solved by the dense normal equations."""
+    encoder = ENCODERS[name]
+    scales = {p.name: 0.02 if p.unit == "length" else 9.0 for p in encoder.scales}
+    psi = encoder.like(Axis(100), features=20000, **scales)
+    beta = torch.linspace(0, 1, 9, dtype=torch.float64)
+    ours = similarity_weights(psi.similarity, 0.015, beta)
+    nodes = psi(torch.tensor([0.5, 0.515], dtype=torch.float64))
+    theirs = torch.linalg.lstsq(nodes.T, psi(0.5 + 0.015 * beta).T).solution.T
+    jumps = name in ("rectangle", "square")  # a node more or less shows
+    assert torch.allclose(ours, theirs, atol=1e-2 if jumps else 1e-4)
+
+
+def test_the_printed_triangle_similarity_is_another():
+    psi = Triangle(100, 0.05)
+    at = torch.tensor([0.03], dtype=torch.float64)
+    assert float(psi.printed_similarity(at)) == pytest.approx((0.1 - 0.03) ** 2 / 0.1**2)
+    assert float(psi.similarity(at)) == pytest.approx(1 - 1.5 * 0.36 + 0.75 * 0.216)
+    beta = torch.tensor([0.3], dtype=torch.float64)
+    assert not torch.allclose(
+        similarity_weights(psi.similarity, 0.02, beta), similarity_weights(psi.printed_similarity, 0.02, beta)
+    )
+
+
+@pytest.mark.parametrize(("kind", "order"), [("linear", 1)])
+def test_local_interpolation_equals_scipy(kind, order, generator):
+    f = torch.randn(7, 6, dtype=torch.float64, generator=generator)
+    axes = (Axis(7), Axis(6))
+    points = torch.rand(40, 2, dtype=torch.float64, generator=generator) * torch.tensor([6 / 7, 5 / 6])
+    peer = map_coordinates(f.numpy(), (points * torch.tensor([7.0, 6.0])).T.numpy(), order=order)
+    ours = Blending(axes, points, kind=kind).forward(f)
+    assert torch.allclose(ours, torch.from_numpy(peer), atol=1e-12)
+
+
+def test_cubic_weights_reproduce_parabolas():
+    t = torch.linspace(0, 1, 7, dtype=torch.float64)
+    nodes = torch.tensor([-1.0, 0, 1, 2], dtype=torch.float64)
+    for power in range(3):
+        assert torch.allclose(cubic_weights(t) @ nodes**power, t**power, atol=1e-12)
+
+
+def test_equal_nodes_fall_back_to_linear():
+    beta = torch.tensor([0.25], dtype=torch.float64)
+    weights = similarity_weights(Gaussian(4, 1e6).similarity, 0.1, beta)
+    assert torch.allclose(weights, torch.tensor([[0.75, 0.25]], dtype=torch.float64))
+
+
+def test_points_outside_are_refused_or_clamped():
+    axes = (Axis(4), Axis(4))
+    outside = torch.tensor([[0.5, 1.2], [0.1, 0.1]], dtype=torch.float64)
+    with pytest.raises(
+        ValueError, match=r"`points`: expected coordinates within \[0, 1\) on axis 1 .*received 1.2"
+    ):
+        Blending(axes, outside, kind="linear")
+    clamped = Blending(axes, outside, kind="linear", outside="clamp")
+    f = torch.arange(16, dtype=torch.float64).reshape(4, 4)
+    assert float(clamped.forward(f)[0]) == 11
+
+
+def test_missing_encoders_are_refused():
+    with pytest.raises(ValueError, match="`encoders`: expected 1, one an axis, received 0"):
+        Blending((Axis(3),), torch.rand(2, 1))

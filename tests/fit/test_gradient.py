@@ -1,0 +1,172 @@
+import pytest
+import torch
+
+from coordnet.encodings import ComplexEncoding, SimpleEncoding
+from coordnet.encodings.encoders import Gaussian, LogFourier, RandomFourier
+from coordnet.fit.blending import Blending
+from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fit.gradient import fit_gradient
+from coordnet.media import load_image
+from coordnet.metrics import baselines
+from coordnet.metrics.scores import psnr
+from coordnet.networks.heads import MLP, Linear
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
+from tests.helpers import kron
+
+COMBINATIONS = [
+    (SimpleEncoding, Linear()),
+    (SimpleEncoding, MLP(2, 32)),
+    (ComplexEncoding, Linear()),
+    (ComplexEncoding, MLP(1, 16)),
+]
+
+
+def network(kind, head, samples, encoder=Gaussian, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return CoordinateNetwork(kind.like(encoder, samples, generator=g), head, samples.channels, generator=g)
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "random:0.5", "entries:0.5", "scattered"])
+@pytest.mark.parametrize(("kind", "head"), COMBINATIONS)
+def test_training_lowers_the_error(kind, head, pattern, photograph, generator):
+    signal = photograph[:24, :20]
+    if pattern == "scattered":
+        points = torch.rand(120, 2, generator=generator)
+        samples = Samples(ScatteredPoints((24, 20), points), points.cos().sum(-1, keepdim=True).expand(-1, 3))
+    else:
+        samples = sample(signal, pattern)
+    net, losses = network(kind, head, samples), []
+    made = fit_gradient(net, samples, epochs=40, lr=2e-2, callback=lambda e, loss, q: losses.append(loss))
+    assert len(losses) == made.report["epochs"] == 40
+    assert losses[-1] < 0.7 * losses[0]
+    assert made.render().shape == (24, 20, 3)
+
+
+def test_a_convex_fit_reaches_the_closed_form(generator):
+    """Complex and linear by gradient descends to the least-squares residual."""
+    signal = torch.rand(10, 10, 1, generator=generator, dtype=torch.float64)
+    samples = sample(signal, "full")
+    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.2)
+    best = (fit_closed_form(encoding, samples).render() - signal).square().mean()
+    made = fit_gradient(
+        CoordinateNetwork(encoding, Linear(), 1), samples, epochs=3000, lr=5e-2, weight_decay=0.0
+    )
+    assert made.report["loss"] == pytest.approx(float(best), rel=1e-3)
+
+
+def test_the_network_given_is_left_alone(photograph):
+    samples = sample(photograph[:10, :10], "full")
+    net = network(SimpleEncoding, MLP(1, 8), samples)
+    before = net.state_dict()["first.weight"].clone()
+    made = fit_gradient(net, samples, epochs=3)
+    assert torch.equal(net.state_dict()["first.weight"], before)
+    assert not any(p.requires_grad for p in made.network.parameters())
+
+
+@pytest.mark.parametrize("kind", [SimpleEncoding, ComplexEncoding])
+def test_minibatches_are_seeded(kind, photograph):
+    samples = sample(photograph[:20, :20], "full")
+    net = network(kind, MLP(1, 8), samples)
+    runs = [
+        fit_gradient(net, samples, epochs=3, batch=7, generator=torch.Generator().manual_seed(s)).render()
+        for s in (1, 1, 2)
+    ]
+    assert torch.equal(runs[0], runs[1])
+    assert not torch.equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("batch", [None, 9])
+@pytest.mark.parametrize("kind", [SimpleEncoding, ComplexEncoding])
+def test_little_memory_makes_the_same_steps_in_parts(kind, batch, photograph, generator):
+    samples = sample(photograph[:20, :20].double(), "full")
+    weights = torch.rand(20, 20, 1, generator=generator, dtype=torch.float64)
+    samples = Samples(MaskedLattice((20, 20), weights=weights), samples.values)
+    net = network(kind, MLP(1, 8), samples).double()
+
+    def trained(memory):
+        fit = fit_gradient(net, samples, epochs=5, batch=batch, memory=memory, penalty=size)
+        return fit.report["loss"], fit.render()
+
+    def size(net):
+        return 1e-3 * sum(p.square().sum() for p in net.parameters())
+
+    (loss, whole), (same, parts) = trained(2**30), trained(2**12)
+    assert same == pytest.approx(loss, rel=1e-9)
+    assert torch.allclose(parts, whole, atol=1e-9)
+
+
+def test_held_out_samples_stop_it(generator):
+    """A basis that can fit noise exactly is stopped before it does."""
+    signal = torch.rand(200, 1, generator=generator) * 0.2 + torch.linspace(0, 3, 200).sin().unsqueeze(-1)
+    known = sample(signal, "every:2")
+    held_out = sample(signal, "every:2+1")
+    net = network(SimpleEncoding, MLP(2, 64), known, LogFourier)
+    stopped = fit_gradient(net, known, epochs=400, lr=1e-2, held_out=held_out, patience=20)
+    full = fit_gradient(net, known, epochs=400, lr=1e-2)
+    assert stopped.report["epochs"] < 400
+
+    def score(made):
+        return psnr(made.render()[1::2], signal[1::2], clip=False)
+
+    assert score(stopped) > score(full)
+
+
+def test_divergence_is_said():
+    samples = sample(torch.rand(8, 8, 1), "full")
+    with pytest.raises(FloatingPointError, match="the loss became"):
+        fit_gradient(network(SimpleEncoding, MLP(3, 16), samples), samples, lr=1e30, epochs=50)
+
+
+def test_misfits_are_refused():
+    samples = sample(torch.rand(8, 8, 1), "full")
+    with pytest.raises(ValueError, match="`network`: expected 1 channels, the samples', received 3"):
+        fit_gradient(network(SimpleEncoding, Linear(), sample(torch.rand(8, 8, 3), "full")), samples)
+    with pytest.raises(ValueError, match="`network`: expected 2 dimensions"):
+        fit_gradient(network(SimpleEncoding, Linear(), sample(torch.rand(8, 1), "full")), samples)
+    with pytest.raises(ValueError, match="`epochs`"):
+        fit_gradient(network(SimpleEncoding, Linear(), samples), samples, epochs=0)
+
+
+@pytest.mark.slow
+def test_an_rff_mlp_beats_nearest_neighbour_on_a_photograph(capsys):
+    image = load_image("astronaut")[40:296:2, 150:406:2]
+    assert image.shape == (128, 128, 3)
+    samples = sample(image, "every:2")
+    encoding = SimpleEncoding.like(RandomFourier, samples, sigma=14.0, features=512)
+    net = CoordinateNetwork(encoding, MLP(4, 256), 3)
+    made = fit_gradient(net, samples, epochs=200, lr=5e-3, progress=True)
+    held_out = ~samples.geometry.known(3)
+    assert psnr(made.render(), image, held_out) >= psnr(baselines.nearest(samples), image, held_out)
+    bar = capsys.readouterr().err
+    assert "200/200" in bar
+    assert "fit PSNR" in bar
+    assert bar.count("\r") > 3
+
+
+def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(generator):
+    """The twin has the rows of the dense matrix S (A ⊗ A), S being the blending matrix."""
+    points = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 0.9
+    values = torch.rand(60, 2, generator=generator, dtype=torch.float64)
+    samples = Samples(ScatteredPoints((8, 8), points), values)
+    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.2)
+    blending = Blending(samples.geometry.axes, points, encoders=encoding.axis_encoders, kind="similarity")
+    matrix = blending.forward(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
+    centred = values - values.mean(0)
+    best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
+    made = fit_gradient(
+        CoordinateNetwork(encoding, Linear(), 2),
+        samples,
+        epochs=3000,
+        lr=5e-2,
+        weight_decay=0.0,
+        blending="similarity",
+    )
+    assert made.report["loss"] == pytest.approx(float(best), rel=1e-3)
+
+
+def test_blending_needs_a_complex_encoding_and_scattered_points(photograph):
+    with pytest.raises(ValueError, match="blending"):
+        samples = sample(photograph[:10, :10], "full")
+        fit_gradient(network(ComplexEncoding, Linear(), samples), samples, epochs=1, blending="linear")

@@ -1,0 +1,47 @@
+import math
+
+import pytest
+import torch
+from skimage.metrics import peak_signal_noise_ratio
+
+from coordnet.metrics.scores import psnr, snr, ssim
+
+
+def test_psnr_equals_scikit_image(generator):
+    a, b = (torch.rand(9, 8, 3, generator=generator) for _ in range(2))
+    assert psnr(a, b) == pytest.approx(peak_signal_noise_ratio(b.numpy(), a.numpy(), data_range=1))
+    assert psnr(a, b, data_range=2.0, clip=False) == pytest.approx(psnr(a, b) + 20 * math.log10(2))
+
+
+def test_a_mask_counts_points_or_entries():
+    truth, estimate = torch.zeros(2, 2, 2), torch.zeros(2, 2, 2)
+    estimate[0, 0] = torch.tensor([0.1, 0.3])
+    points = torch.tensor([[True, False], [False, False]])
+    entries = points.unsqueeze(-1) & torch.tensor([True, False])
+    assert psnr(estimate, truth, points) == pytest.approx(-10 * math.log10(0.05))
+    assert psnr(estimate, truth, entries) == pytest.approx(20)
+    assert math.isnan(psnr(estimate, truth, torch.zeros(2, 2, dtype=torch.bool)))
+
+
+def test_estimates_are_clipped_first():
+    truth, estimate = torch.ones(3, 1), torch.full((3, 1), 1.5)
+    assert psnr(estimate, truth) == math.inf
+    assert psnr(estimate, truth, clip=False) == pytest.approx(-20 * math.log10(0.5))
+
+
+def test_snr():
+    truth = torch.tensor([[1.0], [-1.0]])
+    assert snr(truth * 0.9, truth) == pytest.approx(20)
+    assert snr(truth, truth) == math.inf
+    assert snr(truth, truth * 0) == -math.inf
+
+
+def test_ssim_is_one_of_itself_and_none_of_the_small(photograph):
+    assert ssim(photograph, photograph) == pytest.approx(1)
+    assert 0 < ssim(photograph.flip(0), photograph) < 0.9
+    assert ssim(photograph[:5], photograph[:5]) is None
+
+
+def test_a_range_of_zero_is_refused():
+    with pytest.raises(ValueError, match="`data_range`"):
+        psnr(torch.ones(2, 1), torch.ones(2, 1), data_range=0.0)
