@@ -1,79 +1,35 @@
-"""A module imports only from storeys above its own, as the design has it."""
+"""A folder imports only from lower floors; no module but ``_checks`` stands at the top level of the package."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "coordnet"
 
-STOREYS = [
-    {
-        "_checks",
-        "windows",
-        "kronecker",
-        "precision",
-        "stages",
-        "cuda_graphs",
-        "cosines",
-        "solvers",
-        "mapped",
-        "allocation",
-        "cache",
-        "scratch",
-        "tracking",
-        "centred",
-        "coordinates",
-        "samples",
-        "sampling",
-        "metrics",
-    },
-    {"encoders", "blending"},
-    {
-        "encodings",
-        "banded",
-        "fourier_layer",
-        "heads",
-        "networks",
-        "attention",
-        "modes",
-        "fourier_modes",
-        "priors",
-        "observations",
-        "extension",
-        "systems",
-    },
-    {
-        "reconstruction",
-        "plans",
-        "plan_cache",
-        "fused",
-        "streaming",
-        "least_squares",
-        "regularized",
-        "adaptive",
-        "hold_out",
-        "learning",
-        "rowwise",
-        "closed_form",
-        "predictions",
-        "gradient",
-        "tuning",
-        "denoising",
-    },
-    {"analysis", "baselines"},
-    {"media", "plotting", "plots_analysis", "plots_restoration", "plots_comparison", "experiments", "cli"},
+FLOORS = [
+    {"_checks"},
+    {"linalg"},
+    {"sampling", "media"},
+    {"encodings", "metrics"},
+    {"networks", "priors"},
+    {"fit", "analysis"},
+    {"restore", "plots"},
+    {"bench"},
+    {"cli"},
 ]
-STOREY = {name: i for i, names in enumerate(STOREYS) for name in names}
-MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE)
 
 
-def top(path):
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+def room(path):
+    return path.relative_to(PACKAGE).parts[0]
 
 
 def imported(path):
-    """The names of coordnet's own top modules that a file imports, wherever in it the import stands."""
+    """The rooms that a file imports from, wherever in it the import stands."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom):
@@ -81,24 +37,37 @@ def imported(path):
             names = [node.module] if node.module != "coordnet" else [f"coordnet.{a.name}" for a in node.names]
         elif isinstance(node, ast.Import):
             names = [a.name for a in node.names]
-        yield from (n.split(".")[1] for n in names if n and n.startswith("coordnet."))
+        for name in names:
+            assert name != "coordnet", f"{path}: the package itself, which is above every room"
+            if name.startswith("coordnet."):
+                yield name.split(".")[1]
+
+
+def test_the_top_level_holds_rooms_alone():
+    assert {p.stem for p in PACKAGE.glob("*.py")} <= {"__init__", "__main__", "_checks"}
+    assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(FLOOR) - {
+        "_checks"
+    }
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_down(path):
-    own = top(path)
-    assert own in STOREY, f"{own} has no storey: give it one"
-    for name in imported(path):
-        assert STOREY[name] <= STOREY[own], f"{own} imports {name}, which is below it"
+def test_a_room_imports_from_lower_floors_alone(path):
+    own = room(path)
+    for other in set(imported(path)) - {own}:
+        assert FLOOR[other] < FLOOR[own], f"{own}, on floor {FLOOR[own]}, imports {other}, on {FLOOR[other]}"
 
 
-def test_no_cycles():
-    edges = {m: {n for p in MODULES if top(p) == m for n in imported(p)} - {m} for m in STOREY}
+def test_no_module_of_a_room_imports_itself_in_a_circle():
+    edges = {}
+    for path in MODULES:
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        tree = ast.parse(path.read_text())
+        edges[name] = {n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module}
     done, active = set(), []
 
     def visit(name):
-        assert name not in active, f"a cycle: {' -> '.join([*active, name])}"
-        if name not in done:
+        assert name not in active, f"a circle: {' -> '.join([*active, name])}"
+        if name in edges and name not in done:
             active.append(name)
             for other in edges[name]:
                 visit(other)
@@ -111,9 +80,6 @@ def test_no_cycles():
 
 def test_start_is_light():
     """``coordnet --help`` does not wait for torch."""
-    import subprocess
-    import sys
-
     code = (
         "import sys; sys.argv = ['coordnet', '--help']; from coordnet.cli import main; main(); "
         "heavy = {'torch', 'numpy', 'scipy', 'matplotlib', 'skimage'} & set(sys.modules); assert not heavy, heavy"
