@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from coordnet import _checks
-from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli.encoder_figure import Node, encoder_figure, told
 from coordnet.cli.outputs import staged_folder
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.model import model_figure
+from coordnet.plots.papers import FIGURES
 
 
 def run(
