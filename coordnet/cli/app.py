@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coordnet import _checks
-from coordnet.cli.benches import bench
+from coordnet.cli.bench import bench
 from coordnet.cli.comparisons import comparisons
 from coordnet.cli.options import (
     Column,

@@ -15,55 +15,21 @@ Picture = Float[Tensor, "height width 3"]
 
 BILINEAR = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
 
-# Each in eighths. At a red or a blue pixel: green. At a green pixel: the colour that its row has, and the one that its
-# column has. At a red pixel: blue, at a blue one: red.
-GREEN = (
-    torch.tensor(
-        [
-            [0, 0, -1, 0, 0],
-            [0, 0, 2, 0, 0],
-            [-1, 2, 4, 2, -1],
-            [0, 0, 2, 0, 0],
-            [0, 0, -1, 0, 0],
-        ]
-    )
-    / 8
-)
-OF_ROW = (
-    torch.tensor(
-        [
-            [0, 0, 0.5, 0, 0],
-            [0, -1, 0, -1, 0],
-            [-1, 4, 5, 4, -1],
-            [0, -1, 0, -1, 0],
-            [0, 0, 0.5, 0, 0],
-        ]
-    )
-    / 8
-)
-OPPOSITE = (
-    torch.tensor(
-        [
-            [0, 0, -1.5, 0, 0],
-            [0, 2, 0, 2, 0],
-            [-1.5, 0, 6, 0, -1.5],
-            [0, 2, 0, 2, 0],
-            [0, 0, -1.5, 0, 0],
-        ]
-    )
-    / 8
-)
+# In eighths. At a red or a blue pixel: green. At a green pixel: the color of its row; transposed, that of its column.
+# At a red pixel: blue, and at a blue pixel: red.
+_GREEN = [[0, 0, -1, 0, 0], [0, 0, 2, 0, 0], [-1, 2, 4, 2, -1], [0, 0, 2, 0, 0], [0, 0, -1, 0, 0]]
+_OF_ROW = [[0, 0, 0.5, 0, 0], [0, -1, 0, -1, 0], [-1, 4, 5, 4, -1], [0, -1, 0, -1, 0], [0, 0, 0.5, 0, 0]]
+_OPPOSITE = [[0, 0, -1.5, 0, 0], [0, 2, 0, 2, 0], [-1.5, 0, 6, 0, -1.5], [0, 2, 0, 2, 0], [0, 0, -1.5, 0, 0]]
+GREEN, OF_ROW, OPPOSITE = (torch.tensor(kernel) / 8 for kernel in (_GREEN, _OF_ROW, _OPPOSITE))
 
 
 def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
-    """Each colour where it is unknown is the mean of its two or four nearest known values.
+    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist.
 
     Parameters
     ----------
-    mosaic : (height, width, 3)
-        Zero where nothing is known.
-    known : (height, width, 3)
-        A Bayer mask. At the border the mean is over the neighbours that there are.
+    mosaic, known : (height, width, 3)
+        The known values, and a Bayer mask.
     """
     weights = known.to(mosaic)
     sums, counts = convolve(mosaic * weights, BILINEAR), convolve(weights, BILINEAR)
@@ -71,14 +37,12 @@ def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
 
 
 def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
-    """Bilinear values corrected by the Laplacian of the colour that is known there, with fixed gains.
+    """Correct bilinear values by the Laplacian of the color that is known at the pixel, with fixed gains.
 
     Parameters
     ----------
-    mosaic : (height, width, 3)
-        Zero where nothing is known.
-    known : (height, width, 3)
-        A Bayer mask of any of the four patterns. At the border the mosaic is reflected, which keeps its pattern.
+    mosaic, known : (height, width, 3)
+        The known values, and a Bayer mask. At the border the mosaic is reflected, which keeps its pattern.
     """
     raw = (mosaic * known).sum(-1, keepdim=True)
     red, green, blue = known.unbind(-1)
@@ -98,7 +62,10 @@ def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
 def convolve(
     image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]
 ) -> Float[Tensor, "height width c"]:
-    """Correlate every channel with one kernel, the image reflected about its outermost pixels."""
+    """Correlate every channel with one kernel; the image is reflected about its outermost pixels."""
     margin = kernel.shape[0] // 2
     planes = pad(image.movedim(-1, 0).unsqueeze(1), (margin,) * 4, mode="reflect")
     return conv2d(planes, kernel.to(image)[None, None])[:, 0].movedim(0, -1)
+
+
+METHODS = {"bilinear": bilinear, "malvar": malvar}
