@@ -9,6 +9,7 @@ import time
 
 import pytest
 import torch
+from coordnet.fit.plan_cache import PLANS
 from scipy.interpolate import RegularGridInterpolator
 
 from coordnet.analysis import stable_rank
@@ -22,7 +23,6 @@ from coordnet.bench.protocols.running import run_cell
 from coordnet.bench.protocols.tables import EXPERIMENTS
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import ENCODERS
-from coordnet.fit.plan_cache import PLANS
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP

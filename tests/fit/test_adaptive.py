@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from coordnet.priors.priors import Adaptive, Smoothness
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
@@ -14,7 +15,6 @@ from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr, snr
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.fourier import FourierModes
-from coordnet.priors.priors import Adaptive, Smoothness
 from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.measurements import Masked
 from coordnet.sampling.patterns import sample

@@ -8,18 +8,18 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from coordnet.fit.plan_cache import PLANS
+from coordnet.linalg.cache import digest, tensor_bytes
+from coordnet.linalg.precision import check_precision, to_tf32
 
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.designs import OPERATORS, axis_operators
 from coordnet.encodings.encoders import DFT, Gaussian, RandomFourier, Triangle
 from coordnet.fit import cuda_graphs
-from coordnet.fit.plan_cache import PLANS
 from coordnet.linalg import allocation
 from coordnet.linalg import scratch as scratch_memory
-from coordnet.linalg.cache import digest, tensor_bytes
 from coordnet.linalg.kronecker import RankWarning
-from coordnet.linalg.precision import check_precision, to_tf32
 from coordnet.sampling.samples import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
 

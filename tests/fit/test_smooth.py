@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.fft
 import torch
+from coordnet.priors.priors import Smoothness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
@@ -17,7 +18,6 @@ from coordnet.linalg import transforms as cosines
 from coordnet.linalg.conjugate_gradients import ConvergenceWarning
 from coordnet.metrics.scores import psnr
 from coordnet.priors.modes import EncodingModes
-from coordnet.priors.priors import Smoothness
 from coordnet.sampling.measurements import Masked
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints

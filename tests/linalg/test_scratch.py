@@ -4,6 +4,8 @@ import threading
 
 import pytest
 import torch
+from coordnet.linalg.scratch import clear_scratch, parts, scratch
+from coordnet.linalg.tracking import tracked
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import forward_ad
@@ -13,8 +15,6 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian, RandomFourier
 from coordnet.linalg import scratch as memory
 from coordnet.linalg.kronecker import mode_product
-from coordnet.linalg.scratch import clear_scratch, parts, scratch
-from coordnet.linalg.tracking import tracked
 from coordnet.sampling.samples import Lattice
 
 ONE = torch.zeros(1)
