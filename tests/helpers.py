@@ -10,6 +10,30 @@ def kron(matrices):
     return reduce(torch.kron, matrices)
 
 
+def khatri_rao(factors):
+    """Kronecker products of corresponding rows: (points, features of the first · features of the second …)."""
+    return torch.stack(
+        [kron([row.unsqueeze(0) for row in rows]).squeeze(0) for rows in zip(*factors, strict=True)]
+    )
+
+
+def dense_point_fit(encoding, samples, roughness, strength):
+    """Fit scattered points with the exact features of every point; return the function of points.
+
+    Minimizes Σ w (r·c - (y - mean))² + λ (A c)ᵀ R (A c): r holds the features of a point, A those of the lattice,
+    c the coefficients, and R is the roughness of the lattice signal.
+    """
+    geometry = samples.geometry
+    weights = torch.ones(len(geometry.points), 1) if geometry.weights is None else geometry.weights
+    weights = weights.to(samples.values)
+    mean = (weights * samples.values).sum(0) / weights.sum()
+    lattice = kron(encoding.designs(geometry.axes))
+    rows = khatri_rao(encoding(geometry.points))
+    normal = rows.T @ (weights * rows) + strength * lattice.T @ roughness @ lattice
+    coefficients = torch.linalg.solve(normal, rows.T @ (weights * (samples.values - mean)))
+    return lambda points: khatri_rao(encoding(points)) @ coefficients + mean
+
+
 def dense_least_squares(matrices, values, ridge=0.0, rcond=1e-13):
     """Minimum-norm least squares, or ridge, on the Kronecker matrix; values (*batch, *axes)."""
     a = kron(matrices)

@@ -21,7 +21,7 @@ from coordnet.priors.priors import Smoothness
 from coordnet.sampling.measurements import Masked
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
-from tests.helpers import kron, synthetic_photograph
+from tests.helpers import dense_point_fit, kron, synthetic_photograph
 
 GRIDS = [(13,), (6, 7), (4, 5, 3), (3, 2, 3, 2)]
 
@@ -298,28 +298,10 @@ def test_blending_is_near_the_exact_design(generator):
     encoding = ComplexEncoding.like(Gaussian, samples)
     prior = Smoothness(2.0, 1e-4)
     fresh = torch.rand(500, 2, generator=generator, dtype=torch.float64) * 0.8 + 0.05
-    errors = [
-        float((fit_closed_form(encoding, samples, prior=prior, **options)(fresh) - franke(fresh)).norm())
-        for options in ({}, {"exact": True})
-    ]
+    blended = fit_closed_form(encoding, samples, prior=prior)
+    exact = dense_point_fit(encoding, samples, dense_roughness((16, 16), (1.0, 1.0), 2.0), 1e-4)
+    errors = [float((fit(fresh) - franke(fresh)).norm()) for fit in (blended, exact)]
     assert errors[0] < 3 * errors[1]
-
-
-def test_the_exact_design_is_the_dense_solve(generator):
-    points = torch.rand(40, 2, generator=generator, dtype=torch.float64)
-    weights = torch.rand(40, 1, generator=generator, dtype=torch.float64)
-    values = torch.rand(40, 2, generator=generator, dtype=torch.float64)
-    samples = Samples(ScatteredPoints((5, 4), points, weights), values)
-    encoding = ComplexEncoding.like(Gaussian, samples)
-    made = fit_closed_form(encoding, samples, prior=Smoothness(1.0, 0.1), exact=True)
-    a = kron(encoding.designs(samples.geometry.axes))
-    factors = encoding(points)
-    rows = torch.stack([torch.kron(p, q) for p, q in zip(*factors, strict=True)])
-    r = a.T @ dense_roughness((5, 4), (1.0, 1.0), 1.0) @ a
-    w = weights.flatten()
-    mean = (weights * values).sum(0) / weights.sum()
-    solved = torch.linalg.solve(rows.T @ torch.diag(w) @ rows + 0.1 * r, rows.T @ (weights * (values - mean)))
-    assert torch.allclose(made(points), rows @ solved + mean, atol=1e-8)
 
 
 def test_duplicate_points_and_weights_average(generator):
@@ -413,7 +395,6 @@ def test_bad_priors_are_refused(options, message):
     [
         ({"ridge": 1.0, "prior": Smoothness()}, "`ridge`: expected 0"),
         ({"robust": True}, "`robust`: expected a prior"),
-        ({"exact": True, "prior": Smoothness()}, "`exact`: expected scattered points"),
     ],
 )
 def test_options_that_do_not_go_together(options, message):
