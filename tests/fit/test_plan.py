@@ -41,13 +41,13 @@ def test_a_renderer_is_fit_and_render(options, features, alignment, generator):
     assert torch.allclose(plan.renderer()(batch), plan.fit(batch).render(), atol=1e-10)
 
 
-@pytest.mark.parametrize(("encoder", "features"), [(Gaussian, None), (DFT, None), (DFT, 9)])
+@pytest.mark.parametrize(("encoder", "features"), [(Gaussian, None), (DFT, 9)])
 @pytest.mark.parametrize(
     "options",
     [{}, {"ridge": 0.1}, {"prior": cn.Smoothness()}, {"center": False}],
     ids=["plain", "ridge", "smooth", "uncentred"],
 )
-@pytest.mark.parametrize("grid", [(50,), (96, 80), (256, 200), (12, 14, 10)], ids=str)
+@pytest.mark.parametrize("grid", [(50,), (150, 140), (12, 14, 10)], ids=str)
 def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     geometry = Lattice(grid)
     plan = cn.plan(ComplexEncoding.like(encoder, geometry, features=features), geometry, **options)
@@ -117,7 +117,7 @@ def test_results_do_not_depend_on_the_batch(generator):
 
 @pytest.mark.parametrize("encoder", [Gaussian, DFT])
 @pytest.mark.parametrize("options", [{}, {"prior": cn.Smoothness()}], ids=["plain", "smooth"])
-@pytest.mark.parametrize("channels", [0.5, 1, 2, 3, 4])
+@pytest.mark.parametrize("channels", [0.5, 2, 3])
 def test_results_do_not_depend_on_the_parts(encoder, options, channels, monkeypatch, generator):
     geometry = Lattice((150, 140))
     plan = cn.plan(ComplexEncoding.like(encoder, geometry), geometry, **options)
@@ -147,7 +147,7 @@ def test_large_results_are_the_small_ones(monkeypatch, generator):
     [(None, False), (cn.Smoothness(), False), (cn.Smoothness(), True), (cn.Adaptive(), False)],
 )
 def test_iterated_fits_do_not_depend_on_the_batch(prior, robust, generator):
-    pictures = torch.stack([synthetic_photograph(40, 36, seed=seed) for seed in range(3)])
+    pictures = torch.stack([synthetic_photograph(24, 20, seed=seed) for seed in range(3)])
     pictures[1] *= 0.1
     geometry = cn.sample(pictures[0], "random:0.4", generator=generator).geometry
     encoding = ComplexEncoding.like(Triangle, geometry)

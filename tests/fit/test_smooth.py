@@ -170,7 +170,7 @@ def test_a_filter_is_its_matrix_and_changes_its_signal_only_where_it_may(overwri
 
 
 @given(st.integers(0, 999), st.sampled_from(["random:0.3", "entries:0.3"]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_batches_and_channels_are_solved_apart(seed, pattern):
     g = torch.Generator().manual_seed(seed)
     geometry = sample(torch.rand(8, 9, 2), pattern, generator=g).geometry
@@ -231,11 +231,10 @@ def mirrored_astronaut(size):
     return picture[:size, :size]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fraction, limit", [(0.25, 20), (0.1, 30), (0.05, 40)])
 def test_iterations_do_not_grow_with_size(fraction, limit):
     counts = []
-    for size in (128, 256, 512, 1024):
+    for size in (128, 256, 512):
         samples = sample(mirrored_astronaut(size), f"random:{fraction}")
         encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(1.5, 0.01)
         made = fit_closed_form(encoding, samples, prior=prior, tolerance=1e-4)
@@ -244,8 +243,10 @@ def test_iterations_do_not_grow_with_size(fraction, limit):
     assert max(counts) <= 1.2 * counts[0]
 
 
-@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
-@pytest.mark.parametrize("power, strength", [(1.0, 0.01), (1.5, 0.01), (2.0, 0.003)])
+@pytest.mark.parametrize(
+    ("fraction", "power", "strength"),
+    [(0.1, 1.5, 0.01), (0.25, 1.0, 0.01), (0.25, 1.5, 0.01), (0.25, 2.0, 0.003), (0.5, 1.5, 0.01)],
+)
 def test_the_lattice_takes_fewer_steps_than_the_modes_and_agrees(fraction, power, strength):
     samples = sample(mirrored_astronaut(96).double(), f"random:{fraction}")
     encoding = ComplexEncoding.like(Triangle, samples)

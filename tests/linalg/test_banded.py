@@ -136,7 +136,7 @@ def test_pseudo_inverse_and_its_condition(local):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("grid", [(150, 300), (300, 20), (5, 6, 200)])
+@pytest.mark.parametrize("grid", [(150, 260), (5, 6, 200)])
 def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, generator):
     samples = Lattice(grid)
     encoding = ComplexEncoding([local(axis) for axis in samples.axes])
