@@ -1,5 +1,8 @@
 """The naive twins of the fast paths, and small signals to try them on."""
 
+import subprocess
+import sys
+from contextlib import contextmanager
 from functools import reduce
 
 import torch
@@ -66,3 +69,13 @@ def refused(outcome, folder, present=("in",)):
     assert err.count("\n") == 1
     assert {p.name for p in folder.iterdir()} == set(present)
     return err
+
+
+@contextmanager
+def python(*arguments, **options):
+    """Start Python with these arguments; kill the process and wait for it when the block ends."""
+    with subprocess.Popen([sys.executable, *map(str, arguments)], **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
