@@ -35,7 +35,7 @@ from .linalg.conjugate_gradients import ConvergenceWarning as ConvergenceWarning
 from .linalg.kronecker import KroneckerLeastSquares as KroneckerLeastSquares
 from .linalg.kronecker import RankWarning as RankWarning
 from .linalg.kronecker import mode_product as mode_product
-from .media import load_image as load_image
+from .media import load as load
 from .metrics.scores import psnr as psnr
 from .metrics.scores import snr as snr
 from .metrics.scores import ssim as ssim

@@ -21,7 +21,7 @@ from coordnet.fit.closed_form import plan
 from coordnet.fit.plan_cache import clear_plans
 from coordnet.linalg.kronecker import KroneckerLeastSquares, Operator
 from coordnet.linalg.separable import Stages
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.priors import Adaptive, Smoothness
 from coordnet.sampling.axes import Axes
@@ -225,7 +225,7 @@ def _random_fit(encoding: Any, samples: Samples, prior: Any, device: torch.devic
 
 
 def _sampled(shape: tuple[int, ...], density: float, device: torch.device) -> Samples:
-    signal = reflected(load_image(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
+    signal = reflected(load(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
     found = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     return Samples(found.geometry, found.values.to(device))
 

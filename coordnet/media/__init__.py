@@ -5,7 +5,7 @@ from coordnet.media.atomic import atomic_path
 from coordnet.media.audio import read_audio, write_audio
 from coordnet.media.clips import write_video
 from coordnet.media.errors import MediaError
-from coordnet.media.files import load_image, read_media, write_media
+from coordnet.media.files import load, read_media, write_media
 from coordnet.media.images import read_image, write_image
 from coordnet.media.masks import read_mask
 from coordnet.media.samples import SAMPLES, Sample, sample_names
@@ -21,7 +21,7 @@ __all__ = [
     "Sample",
     "Table",
     "atomic_path",
-    "load_image",
+    "load",
     "read_array",
     "read_audio",
     "read_image",

@@ -74,18 +74,9 @@ def read_media(
     return read_audio(path) if kind == "audio" else read_array(path)
 
 
-def load_image(path_or_name: StrPath) -> Float[Tensor, "height width channels"]:
-    """Return the pixels of an image file or a built-in picture, integers scaled to [0, 1].
-
-    Raises
-    ------
-    MediaError
-        If it cannot be read or is no single picture.
-    """
-    media = read_media(path_or_name)
-    if media.kind != "image":
-        raise MediaError(f"{path_or_name}: expected an image, found {_PHRASES[media.kind]}")
-    return media.signal
+def load(path_or_name: StrPath) -> Float[Tensor, "*grid channels"]:
+    """Return the signal in any supported file, or a built-in picture, as a tensor of shape (*grid, channels)."""
+    return read_media(path_or_name).signal
 
 
 def write_media(

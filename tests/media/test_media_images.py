@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from coordnet.media import MediaError, load_image, read_image, read_media, write_image, write_media
+from coordnet.media import MediaError, load, read_image, read_media, write_image, write_media
 
 DEEPEST = {"uint8": 255, "uint16": 65535}
 
@@ -281,8 +281,7 @@ def test_row_and_column(tmp_path):
             read_media(path, **option)
 
 
-def test_load_image_takes_pictures_only(tmp_path):
-    assert load_image("camera").shape == (512, 512, 1)
-    np.save(tmp_path / "a.npy", np.zeros((4, 4)))
-    with pytest.raises(MediaError, match="expected an image, found an array"):
-        load_image(tmp_path / "a.npy")
+def test_load_gives_the_signal_of_any_file(tmp_path):
+    assert load("camera").shape == (512, 512, 1)
+    np.save(tmp_path / "a.npy", np.zeros((4, 5)))
+    assert load(tmp_path / "a.npy").shape == (4, 5, 1)
