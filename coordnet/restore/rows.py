@@ -18,7 +18,7 @@ from coordnet.fit.plan import Plan
 from coordnet.linalg.banded import Windows
 from coordnet.linalg.kronecker import Operator, product_along
 from coordnet.linalg.separable import Stages
-from coordnet.media.mapped import read_rows, release
+from coordnet.media.rows import read_rows, release
 from coordnet.sampling.axes import Alignment
 
 UNKNOWN_MEMORY = 2**31  # bytes taken where the system does not tell what is free
