@@ -107,8 +107,9 @@ def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
     """
     if path.suffix.lower() in ANIMATED_SUFFIXES:
         frames = list(_until_break(_animation(path)))
-        duration = sum(seconds for _, seconds in frames)
-        return (image for image, _ in frames), len(frames) / duration if duration else _DEFAULT_RATE
+        duration = sum(milliseconds for _, milliseconds in frames)
+        rate = 1000 * len(frames) / duration if duration else _DEFAULT_RATE
+        return (image for image, _ in frames), rate
     with av.open(str(path)) as container:
         if not container.streams.video:
             raise mismatch(path, "a video", "a file without a video stream")
@@ -123,11 +124,11 @@ def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
 
 
 def _animation(path: Path) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield the frames of an animation and their durations in seconds, 0 if none is stated."""
+    """Yield the frames of an animation and their durations in milliseconds, 0 if none is stated."""
     file: Any
     with iio.imopen(path, "r", plugin="pillow") as file:
         for index, image in enumerate(file.iter(mode="RGB")):
-            yield image, (file.metadata(index=index).get("duration") or 0) / 1000
+            yield image, file.metadata(index=index).get("duration") or 0.0
 
 
 def _until_break(items: Iterator[T]) -> Iterator[T]:
