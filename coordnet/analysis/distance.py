@@ -1,13 +1,14 @@
 """Distance preservation: how the inner product of two encodings falls with the distance of their points."""
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
-from coordnet.sampling.axes import Axes, lattice_points
+from coordnet.sampling.axes import Axes
 
 
 @torch.no_grad()
@@ -69,14 +70,10 @@ def similarity_map(
     """
     if nodes.shape[1] != len(axes):
         raise _checks.wrong("nodes", f"{len(axes)} indices a node", nodes.shape[1])
-    if isinstance(encoding, ComplexEncoding):
-        total = torch.ones(len(nodes), *(1,) * len(axes), dtype=dtype)
-        for j, design in enumerate(encoding.designs(axes, dtype)):
-            rows = torch.nn.functional.normalize(design, dim=-1)
-            shape = [1] * len(axes)
-            shape[j] = len(rows)
-            total = total * (rows[nodes[:, j]] @ rows.T).reshape(len(nodes), *shape)
-        return total
-    features = encoding(lattice_points(axes, dtype))
-    features = torch.nn.functional.normalize(features, dim=-1)
-    return torch.einsum("mk,...k->m...", features[tuple(nodes.T)], features)
+    factors = [torch.nn.functional.normalize(a, dim=-1) for a in encoding.matrices(axes, dtype)]
+    lattice = tuple(axis.count for axis in axes)
+    flat = torch.from_numpy(np.ravel_multi_index(tuple(nodes.T.numpy()), lattice))
+    maps = torch.ones(len(nodes), 1, dtype=dtype)
+    for rows, index in zip(factors, torch.unravel_index(flat, [len(a) for a in factors]), strict=True):
+        maps = torch.einsum("ma,mb->mab", maps, rows[index] @ rows.T).flatten(1)
+    return maps.reshape(len(nodes), *lattice)

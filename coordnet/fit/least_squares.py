@@ -7,7 +7,7 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.designs import axis_operators, separable_inverse
+from coordnet.encodings.designs import designs, separable_inverse
 from coordnet.fit.centred import Centred
 from coordnet.fit.fused import Renderer
 from coordnet.fit.plan import Plan, Solved
@@ -68,8 +68,8 @@ class LeastSquaresPlan(Plan):
             self.ranks = tuple(min(a.shape) for a in inverse)
             self.degrees_of_freedom = float(math.prod(self.ranks))
         else:
-            designs = self.encoding.designs(geometry.axes, device=device)
-            system = KroneckerLeastSquares(designs, ridge=ridge, **kind)
+            matrices = self.encoding.matrices(geometry.axes, device=device)
+            system = KroneckerLeastSquares(matrices, ridge=ridge, **kind)
             self.stages = Stages(system.analysis, system.gain, system.synthesis)
             self.ranks, self.degrees_of_freedom = system.ranks, system.degrees_of_freedom
         self._ready = self.stages.ready(self.precision, dtype)
@@ -87,5 +87,5 @@ class LeastSquaresPlan(Plan):
         """Return what fits and renders at once: one operator an axis, where no gain stands between."""
         assert isinstance(self.encoding, ComplexEncoding)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
-        designs = axis_operators(self.encoding, axes, device=self.device)
-        return Renderer(self.centred, self.stages.then(designs).ready(self.precision, self.dtype), axes)
+        onto = designs(self.encoding, axes, device=self.device)
+        return Renderer(self.centred, self.stages.then(onto).ready(self.precision, self.dtype), axes)

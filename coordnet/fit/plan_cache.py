@@ -4,7 +4,6 @@ import threading
 import warnings
 from collections.abc import Callable
 
-from coordnet.encodings.designs import OPERATORS
 from coordnet.fit.plan import Plan
 from coordnet.linalg.cache import Cache, for_any_mode
 from coordnet.linalg.scratch import clear_scratch
@@ -31,9 +30,7 @@ def kept_plan(key: str, make: Callable[[], Plan]) -> Plan:
 def clear_plans() -> None:
     """Forget what is kept for the next fits and renders.
 
-    Plans of ``plan(…, cached=True)`` and ``fit_closed_form``, the designs of lattices that were rendered, and this
-    thread's scratch memory.
+    Plans of ``plan(…, cached=True)`` and ``fit_closed_form``, and this thread's scratch memory.
     """
     PLANS.clear()
-    OPERATORS.clear()
     clear_scratch()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from coordnet.encodings import ComplexEncoding
+from coordnet.encodings.designs import designs
 from coordnet.fit.blending import Blending, Kind
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axes, lattice_points
@@ -106,8 +107,8 @@ class Blended(Predictions):
 
     def estimate(self, index: Tensor | slice) -> Tensor:
         """Of some of the points."""
-        designs = self.designs or _designs(self.network, self.axes, self.target)
-        nodes = self.network.first.on_lattice(designs)  # type: ignore[operator]
+        matrices = self.designs or _designs(self.network, self.axes, self.target)
+        nodes = self.network.first.on_lattice(matrices)  # type: ignore[operator]
         return self.network.rest(self.blending.forward(nodes.movedim(-1, 0)).T[index])
 
     def fitting(self, memory: int) -> int:
@@ -117,7 +118,7 @@ class Blended(Predictions):
 
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
     assert isinstance(network.encoding, ComplexEncoding)
-    return network.encoding.designs(axes, like.dtype, like.device)
+    return designs(network.encoding, axes, like.dtype, like.device, dense=True)
 
 
 def predictions(
@@ -145,13 +146,13 @@ def predictions(
     scattered = isinstance(samples.geometry, ScatteredPoints)
     if isinstance(network.encoding, ComplexEncoding) and (blending or not scattered):
         axes = samples.geometry.axes
-        designs = None if learns else _designs(network, axes, values)
+        fixed = None if learns else _designs(network, axes, values)
         if not isinstance(samples.geometry, ScatteredPoints):
-            return Rows(network, values, weights, axes, designs)
+            return Rows(network, values, weights, axes, fixed)
         encoders = network.encoding.axis_encoders
         points = samples.geometry.points
         tied = Blending(axes, points, encoders=encoders, kind=blending or "linear", dtype=dtype)
-        return Blended(network, values, weights, axes, designs, tied)
+        return Blended(network, values, weights, axes, fixed, tied)
     if isinstance(samples.geometry, ScatteredPoints):
         points = samples.geometry.points.to(values)
     else:

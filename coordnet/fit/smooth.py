@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.fit.centred import Centred
 from coordnet.fit.fused import Renderer
 from coordnet.fit.plan import Plan, Solved, apart
@@ -117,7 +117,7 @@ class SmoothPlan(Plan):
             return super().renderer(shape, alignment)
         assert isinstance(self.encoding, ComplexEncoding) and isinstance(self.modes, EncodingModes)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
-        fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
+        fused = self.modes.fused(designs(self.encoding, axes, device=self.roughness.device))
 
         def apply(values: Tensor, out: Tensor | None) -> Tensor:
             return fused(self._gained(values, overwrite=out is not None), out)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.linalg.allocation import empty
 from coordnet.linalg.kronecker import Operator, mode_product
 from coordnet.linalg.scratch import parts
@@ -128,7 +128,7 @@ class CoordinateNetwork(nn.Module):
             return self.first.on_axes(axes)
         if isinstance(self.encoding, ComplexEncoding):
             assert isinstance(self.first, KroneckerLinear)
-            return self.rest(self.first.on_lattice(axis_operators(self.encoding, axes, dtype, device)))
+            return self.rest(self.first.on_lattice(designs(self.encoding, axes, dtype, device)))
         return self(lattice_points(axes, dtype, device))
 
     @property

@@ -59,7 +59,7 @@ def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     """Singular values of its matrices, and the similarity of two positions to all others where there are two axes."""
     encoding, axes = model.network.encoding, tuple(Axis(min(n, WINDOW), 0.0, 1 / n) for n in model.grid)
     if isinstance(encoding, ComplexEncoding):
-        matrices = encoding.designs(tuple(Axis(n) for n in model.grid))
+        matrices = encoding.matrices(tuple(Axis(n) for n in model.grid))
     else:
         matrices = [encoding(lattice_points(axes)).flatten(0, -2)]
     plane_nodes = [tuple(a.count // part for a in axes) for part in (4, 2)] if len(axes) == 2 else []

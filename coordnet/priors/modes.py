@@ -152,7 +152,7 @@ class EncodingModes(Modes):
             self._to_weights = self._inverse.ready("float32", dtype)
             made = _each_axis(inverse, lambda a: _complete_axis(a, device))
         else:
-            designs = encoding.designs(axes, device=device)
+            designs = encoding.matrices(axes, device=device)
             cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
             made = _each_axis(designs, lambda a: _axis_modes(a, cut))
             kept = cut * outer_product([axis.growth() for axis in made]) <= 1

@@ -196,6 +196,11 @@ class Samples:
         return self.geometry.grid
 
     @property
+    def axes(self) -> Axes:
+        """The axes of the geometry's lattice."""
+        return self.geometry.axes
+
+    @property
     def weights(self) -> Tensor | None:
         """The geometry's weights; None where every value counts alike."""
         return (

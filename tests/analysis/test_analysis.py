@@ -70,7 +70,7 @@ def test_similarity_map_is_the_cosine(kind):
     axes, nodes = (Axis(5), Axis(4)), torch.tensor([[1, 2], [4, 0]])
     encoding = kind.like(Gaussian, Lattice((5, 4)), sigma=0.2)
     if kind is ComplexEncoding:
-        features = kron(encoding.designs(axes))
+        features = kron(encoding.matrices(axes))
     else:
         features = encoding(lattice_points(axes)).flatten(0, 1)
     rows = torch.nn.functional.normalize(features, dim=-1)

@@ -11,7 +11,7 @@ import torch
 
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.designs import OPERATORS, axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import DFT, Gaussian, RandomFourier, Triangle
 from coordnet.fit import cuda_graphs
 from coordnet.fit.plan_cache import PLANS
@@ -474,24 +474,12 @@ def test_a_changed_encoder_is_evaluated_anew(generator):
         assert torch.allclose(fit.render((20,)), 3**power * before)
 
 
-def test_designs_of_a_lattice_are_made_once(generator):
-    encoding, geometry = gaussian(140, 130)
-    fit = cn.plan(encoding, geometry).fit(torch.rand(140, 130, 1, generator=generator))
-    before = fit.render((200, 200))
-    made = OPERATORS.misses
-    assert torch.equal(fit.render((200, 200)), before)
-    assert (made, OPERATORS.misses) == (2, 2)
-    cn.clear_plans()
-    assert torch.equal(fit.render((200, 200)), before)
-    assert OPERATORS.misses == 2
-
-
 def test_designs_are_kept_without_a_gradient():
     encoding, geometry = gaussian(20, 20, learnable=True)
     with torch.no_grad():
-        kept = axis_operators(encoding, geometry.axes)
+        kept = designs(encoding, geometry.axes)
     assert not any(a.requires_grad for a in kept)
-    assert all(a.requires_grad for a in axis_operators(encoding, geometry.axes))
+    assert all(a.requires_grad for a in designs(encoding, geometry.axes))
 
 
 def test_what_inference_made_serves_gradients(generator):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from skimage import data
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, Impulse, LogFourier, Triangle
+from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.closed_form import fit_closed_form, plan
 from coordnet.fit.smooth import is_structured
 from coordnet.fit.systems import LatticeSystem, ModesSystem
@@ -105,7 +106,7 @@ def test_any_encoder_rank_deficient_ones_included(name, features, generator):
     encoding = ComplexEncoding([encoder.like(samples.geometry.axes[0], features=features)])
     prior = Smoothness(1.0, 0.1)
     made = fit_closed_form(encoding, samples, prior=prior, tolerance=1e-12, rcond=1e-8)
-    a = encoding.designs(samples.geometry.axes)[0]
+    a = encoding.matrices(samples.geometry.axes)[0]
     u, s, _ = torch.linalg.svd(a, full_matrices=False)
     u = u[:, s > 1e-8 * s[0]]
     w = samples.geometry.weights.flatten()
@@ -312,7 +313,7 @@ def test_the_exact_design_is_the_dense_solve(generator):
     samples = Samples(ScatteredPoints((5, 4), points, weights), values)
     encoding = ComplexEncoding.like(Gaussian, samples)
     made = fit_closed_form(encoding, samples, prior=Smoothness(1.0, 0.1), exact=True)
-    a = kron(encoding.designs(samples.geometry.axes))
+    a = kron(encoding.matrices(samples.geometry.axes))
     factors = encoding(points)
     rows = torch.stack([torch.kron(p, q) for p, q in zip(*factors, strict=True)])
     r = a.T @ dense_roughness((5, 4), (1.0, 1.0), 1.0) @ a

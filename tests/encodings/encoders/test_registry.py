@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from coordnet.encodings.encoders import ENCODERS, Encoder, FourierFeatures, JointFourier
+from coordnet.encodings.encoders import Encoder, FourierFeatures, JointFourier
+from coordnet.encodings.registry import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
 
 AXES = [
