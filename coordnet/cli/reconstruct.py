@@ -29,7 +29,8 @@ from coordnet.fit.tuning import tune_scale, tune_smoothness
 from coordnet.media import read_mask, read_media
 from coordnet.metrics.stopwatch import once
 from coordnet.networks.heads import Head
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import parse_pattern, sample
 from coordnet.sampling.samples import Samples
 

@@ -22,13 +22,22 @@ class Encoding(nn.Module, ABC):
         d.
     shape : tuple of int
         The number of features: (K,) where they are one row, (K₁, …, K_d) where they are a Kronecker product.
+    <<<<<<< HEAD
+    is_factored : bool
+        Whether the features are a Kronecker product, given by its factors.
     signed : bool
         Whether the modes of the features are signed frequencies.
+    =======
+    is_factored : bool
+        Whether the features are a Kronecker product, given by its factors.
+    >>>>>>> main
     """
 
+    is_factored: ClassVar[bool] = False
     signed: ClassVar[bool] = False
     dimensions: int
     shape: tuple[int, ...]
+    is_factored: bool = False
 
     @abstractmethod
     def matrices(

@@ -29,6 +29,7 @@ class ComplexEncoding(EncodingByAxis):
     """
 
     kind = "complex"
+    is_factored = True
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         super().__init__(encoders)

@@ -2,8 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,12 +10,11 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings.base import EncodingByAxis
 from coordnet.encodings.encoders import Encoder
-from coordnet.linalg.banded import Windows, inverse
-from coordnet.linalg.kronecker import Operator, RankWarning, default_rcond, factorise
-from coordnet.linalg.tracking import tracked
+from coordnet.linalg.banded import BandedMatrix, inverse
+from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.kronecker import Matrix, RankWarning, default_rcond, factorize, for_each_distinct
 from coordnet.sampling.axes import Axes, Axis
 
-T = TypeVar("T")
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
 TOLERANCE = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
 MAX_CONDITION = 1e5  # of a design whose normal matrix is factorized in float64
@@ -29,7 +27,7 @@ def design(
     device: torch.device | str = "cpu",
     *,
     dense: bool = False,
-) -> Operator:
+) -> Matrix:
     """The matrix ψ(positions of the axis), (N, K): a band where that is faster, else a dense tensor.
 
     It is computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples. Where a
@@ -46,12 +44,12 @@ def design(
     dense : bool
         Return a tensor in every case.
     """
-    if any(tracked(tensor) for tensor in _tensors(encoder).values()):
+    if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
         return encoder(axis.points(dtype, device))
     band = None if dense else _faster_band(encoder, axis)
     if band is None:
         return encoder(axis.points(torch.float64, device)).to(dtype)
-    return band.trimmed(max(torch.finfo(dtype).eps / 16, 1e-15)).to(dtype).on(device)
+    return band.to(device, dtype)
 
 
 def designs(
@@ -61,7 +59,7 @@ def designs(
     device: torch.device | str = "cpu",
     *,
     dense: bool = False,
-) -> list:
+) -> list[Any]:
     """The design of every axis of a lattice; axes that are equal, with equal encoders, share one.
 
     Raises
@@ -70,7 +68,7 @@ def designs(
         If there is not one encoder for each axis.
     """
     pairs = _pairs(encoding, axes)
-    return _for_distinct(pairs, lambda e, a: design(e, a, dtype, device, dense=dense))
+    return for_each_distinct(pairs, lambda pair: design(*pair, dtype, device, dense=dense), _equal)
 
 
 def same(a: Encoder, b: Encoder) -> bool:
@@ -96,7 +94,7 @@ def separable_inverse(
     warn: bool = True,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
-) -> list[Operator] | None:
+) -> list[Matrix] | None:
     """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
 
     Parameters
@@ -122,10 +120,10 @@ def separable_inverse(
         Where a band is too near to singular for its normal matrix to be factorized.
     """
     pairs = _pairs(encoding, axes)
-    bands = _for_distinct(pairs, _faster_band)
+    bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair), _equal)
     if all(band is None for band in bands):
         return None
-    inverses = _for_distinct(pairs, lambda e, a: _axis_inverse(e, a, dtype, device))
+    inverses = for_each_distinct(pairs, lambda pair: _axis_inverse(*pair, dtype, device), _equal)
     found = [part for part in inverses if part is not None]
     if len(found) < len(pairs):
         singular = [j for j, band in enumerate(bands) if band is not None and inverses[j] is None]
@@ -143,7 +141,7 @@ def separable_inverse(
     return [operator for operator, _ in found]
 
 
-def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float] | None:
+def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatrix, float] | None:
     """The pseudo-inverse of a banded design of full rank, in float64, and a bound on the design's condition number.
 
     It is (AᵀA)⁻¹Aᵀ where there are at most as many features as samples, else Aᵀ(AAᵀ)⁻¹, without entries below the
@@ -158,31 +156,42 @@ def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float]
     tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
     transpose = design.mT
     tall = design.shape[0] >= design.shape[1]
-    solved = inverse(transpose @ design if tall else design @ transpose, tolerance)
+    solved = inverse(_product(transpose, design) if tall else _product(design, transpose), tolerance)
     if solved is None:
         return None
-    result = (solved @ transpose if tall else transpose @ solved).trimmed(tolerance)
-    norms = (design.row_norm(), transpose.row_norm(), result.row_norm(), result.mT.row_norm())
+    result = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
+    norms = (
+        design.infinity_norm(),
+        transpose.infinity_norm(),
+        result.infinity_norm(),
+        result.mT.infinity_norm(),
+    )
     condition = math.sqrt(math.prod(norms))
     return None if condition > MAX_CONDITION else (result, condition)
 
 
+def _product(a: BandedMatrix, b: BandedMatrix) -> BandedMatrix:
+    product = a.fused(b)
+    assert product is not None
+    return product
+
+
 def _axis_inverse(
     encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str
-) -> tuple[Operator, float] | None:
+) -> tuple[Matrix, float] | None:
     """The pseudo-inverse of an axis and a bound on its condition; None where the rank is not full."""
     band = _faster_band(encoder, axis)
     if band is not None:
         solved = pseudo_inverse(band, dtype)
-        return None if solved is None else (solved[0].on(device), solved[1])
+        return None if solved is None else (solved[0].to(device), solved[1])
     matrix = encoder(axis.points(torch.float64, device))
-    factor = factorise(matrix, default_rcond(matrix.shape, dtype))
+    factor = factorize(matrix, default_rcond(matrix.shape, dtype))
     if factor.rank < min(matrix.shape):
         return None
-    return (factor.v / factor.s) @ factor.u.mH, float(factor.s[0] / factor.s[-1])
+    return factor.pseudo_inverse, float(factor.s[0] / factor.s[-1])
 
 
-def _faster_band(encoder: Encoder, axis: Axis) -> Windows | None:
+def _faster_band(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
     return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis)
 
 
@@ -192,13 +201,8 @@ def _pairs(encoding: EncodingByAxis, axes: Axes) -> list[tuple[Encoder, Axis]]:
     return list(zip(encoding.axis_encoders, axes, strict=True))
 
 
-def _for_distinct(pairs: Sequence[tuple[Encoder, Axis]], function: Callable[[Encoder, Axis], T]) -> list[T]:
-    """The values of a function of an encoder and an axis, computed once for pairs that are equal."""
-    values: list[T] = []
-    for j, (encoder, axis) in enumerate(pairs):
-        twin = next((i for i in range(j) if pairs[i][1] == axis and same(pairs[i][0], encoder)), None)
-        values.append(function(encoder, axis) if twin is None else values[twin])
-    return values
+def _equal(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
+    return a[1] == b[1] and same(a[0], b[0])
 
 
 def _tensors(encoder: Encoder) -> dict[str, Tensor]:

@@ -37,6 +37,7 @@ class FourierEncoding(Encoding):
     Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
     """
 
+    is_factored = True
     signed = True
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:

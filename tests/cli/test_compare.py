@@ -5,18 +5,18 @@ import json
 import numpy as np
 import pytest
 import torch
+from coordnet.fit.plan_cache import PLANS
+from coordnet.priors.priors import Adaptive, Smoothness
 from PIL import Image
 from scipy.io import wavfile
 
 from coordnet.cli import attempts, methods
 from coordnet.cli.attempts import Attempt, ranked
 from coordnet.cli.methods import combinations
-from coordnet.fit.plan_cache import PLANS
 from coordnet.media import load_image, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
-from coordnet.priors.priors import Adaptive, Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import refused, synthetic_photograph
 

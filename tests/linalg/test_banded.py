@@ -90,9 +90,9 @@ def test_windows_anywhere_are_the_matrix_they_stand_for(data):
 
 
 def test_windows_differentiate_as_the_matrix(generator):
-    windows = Gaussian.like(Axis(80)).banded(Axis(70))
-    x = torch.randn(3, 80, dtype=torch.float64, generator=generator, requires_grad=True)
-    y = torch.randn(80, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    windows = Gaussian.like(Axis(180)).banded(Axis(170))
+    x = torch.randn(3, 180, dtype=torch.float64, generator=generator, requires_grad=True)
+    y = torch.randn(180, 3, dtype=torch.float64, generator=generator, requires_grad=True)
     (windows.apply(x, -1).square().sum() + windows.apply(y, 0).square().sum()).backward()
     twin = windows.dense()
     assert torch.allclose(x.grad, 2 * x.detach() @ twin.T @ twin, atol=1e-12)
@@ -120,7 +120,7 @@ def test_the_inverse_keeps_its_bound(tolerance):
 def test_no_inverse_of_what_is_not_positive_definite():
     wide = Triangle.like(Axis(200), features=400).banded(Axis(200))
     assert inverse(wide.mT @ wide, 1e-9) is None
-    zero = Windows.build((200, 200), lambda a, b: Window(a, a, torch.zeros(b - a, b - a).double()))
+    zero = Windows.build((200, 200), lambda a, b: banded.Window(a, a, torch.zeros(b - a, b - a).double()))
     assert inverse(zero, 1e-9) is None
 
 
@@ -136,7 +136,7 @@ def test_pseudo_inverse_and_its_condition(local):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("grid", [(150, 300), (300, 20), (5, 6, 200)])
+@pytest.mark.parametrize("grid", [(150, 260), (5, 6, 200)])
 def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, generator):
     samples = Lattice(grid)
     encoding = ComplexEncoding([local(axis) for axis in samples.axes])
@@ -201,10 +201,10 @@ def test_smooth_fits_on_bands_are_those_of_the_dense_path(photograph, monkeypatc
     whole = cn.sample(cn.load_image("astronaut")[:160, :140], "full")
     encoding = ComplexEncoding.like(Gaussian, samples)
     prior = cn.Smoothness(1.5, 0.03)
-    fits = [cn.fit_closed_form(encoding, s, prior=prior, cached=False) for s in (samples, whole)]
+    fits = [cn.plan(encoding, s.geometry, prior=prior).fit(s.values) for s in (samples, whole)]
     dense_only(monkeypatch)
     for fit, s in zip(fits, (samples, whole), strict=True):
-        twin = cn.fit_closed_form(encoding, s, prior=prior, cached=False)
+        twin = cn.plan(encoding, s.geometry, prior=prior).fit(s.values)
         assert fit.report.get("iterations") == twin.report.get("iterations")
         assert torch.allclose(fit.render((200, 200)), twin.render((200, 200)), atol=1e-4)
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
+from coordnet.linalg.extension import closed, mirrored
 
 import coordnet as cn
-from coordnet.linalg.extension import closed, mirrored
 from coordnet.restore.denoise import _add_tiles, _local, _tiles, _window, _windows
 from tests.helpers import synthetic_photograph
 

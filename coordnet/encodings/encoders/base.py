@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
-from coordnet.linalg.banded import Windows
+from coordnet.linalg.banded import BandedMatrix
 from coordnet.sampling.axes import Axes, Axis
 
 E = TypeVar("E", bound="Encoder")
@@ -309,7 +309,7 @@ class Encoder(FeatureMap):
         """ψ at positions x in units of the unit interval; device and dtype follow x."""
         return self._amplified(self.encode(x))
 
-    def banded(self, axis: Axis) -> Windows | None:
+    def banded(self, axis: Axis) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU in float64; None where it has no narrow band."""
         return None
 

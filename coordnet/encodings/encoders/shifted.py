@@ -12,10 +12,10 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
-from coordnet.linalg.banded import Window, Windows
+from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.sampling.axes import Axis
 
-MAX_SHARE = 0.5  # of a matrix's entries in its band; beyond it the dense product is as fast
+MAX_DENSITY = 0.5  # of a matrix's entries in its band; beyond it the dense product is as fast
 TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
 
 
@@ -81,7 +81,7 @@ class ShiftedBasis(Encoder):
         """The columns ``part`` of ψ at positions x, before the gain."""
         return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
 
-    def banded(self, axis: Axis) -> Windows | None:
+    def banded(self, axis: Axis) -> BandedMatrix | None:
         """The design matrix of an axis in float64, without the nodes beyond the support.
 
         It is on the CPU, whatever device the encoder is on: launching many small blocks on a GPU costs more than
@@ -89,26 +89,26 @@ class ShiftedBasis(Encoder):
 
         Returns
         -------
-        Windows or None
-            None where more than ``MAX_SHARE`` of the matrix would be kept.
+        BandedMatrix or None
+            None where more than ``MAX_DENSITY`` of the matrix would be kept.
         """
         nodes = self.nodes
-        if 2 * self.support / nodes.spacing > MAX_SHARE * self.columns:
+        if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
             return None
         tensors = itertools.chain(self.parameters(), self.buffers())
         local = self if all(t.device.type == "cpu" for t in tensors) else copy.deepcopy(self).cpu()
         x = axis.points(torch.float64)
 
-        def block(first: int, last: int) -> Window:
+        def block(first: int, last: int) -> Block:
             low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
             left = math.floor((low - self.support - nodes.start) / nodes.spacing)
             right = math.ceil((high + self.support - nodes.start) / nodes.spacing) + 1
             left = min(max(left, 0), nodes.count - 1)
             columns = slice(left, min(max(right, left + 1), nodes.count))
-            return Window(first, left, local._amplified(local.encode_part(x[first:last], columns)))
+            return Block(first, left, local._amplified(local.encode_part(x[first:last], columns)))
 
-        matrix = Windows.build((axis.count, nodes.count), block)
-        return matrix if matrix.share <= MAX_SHARE else None
+        matrix = BandedMatrix.build((axis.count, nodes.count), block)
+        return matrix if matrix.density <= MAX_DENSITY else None
 
     @classmethod
     def for_axis(
