@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.buffers import scratch
 
+A = TypeVar("A", bound="LinearOperator")
 Shape = tuple[int, ...]
 
 
@@ -52,7 +53,7 @@ class LinearOperator(ABC):
         """The adjoint as an operator."""
         return Adjoint(self)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+    def to(self: A, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> A:
         """Return the operator on another device, or for tensors of another dtype."""
         return self
 
