@@ -89,9 +89,9 @@ class FourierEncoding(Encoding):
         ValueError
             Always.
         """
-        raise _checks.wrong(
-            "encoding", "one that has matrices", "a Fourier encoding, whose matrices are FFTs"
-        )
+        expected = "one that has matrices, or an adaptive prior"
+        received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
+        raise _checks.wrong("encoding", expected, received)
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""

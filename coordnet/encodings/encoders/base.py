@@ -40,9 +40,6 @@ class Spacings:
     def __mul__(self, factor: float) -> "Spacings":
         return Spacings(self.number * factor, self.unit)
 
-    def __truediv__(self, factor: float) -> "Spacings":
-        return Spacings(self.number / factor, self.unit)
-
     def on(self, spacing: float) -> float:
         """The scale in units of the unit interval, for samples of this spacing."""
         return self.number * spacing if self.unit == "length" else self.number / spacing
@@ -78,7 +75,7 @@ class Parameter:
 
     def widened(self, factor: float) -> Spacings | float:
         """The default for features that are wider by a factor: a longer length, or a lower frequency."""
-        return self.default * factor if self.unit == "length" else self.default / factor
+        return self.default * (factor if self.unit == "length" else 1 / factor)
 
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
@@ -246,38 +243,54 @@ class FeatureMap(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def for_axes(
-        cls: type[M], axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> M:
-        """Construct for the samples of some axes; the scale parameters are numbers, one for each axis."""
+    def for_axes(cls: type[M], axes: Axes, features: int | None, **arguments: Any) -> M:
+        """Construct for the samples of some axes, with the number of features that suits them unless it is given."""
 
     @classmethod
-    def _like(
+    def like(
         cls: type[M],
-        axes: Axes,
-        features: int | None,
-        normalize: bool,
-        generator: torch.Generator | None,
-        options: dict[str, Any],
+        axes: Axis | Axes,
+        *,
+        features: int | None = None,
+        normalize: bool = False,
+        generator: torch.Generator | None = None,
+        **options: Any,
     ) -> M:
-        """Check the options, construct for some axes, and normalize there; see ``Encoder.like``."""
+        """Return the encoder that suits some samples.
+
+        Parameters
+        ----------
+        axes : Axis, or tuple of Axis
+            The positions of the samples: one axis, or the d axes of a lattice for a joint encoder.
+        features : int, optional
+            K; by default the number of samples of an axis, or a number of a joint encoder's own.
+        normalize : bool
+            Divide by the largest row norm of the encoding matrix of the samples, as the papers do.
+        generator : torch.Generator, optional
+            Draws the parameters of encoders that are random.
+        **options
+            The encoder's own parameters. Scales are numbers in units of the unit interval, ``Spacings``, or texts in
+            sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown or out of its range.
+        """
         if features is not None:
             _checks.integer("features", features, 1)
-        scales = {
-            p.name: tuple(p.on(options[p.name], a.spacing) for a in axes)
-            if p.name in options
-            else tuple(p.suited(a.spacing) for a in axes)
-            for p in cls.scales
-        }
-        others = {name: value for name, value in options.items() if name not in scales}
-        for name in others:
+        axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
+        arguments: dict[str, Any] = {"generator": generator} if cls.random else {}
+        for p in cls.scales:
+            given = options.pop(p.name, None)
+            each = tuple(p.suited(a.spacing) if given is None else p.on(given, a.spacing) for a in axes)
+            arguments[p.name] = each if cls.joint else each[0]
+        for name, value in options.items():
             if name not in cls.options():
-                names = ", ".join([*scales, "features", "normalize", *cls.options()])
-                raise _checks.wrong(
-                    name, f"a parameter of the {cls.name} encoder ({names})", repr(others[name])
-                )
-        drawn = {"generator": generator} if cls.random else {}
-        encoder = cls.for_axes(axes, features, scales, **others, **drawn)
+                names = [*(p.name for p in cls.scales), "features", "normalize", *cls.options()]
+                expected = f"a parameter of the {cls.name} encoder ({', '.join(names)})"
+                raise _checks.wrong(name, expected, repr(value))
+        encoder = cls.for_axes(axes, features, **arguments, **options)
         if normalize:
             encoder.gain = 1 / float(encoder(cls.positions(axes)).detach().norm(dim=-1).max())
         return encoder
@@ -323,52 +336,9 @@ class Encoder(FeatureMap):
         return delta
 
     @classmethod
-    def for_axis(
-        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> E:
+    def for_axes(cls: type[E], axes: Axes, features: int | None, **arguments: Any) -> E:
         """Construct for the samples of one axis, with a feature for each sample by default."""
-        return cls(features or axis.count, **scales, **options)
-
-    @classmethod
-    def for_axes(
-        cls: type[E], axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> E:
-        """Construct for the samples of one axis."""
-        (axis,) = axes
-        return cls.for_axis(axis, features, {name: value for name, (value,) in scales.items()}, **options)
-
-    @classmethod
-    def like(
-        cls: type[E],
-        axis: Axis,
-        *,
-        features: int | None = None,
-        normalize: bool = False,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ) -> E:
-        """Return the encoder that suits the samples of an axis.
-
-        Parameters
-        ----------
-        axis : Axis
-            The positions of the samples.
-        features : int, optional
-            K; the number of samples if not given.
-        normalize : bool
-            Divide by the largest row norm of the encoding matrix of the axis, as the papers do.
-        generator : torch.Generator, optional
-            Draws the parameters of encoders that are random.
-        **options
-            The encoder's own parameters. Scales are numbers in units of the unit interval, ``Spacings``, or texts in
-            sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown or out of its range.
-        """
-        return cls._like((axis,), features, normalize, generator, options)
+        return cls(features or axes[0].count, **arguments)
 
     @classmethod
     def for_each(cls: type[E], axes: Axes, **options: Any) -> list[E]:
@@ -378,7 +348,7 @@ class Encoder(FeatureMap):
 
 def _numbers(scale: Tensor) -> Scale:
     values = scale.detach().double().cpu().tolist()
-    return tuple(values) if scale.ndim else values
+    return tuple(values) if isinstance(values, list) else values
 
 
 def _positive(name: str, value: Scale) -> Scale:

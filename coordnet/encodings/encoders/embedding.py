@@ -71,12 +71,11 @@ class LearnedEmbedding(Encoder):
         return _between_rows(self.table.to(x), (self.axis,), x.unsqueeze(-1))
 
     @classmethod
-    def for_axis(
-        cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> "LearnedEmbedding":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnedEmbedding":
         """Construct with a row and a feature for each sample by default."""
-        rows = options.pop("rows", axis.count)
-        return cls(features or axis.count, rows, axis.start, axis.stop, **options)
+        (axis,) = axes
+        rows = arguments.pop("rows", axis.count)
+        return cls(features or axis.count, rows, axis.start, axis.stop, **arguments)
 
 
 class JointEmbedding(JointEncoder):
@@ -139,12 +138,10 @@ class JointEmbedding(JointEncoder):
         return _between_rows(self.table.to(x), self.axes, x)
 
     @classmethod
-    def for_axes(
-        cls, axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> "JointEmbedding":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEmbedding":
         """Construct with a row for each point of the lattice and 64 features by default."""
-        grid = options.pop("grid", tuple(axis.count for axis in axes))
-        return cls(len(axes), features or 64, grid, **options)
+        grid = arguments.pop("grid", tuple(axis.count for axis in axes))
+        return cls(len(axes), features or 64, grid, **arguments)
 
 
 def multilinear(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
-from coordnet.sampling.axes import Axis
+from coordnet.sampling.axes import Axes
 
 
 class FourierFeatures(Encoder):
@@ -44,11 +44,10 @@ class FourierFeatures(Encoder):
         return mean_cosine(delta.unsqueeze(-1) * self.frequencies.to(delta))
 
     @classmethod
-    def for_axis(
-        cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> "FourierFeatures":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "FourierFeatures":
         """Construct with a feature for each sample by default, rounded up to pairs."""
-        return cls(features or axis.count + axis.count % 2, **scales, **options)  # type: ignore[call-arg]
+        count = axes[0].count
+        return cls(features or count + count % 2, **arguments)  # type: ignore[call-arg]
 
 
 def waves(cycles: Float[Tensor, "*points m"]) -> Float[Tensor, "*points k"]:

@@ -113,12 +113,10 @@ class HashGrid(JointEncoder):
         return index % self.table
 
     @classmethod
-    def for_axes(
-        cls, axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> "HashGrid":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "HashGrid":
         """Construct with two features for each level, the finest of which has a cell for two samples, by default."""
-        levels = _checks.integer("levels", options.get("levels", 16), 1)
-        coarsest = _checks.integer("coarsest", options.get("coarsest", 16), 1)
+        levels = _checks.integer("levels", arguments.get("levels", 16), 1)
+        coarsest = _checks.integer("coarsest", arguments.get("coarsest", 16), 1)
         finest = max(axis.count for axis in axes) / 2
         growth = max(finest / coarsest, 1.0) ** (1 / max(levels - 1, 1))
-        return cls(len(axes), features or 2 * levels, **{"growth": growth, **options})
+        return cls(len(axes), features or 2 * levels, **{"growth": growth, **arguments})

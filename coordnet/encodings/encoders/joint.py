@@ -72,30 +72,9 @@ class JointEncoder(FeatureMap):
         return torch.nn.functional.pad(delta.unsqueeze(-1), (0, self.dimensions - 1))
 
     @classmethod
-    def for_axes(
-        cls: type[J], axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> J:
+    def for_axes(cls: type[J], axes: Axes, features: int | None, **arguments: Any) -> J:
         """Construct for the samples of d axes, with 512 features by default."""
-        return cls(len(axes), features or 512, **scales, **options)
-
-    @classmethod
-    def like(
-        cls: type[J],
-        axes: Axes,
-        *,
-        features: int | None = None,
-        normalize: bool = False,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ) -> J:
-        """Return the encoder that suits the samples of d axes; see ``Encoder.like`` for the options.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown or out of its range.
-        """
-        return cls._like(axes, features, normalize, generator, options)
+        return cls(len(axes), features or 512, **arguments)
 
     @classmethod
     def for_each(cls, axes: Axes, **options: Any) -> NoReturn:

@@ -107,10 +107,8 @@ class LearnableFourier(JointEncoder):
 
     def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points x, before the gain."""
-        out = self.waves(x)
-        for layer in self.modulator:
-            out = _applied(layer, out)
-        return out.flatten(-2)
+        weights = {name: value.to(x) for name, value in self.modulator.named_parameters()}
+        return torch.func.functional_call(self.modulator, weights, (self.waves(x),)).flatten(-2)
 
     def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
         """The mean of cos w·δ/γ over the groups and the rows of W; with a modulator, by quadrature."""
@@ -129,13 +127,11 @@ class LearnableFourier(JointEncoder):
         return -0.5 * (1 - prior + variance.log() - (variance + mean.square()) / prior.exp())
 
     @classmethod
-    def for_axes(
-        cls, axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> "LearnableFourier":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnableFourier":
         """Construct with 768 features by default, or the G |F| that there are without a modulator."""
-        if features is None and options.get("hidden") == 0:
-            features = options.get("groups", 1) * options.get("fourier", 384)
-        return cls(len(axes), features or 768, **scales, **options)
+        if features is None and arguments.get("hidden") == 0:
+            features = arguments.get("groups", 1) * arguments.get("fourier", 384)
+        return cls(len(axes), features or 768, **arguments)
 
 
 def _check_groups(dimensions: int, features: int, fourier: int, hidden: int, groups: int) -> None:
@@ -167,13 +163,3 @@ def _modulator(encoder: LearnableFourier, outputs: int, generator: torch.Generat
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         layers.append(linear)
     return nn.Sequential(*layers)
-
-
-def _applied(layer: nn.Module, x: Tensor) -> Tensor:
-    """The layer at x, its weights cast to the dtype of x."""
-    if isinstance(layer, nn.Linear):
-        return nn.functional.linear(x, layer.weight.to(x), layer.bias.to(x))
-    if isinstance(layer, nn.LayerNorm):
-        weight, bias = layer.weight.to(x), layer.bias.to(x)
-        return nn.functional.layer_norm(x, layer.normalized_shape, weight, bias, layer.eps)
-    return layer(x)

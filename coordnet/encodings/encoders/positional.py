@@ -10,7 +10,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
 from coordnet.encodings.encoders.fourier import FourierFeatures, pairs
-from coordnet.sampling.axes import Axis
+from coordnet.sampling.axes import Axes
 
 STEP = Parameter("step", "length", Spacings(1.0), "distance of neighboring positions s = x / step")
 
@@ -146,8 +146,6 @@ class Identity(Encoder):
         return 1.0
 
     @classmethod
-    def for_axis(
-        cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> "Identity":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Identity":
         """Construct with one feature, whatever the axis."""
-        return cls(features or 1, **options)
+        return cls(features or 1, **arguments)

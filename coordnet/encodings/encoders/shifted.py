@@ -13,7 +13,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
 from coordnet.linalg.banded import BandedMatrix, Block
-from coordnet.sampling.axes import Axis
+from coordnet.sampling.axes import Axes, Axis
 
 MAX_DENSITY = 0.5  # of a matrix's entries in its band; beyond it the dense product is as fast
 TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
@@ -111,11 +111,10 @@ class ShiftedBasis(Encoder):
         return matrix if matrix.density <= MAX_DENSITY else None
 
     @classmethod
-    def for_axis(
-        cls, axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> "ShiftedBasis":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
         """Put the nodes on the samples of an axis, or ``features`` of them over the same interval."""
-        return cls(features or axis.count, start=axis.start, stop=axis.stop, **scales, **options)
+        (axis,) = axes
+        return cls(features or axis.count, start=axis.start, stop=axis.stop, **arguments)
 
 
 class Gaussian(ShiftedBasis):

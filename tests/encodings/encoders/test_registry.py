@@ -149,8 +149,8 @@ def test_bad_arguments_are_refused(encoder):
             make(encoder, features=features)
     with pytest.raises(ValueError, match="`gain`: expected a positive"):
         encoder(**{**make(encoder).configuration(), "gain": 0.0})
-    with pytest.raises(ValueError, match=f"`colour`: expected a parameter of the {encoder.name} encoder"):
-        make(encoder, colour=1)
+    with pytest.raises(ValueError, match=f"`color`: expected a parameter of the {encoder.name} encoder"):
+        make(encoder, color=1)
 
 
 def test_learnable_starts_from_the_fixed_values(scaled):
