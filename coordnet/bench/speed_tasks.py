@@ -15,7 +15,7 @@ from coordnet.bench import speed_peers as peers
 from coordnet.bench.cubes import reflected
 from coordnet.bench.memory import rolling_hills as hills
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fit.closed_form import plan
 from coordnet.linalg.buffers import clear_scratch
@@ -132,13 +132,13 @@ def _cold(encoding: ComplexEncoding, geometry: Lattice, values: Tensor) -> Tenso
 def _encoded(encoding: ComplexEncoding, axes: Axes, device: torch.device) -> list[Matrix]:
     """The designs of a lattice, none kept from before."""
     clear_scratch()
-    return axis_operators(encoding, axes, device=device)
+    return designs(encoding, axes, device=device)
 
 
 def _dense(encoding: ComplexEncoding, geometry: Lattice, device: torch.device) -> LinearOperator:
     """Fit and render without bands, by one SVD an axis."""
-    system = KroneckerLeastSquares(encoding.designs(geometry.axes, device=device), dtype=torch.float32)
-    fine = encoding.designs(Lattice(geometry.grid).axes, device=device)
+    system = KroneckerLeastSquares(encoding.matrices(geometry.axes, device=device), dtype=torch.float32)
+    fine = encoding.matrices(Lattice(geometry.grid).axes, device=device)
     return (Kronecker(fine) @ system.inverse).to(dtype=torch.float32)
 
 

@@ -139,7 +139,7 @@ class BlendedPredictions(Predictions):
 
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
     assert isinstance(network.encoding, ComplexEncoding)
-    return network.encoding.designs(axes, like.dtype, like.device)
+    return network.encoding.matrices(axes, like.dtype, like.device)
 
 
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:

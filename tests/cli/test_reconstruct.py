@@ -382,7 +382,7 @@ def spoil(kind, inputs):
             return "--sample", f"mask:{inputs / 'mask.png'}"
     return {
         "prior": ("--prior", "rough"),
-        "prior's option": ("--prior", "smooth:colour=3"),
+        "prior's option": ("--prior", "smooth:color=3"),
         "prior's number": ("--prior", "smooth:power=-1"),
         "prior's word": ("--prior", "smooth:power=high"),
         "anisotropy": ("--sample", "random:0.5", "--prior", "smooth:anisotropy=1x2x3"),

@@ -153,7 +153,7 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     samples = Samples(ScatteredPoints((8, 8), points, blending="similarity"), values)
     encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
     operator = interpolation(samples.geometry, "similarity", encoding.axis_encoders, torch.float64)
-    matrix = operator(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
+    matrix = operator(kron(encoding.matrices(samples.geometry.axes)).T.reshape(16, 8, 8)).T
     centred = values - values.mean(0)
     best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
     made = fit_gradient(

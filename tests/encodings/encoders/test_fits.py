@@ -9,7 +9,6 @@ from scipy.interpolate import RegularGridInterpolator, make_lsq_spline
 from coordnet.cli.specs import describe_encoder
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import (
-    ENCODERS,
     BSpline,
     Encoder,
     Gaussian,
@@ -19,6 +18,7 @@ from coordnet.encodings.encoders import (
     ShiftedBasis,
     Triangle,
 )
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
 from coordnet.linalg.kronecker import RankWarning
