@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.media import MediaError, read_array, read_image, read_media, read_video
-from coordnet.media.audio import AUDIO_SUFFIXES
-from coordnet.media.images import IMAGE_SUFFIXES
+from coordnet.media.pictures import IMAGE_SUFFIXES
+from coordnet.media.sound import AUDIO_SUFFIXES
 from coordnet.media.video import VIDEO_SUFFIXES
 
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge

@@ -14,11 +14,13 @@ from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
 from coordnet.fit.tuning import tune_smoothness
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
@@ -69,18 +71,13 @@ class Fit(Estimator):
         known = geometry.weights[..., 0] > 0
         points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
         grid = tuple(max(2, n // self.virtual) for n in samples.grid)
-        return Samples(ScatteredPoints(grid, points), samples.values[known])
-
-    @property
-    def blending(self) -> Any:
-        """The weights by which scattered points are tied to the grid."""
-        return "similarity" if self.virtual else None
+        return Samples(ScatteredPoints(grid, points, blending="similarity"), samples.values[known])
 
 
 def _seconds_to_encode(encoding: Encoding, samples: Samples) -> float:
     axes, like = samples.geometry.axes, samples.values
     if isinstance(encoding, ComplexEncoding):
-        return timed(lambda: encoding.designs(axes, like.dtype, like.device))[1]
+        return timed(lambda: encoding.matrices(axes, like.dtype, like.device))[1]
     if not isinstance(encoding, DenseEncoding):
         return 0.0
     points = lattice_points(axes, like.dtype, like.device).flatten(0, -2)
@@ -121,8 +118,8 @@ class ClosedForm(Fit):
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
         """Choose the prior and solve."""
         (prior, chosen), choice = once(lambda: self.choose(encoding, samples))
-        options = {"prior": prior, "blending": self.blending, "tolerance": self.tolerance}
-        fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, **options))
+        options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
+        fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, prior, **options))
         notes = {key: fitted.report[key] for key in REPORTED if key in fitted.report}
         return fitted, seconds + choice, {**notes, **chosen}
 
@@ -167,7 +164,7 @@ class Trained(Fit):
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
 
         def train(epochs: int) -> Reconstruction:
-            return fit_gradient(network, samples, epochs=epochs, lr=self.lr, blending=self.blending)
+            return fit_gradient(network, samples, epochs=epochs, lr=self.lr)
 
         train(1)
         fitted, seconds = once(lambda: train(case.epochs))

@@ -16,7 +16,6 @@ from coordnet.bench.peers import Peer
 from coordnet.bench.printed import Column
 from coordnet.bench.study import Experiment
 from coordnet.encodings.encoders import (
-    ENCODERS,
     Encoder,
     Gaussian,
     HashGrid,
@@ -27,8 +26,9 @@ from coordnet.encodings.encoders import (
     RandomFourier,
     Triangle,
 )
+from coordnet.encodings.registry import ENCODERS
 from coordnet.networks.heads import MLP, Head
-from coordnet.priors.priors import Smoothness
+from coordnet.priors.smoothness import Smoothness
 
 PICTURE, CLIP = 512, 128  # samples along an axis of the papers' signals, for which their scales are given
 CHEAP, SLOW, TRAINED, LONG = range(4)  # costs: the order in which methods run

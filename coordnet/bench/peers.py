@@ -167,8 +167,8 @@ def interpolation(samples: Samples, mode: str) -> Callable[[], Tensor]:
 def papers_procedure(encoding: ComplexEncoding, samples: Samples) -> Tensor:
     """Compute W = Ψ₁⁺ Y (Ψ₂⁺)ᵀ by dense pseudo-inverses, then Ψ W Ψᵀ (Zheng et al., ECCV 2022)."""
     values = samples.values
-    first, second = encoding.designs(samples.geometry.axes, values.dtype, values.device)
-    fine = encoding.designs(Lattice(samples.grid).axes, values.dtype, values.device)
+    first, second = encoding.matrices(samples.geometry.axes, values.dtype, values.device)
+    fine = encoding.matrices(Lattice(samples.grid).axes, values.dtype, values.device)
     w = torch.linalg.pinv(first) @ values.movedim(-1, 0) @ torch.linalg.pinv(second).T
     return fine[0] @ w @ fine[1].T
 

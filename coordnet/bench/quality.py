@@ -20,7 +20,8 @@ from coordnet.bench.study import Experiment, Options, Study
 from coordnet.bench.summary import by_signal, flat
 from coordnet.bench.tables import markdown, number
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 
 SIGMA, TOLERANCE = 0.1, 1e-4  # of noise, and the relative residual to which iterations are counted
 PAIR = ("kodim05", "kodim10")

@@ -15,12 +15,14 @@ from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
 from coordnet.bench.limits import LimitExceeded, limited
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fit.closed_form import plan
-from coordnet.media import load_image
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, Samples
 
@@ -130,9 +132,7 @@ def picture(rows: Rows, shape: tuple[int, ...], device: str) -> None:
         rows.time("papers' procedure, dense pseudo-inverses", procedure, points)
         rows.time("dense, factorize", partial(dense, encoding, samples), points)
         rows.time(DENSE, peers.products(values, dense(encoding, samples)), points, FLOOR)
-    rows.time(
-        "encode", lambda: axis_operators(encoding, fine.axes, device=torch.device(device)), points, SPLINE
-    )
+    rows.time("encode", lambda: designs(encoding, fine.axes, device=device), points, SPLINE)
     rows.time("factorize", factorize, points, SPLINE)
     reused = factorize()
     rows.time("render", reused.fit(values).render, points, FLOOR)
@@ -144,8 +144,8 @@ def picture(rows: Rows, shape: tuple[int, ...], device: str) -> None:
 def dense(encoding: ComplexEncoding, samples: Samples) -> list[Tensor]:
     """Return a dense matrix for each axis that fits and renders."""
     device = samples.values.device
-    known = encoding.designs(samples.geometry.axes, torch.float64, device)
-    fine = encoding.designs(Lattice(samples.grid).axes, torch.float64, device)
+    known = encoding.matrices(samples.geometry.axes, torch.float64, device)
+    fine = encoding.matrices(Lattice(samples.grid).axes, torch.float64, device)
     return [(f @ torch.linalg.pinv(design)).float() for f, design in zip(fine, known, strict=True)]
 
 
@@ -185,7 +185,7 @@ def batch(rows: Rows, shape: tuple[int, ...], device: str, signals: int) -> None
 def scattered(rows: Rows, shape: tuple[int, ...], device: str, density: float) -> None:
     """Fit random samples of a picture or a clip to ``TOLERANCE``."""
     flat, points = len(shape) == 2, math.prod(shape)
-    signal = reflected(load_image(PICTURE), shape[0]) if flat else moving(shape[0])
+    signal = reflected(load(PICTURE), shape[0]) if flat else moving(shape[0])
     samples = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     values, case = samples.values.to(device), Case(samples)
     rows.time(FLOOR, peers.bare_products(values, shape), points)
@@ -198,7 +198,9 @@ def scattered(rows: Rows, shape: tuple[int, ...], device: str, density: float) -
         (SMOOTH, ComplexEncoding.like(Triangle, samples), power),
         (ADAPTIVE, FourierEncoding.like(samples), Adaptive()),
     ):
-        factorize = partial(plan, encoding, samples.geometry, prior, tolerance=TOLERANCE, device=device)
+        factorize = partial(
+            plan, encoding, samples.geometry, prior, solver=ConjugateGradients(TOLERANCE), device=device
+        )
         rows.time(name, lambda f=factorize: f().fit(values), points, GRIDDATA, repeats=5)
         rows.notes[name]["iterations"] = factorize().fit(values).report["iterations"]
 

@@ -118,7 +118,7 @@ class _Fit:
     def _fit(self, epochs: int) -> Reconstruction:
         encoding = self.method.encode(self.samples, self.generator)
         trained = self.method.solver == "gradient"
-        options: dict[str, Any] = {"callback": self._show} if trained else {"cached": False}
+        options: dict[str, Any] = {"callback": self._show} if trained else {}
         return methods.fit(
             self.method, encoding, self.samples, epochs=epochs, generator=self.generator, **options
         )

@@ -20,6 +20,7 @@ from coordnet.cli.specs import (
     describe_prior,
     make_encoding,
     parse_prior,
+    robust_prior,
 )
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.media import Media, MediaError, Table, read_table, write_media, write_table
@@ -64,7 +65,7 @@ def run(options: Options) -> None:
         encoding = make_encoding(encoder, "complex", samples, generator)
         fit, seconds = once(
             lambda: fit_closed_form(
-                encoding, samples, prior=chosen, robust=options.robust, progress=options.progress
+                encoding, samples, robust_prior(chosen, options.robust), progress=options.progress
             ),
         )
         estimate, render_seconds = once(fit.render)

@@ -17,6 +17,7 @@ from coordnet.cli.specs import (
     make_encoding,
     parse_encoder,
     parse_head,
+    robust_prior,
 )
 from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.encoders import JointEncoder
@@ -25,7 +26,8 @@ from coordnet.fit.gradient import fit_gradient
 from coordnet.networks.heads import Head
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.samples import Samples
 
 SOLVERS = ("closed-form", "gradient")
@@ -151,7 +153,7 @@ def fit(
         Such as ``progress``, of either solver.
     """
     if method.solver == "closed-form":
-        return fit_closed_form(encoding, samples, prior=method.prior, robust=robust, **options)
+        return fit_closed_form(encoding, samples, robust_prior(method.prior, robust), **options)
     head = parse_head(method.head)
     network = CoordinateNetwork(encoding, head, samples.channels, generator=generator)
     flat = isinstance(encoding, ComplexEncoding) and not head.widths

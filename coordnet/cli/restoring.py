@@ -20,7 +20,7 @@ from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import sampled_picture
 from coordnet.plots.restoration import restoration_figure
-from coordnet.priors.priors import Adaptive
+from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.samples import Samples, ScatteredPoints
 
 NO_HOLD_OUT = "too little is known to hold any of it out"

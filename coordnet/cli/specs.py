@@ -1,15 +1,17 @@
 """Texts of the command line, made into objects once."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
+from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder
+from coordnet.encodings.registry import ENCODERS
 from coordnet.networks.heads import HEADS, Head
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Lattice, Samples
 
@@ -164,6 +166,15 @@ def choose_encoder(text: str | None, prior: Prior | None, samples: Samples) -> s
     if text is not None:
         return text
     return "fourier" if isinstance(prior, Adaptive) or _long(samples) else "gaussian"
+
+
+def robust_prior(prior: Prior | None, robust: bool) -> Prior | None:
+    """Return the prior with Huber's loss, if that is asked for."""
+    if not robust:
+        return prior
+    if not isinstance(prior, Smoothness):
+        raise _checks.wrong("robust", "a smoothness prior", describe_prior(prior))
+    return replace(prior, loss="huber")
 
 
 def _long(samples: Samples) -> bool:

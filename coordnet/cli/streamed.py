@@ -18,8 +18,9 @@ from coordnet.cli.restoring import Common
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import plan
+from coordnet.fit.least_squares import LeastSquares
 from coordnet.media import MediaError
-from coordnet.media.big import RowFile, open_rows, write_rows
+from coordnet.media.rows import RowFile, open_rows, write_rows
 from coordnet.plots.restoration import restoration_figure
 from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import RCOND, USUAL, choose_sigma, nearest, premultiplied, unmultiplied
@@ -61,7 +62,9 @@ def upscale_rows(path: Path, factor: float, memory: int, options: Common) -> Non
         start = time.perf_counter()
         sigma, tried = _sigma(source)
         geometry = Lattice(grid)
-        made = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, rcond=RCOND)
+        made = plan(
+            ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, LeastSquares(rcond=RCOND)
+        )
         values = _Premultiplied(source) if source.alpha else source
         blocks = stream_render(made, values, shape, memory=memory, progress=options.progress)
         written = staging / f"reconstruction{path.suffix.lower()}"
@@ -79,7 +82,7 @@ def upscale_rows(path: Path, factor: float, memory: int, options: Common) -> Non
             "hold_out_psnr": tried.get(sigma),
             "memory": memory,
             "seconds": seconds,
-            "report": {"method": "least squares in blocks of rows", "ranks": list(made.ranks)},  # type: ignore[attr-defined]
+            "report": {"method": "least squares in blocks of rows", "ranks": made.report["ranks"]},  # type: ignore[attr-defined]
             "device": "cpu",
             "versions": versions(),
         }

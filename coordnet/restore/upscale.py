@@ -7,6 +7,7 @@ from torch import Tensor
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fit.least_squares import LeastSquares
 from coordnet.metrics.scores import psnr, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.patterns import sample
@@ -22,7 +23,9 @@ RCOND = 1e-6  # below every singular value of these widths: what is measured is 
 def fitted(values: Float[Tensor, "height width channels"], sigma: str) -> Reconstruction:
     """The least-squares fit of Gaussians of a width, one at each pixel."""
     samples = sample(values)
-    return fit_closed_form(ComplexEncoding.like(Gaussian, samples, sigma=sigma), samples, rcond=RCOND)
+    return fit_closed_form(
+        ComplexEncoding.like(Gaussian, samples, sigma=sigma), samples, LeastSquares(rcond=RCOND)
+    )
 
 
 def choose_sigma(values: Float[Tensor, "height width channels"]) -> tuple[str, dict[str, float]]:

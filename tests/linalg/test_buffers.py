@@ -11,10 +11,9 @@ from torch.autograd import forward_ad
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian, RandomFourier
-from coordnet.linalg import scratch as memory
+from coordnet.linalg import buffers as memory
+from coordnet.linalg.buffers import chunks, clear_scratch, is_tracked, scratch
 from coordnet.linalg.kronecker import mode_product
-from coordnet.linalg.scratch import clear_scratch, parts, scratch
-from coordnet.linalg.tracking import tracked
 from coordnet.sampling.samples import Lattice
 
 ONE = torch.zeros(1)
@@ -54,14 +53,8 @@ def test_a_piece_is_kept_and_grows():
 
 
 def test_large_pieces_are_not_kept(monkeypatch):
-    monkeypatch.setattr(memory, "MOST", 79)
+    monkeypatch.setattr(memory, "MAX_KEPT", 79)
     first = scratch(ONE, (20,))
-    assert piece(scratch(ONE, (20,))) != piece(first)
-
-
-def test_plans_give_their_scratch_back():
-    first = scratch(ONE, (20,))
-    cn.clear_plans()
     assert piece(scratch(ONE, (20,))) != piece(first)
 
 
@@ -98,8 +91,8 @@ def test_threads_do_not_share_pieces():
 def test_parts_are_every_channel_once(signals, channels, before, after, size):
     values, results = torch.zeros(signals, channels, before), torch.zeros(signals, channels, after)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(memory.PART, "cpu", size)
-        for part in parts(values, results):
+        patch.setitem(memory.CHUNK, "cpu", size)
+        for part in chunks(values, results):
             results[part] += 1
             worked = 4 * (values[part].numel() + results[part].numel())
             assert worked <= size or results[part][:, :, 0].numel() == 1
@@ -124,14 +117,14 @@ def test_a_product_in_scratch_is_the_product(shapes, seed):
 @JVP
 def test_what_derivatives_are_wanted_of_is_tracked():
     x = torch.rand(3)
-    assert not tracked(x)
-    assert tracked(x.clone().requires_grad_())
+    assert not is_tracked(x)
+    assert is_tracked(x.clone().requires_grad_())
     with torch.no_grad():
-        assert not tracked(x.clone().requires_grad_())
+        assert not is_tracked(x.clone().requires_grad_())
     seen = []
 
     def double(y):
-        seen.append(tracked(y))
+        seen.append(is_tracked(y))
         return 2 * y
 
     torch.vmap(double)(x)
@@ -156,9 +149,7 @@ def test_derivatives_are_those_of_the_linear_map(encoder, features, prior, size,
     def render(x):
         return plan.fit(x).render((30, 30))
 
-    cn.clear_plans()
     forward = torch.func.jvp(render, (values,), (change,))[1]
-    cn.clear_plans()
     backwards = torch.func.grad(lambda x: render(x).sum())(values)
     expected = render(values + change) - render(values)
     assert torch.allclose((backwards * change).sum(), expected.sum(), rtol=1e-6, atol=1e-8)
