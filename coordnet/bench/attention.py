@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from coordnet.bench.cells import Cell, Result
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Options, Study
-from coordnet.bench.summary import flat
-from coordnet.bench.tables import markdown
+from coordnet.bench.tables import flat, markdown
 from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import (
     DFT,
@@ -239,7 +238,8 @@ class Attention(Study):
         )
         table["seeds"], table["epochs"] = score["count"], lines["cell.epochs"]
         for head, option in {"learning rate": "rate", "norm": "norm", "γ": "gamma"}.items():
-            table[head] = lines.get(f"cell.method.{option}", pd.Series(dtype=object)).fillna("")
+            found = lines.get(f"cell.method.{option}", [None] * len(lines))
+            table[head] = ["" if pd.isna(value) else value for value in found]
         return {".md": f"{_preface(frame)}\n\n{markdown(table)}\n"}
 
 

@@ -105,12 +105,12 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, partial):
         return {"function": plain(value.func), **value.keywords}
-    if isinstance(value, type) or callable(value):
-        return getattr(value, "name", None) or value.__name__
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         found = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
         kept = {k: v for k, (v, default) in found.items() if type(v) in (int, float) or v != default}
         return {"kind": type(value).__name__, **{k: plain(v) for k, v in kept.items()}}
+    if callable(value):
+        return getattr(value, "name", None) or value.__name__
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 from coordnet.bench.records import Record
 from coordnet.bench.study import Experiment
-from coordnet.bench.summary import EXACT, Section, sections
+from coordnet.bench.tables import DEPTH, EXACT, Section, sections
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
@@ -54,11 +54,11 @@ def _against_seconds(found: Sequence[Section], label: str) -> Figure:
 
 def _points(ax: Axes, section: Section) -> list[Annotation]:
     """Draw a section's lines as points, hollow where a line has fewer signals than the best."""
-    lines, seconds = section.lines, section.totals.median().clip(lower=1e-5)
+    lines, seconds = section.lines, section.lines["total"].clip(lower=1e-5)
     most = lines["signals"].max() if section.best is None else lines["signals"][section.best]
     numbers = []
     for place, (index, line) in enumerate(lines[lines["mean"].notna()].iterrows(), 1):
-        group, x, y = line["cell.method.group"], seconds[index], section.placed[index]
+        group, x, y = line["cell.method.group"], seconds[index], line["placed"]
         fill = "none" if line["signals"] < most and section.best is not None else COLORS[group]
         label = f"{place}  {_name(line)} ({line['scored']})"
         ax.plot(x, y, MARKERS[group], color=COLORS[group], mfc=fill, ms=6, label=label)
@@ -86,8 +86,8 @@ def _spread_out(figure: Figure, ax: Axes, numbers: list[Annotation]) -> None:
 
 def _against(found: Sequence[Section], place: Callable[[pd.Series], float], title: str, label: str) -> Figure:
     """Draw a curve for each method, with hollow markers that get smaller so that equal curves show."""
-    lines = pd.concat([section.lines.assign(height=section.placed) for section in found])
-    lines = lines[lines["height"].notna()]
+    lines = pd.concat([section.lines for section in found])
+    lines = lines[lines["placed"].notna()]
     lines["x"] = [place(line) for _, line in lines.iterrows()]
     figure = Figure(figsize=(9, 5.2), layout="constrained")
     ax = figure.subplots()
@@ -96,7 +96,7 @@ def _against(found: Sequence[Section], place: Callable[[pd.Series], float], titl
         first, size = curve.iloc[0], max(3, 8 - i / 2)
         group = first["cell.method.group"]
         style = {"marker": MARKERS[group], "ms": size, "mfc": "none", "label": _name(first)}
-        ax.plot(curve["x"], curve["height"], STYLES[group], **style)
+        ax.plot(curve["x"], curve["placed"], STYLES[group], **style)
     places = sorted(lines["x"].unique())
     ax.set(xscale="log", xlabel=title, ylabel=label)
     ax.set_xticks(places, [f"{x:g}" for x in places])
@@ -136,7 +136,7 @@ def _against_rank(section: Section) -> Figure:
 
 
 def _head(line: pd.Series) -> str:
-    depth = line["cell.method.head.depth"]
+    depth = line[DEPTH]
     return "closed form" if pd.isna(depth) else f"depth {depth:.0f}, {line['cell.epochs']:.0f} epochs"
 
 

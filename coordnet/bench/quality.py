@@ -17,8 +17,7 @@ from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tu
 from coordnet.bench.papers import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment, Options, Study
-from coordnet.bench.summary import by_signal, flat
-from coordnet.bench.tables import markdown, number
+from coordnet.bench.tables import by_signal, flat, markdown, text
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -258,15 +257,14 @@ def _comparison(frame: pd.DataFrame, column: str, unit: str) -> pd.DataFrame:
     tables = []
     for (task, size), part in frame.groupby(["cell.task", "cell.signal.size"], sort=False):
         names = part.groupby("line", sort=False)["cell.method.name"].first()
-        done = part.assign(total=part[["seconds.fit", "seconds.render"]].sum(axis=1))
-        scores, seconds = by_signal(done, column), by_signal(done, "total").mean()
+        scores, seconds = by_signal(part, column), by_signal(part, "total").mean()
         gains = scores.sub(scores[names.index[0]], axis=0)
         table = pd.DataFrame({"task": task, "size": size, "method": names, "signals": scores.count()})
-        table[unit] = scores.mean().map(number)
+        table[unit] = scores.mean().map(text)
         table["to the first"] = gains.mean().map("{:+.2f}".format)
         table["least"], table["below"] = gains.min().map("{:+.2f}".format), (gains < 0).sum().astype(str)
         table["seconds"], table["ratio"] = (
-            seconds.map(number),
+            seconds.map(text),
             (seconds / seconds.iloc[0]).map("{:.1f}".format),
         )
         table.loc[names.index[0], ["to the first", "least", "below", "ratio"]] = ""

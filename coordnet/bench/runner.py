@@ -1,10 +1,12 @@
 """Run the cells of a study in this process, in local processes or on a Dask cluster, and record each result."""
 
 import json
+import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,34 +44,25 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
             cell.check()  # a broken file ends the run before anything is written
         keys |= {cell.key for cell in cells}
         if new:
-            _carry_out(
-                new,
-                options,
-                folder,
-                done,
-                tqdm(
-                    total=len(cells),
-                    initial=len(cells) - len(new),
-                    desc=study.name,
-                    disable=not progress,
-                    dynamic_ncols=True,
-                ),
-            )
+            bar = partial(tqdm, total=len(cells), desc=study.name, disable=not progress, dynamic_ncols=True)
+            _carry_out(new, options, folder, done, partial(bar, initial=len(cells) - len(new)))
     return len(keys), sum(failed(done[key]) for key in keys)
 
 
 def _carry_out(
-    cells: Sequence[Cell], options: Options, folder: Path, done: dict[str, Record], bar: tqdm
+    cells: Sequence[Cell],
+    options: Options,
+    folder: Path,
+    done: dict[str, Record],
+    bar: Callable[[], tqdm],
 ) -> None:
-    with bar, _opened(options) as client, Writer(folder) as writer:
-        records = (cell.run() for cell in cells) if client is None else _distributed(cells, client)
-        for record in records:
+    with _opened(options) as client, Writer(folder) as writer, bar() as shown:
+        for record in (cell.run() for cell in cells) if client is None else _distributed(cells, client):
             writer.add(record)
             done[record["key"]] = record
-            bar.set_postfix_str(
-                f"{record['cell']['task']}, {record['cell']['method']['name']}", refresh=False
-            )
-            bar.update()
+            cell = record["cell"]
+            shown.set_postfix_str(f"{cell['task']}, {cell['method']['name']}", refresh=False)
+            shown.update()
 
 
 def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
@@ -84,7 +77,7 @@ def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
     """
     from distributed import KilledWorker, as_completed
 
-    futures = {client.submit(run_cell, cell, pure=False, key=f"{c.experiment}-{c.key}"): c for c in cells}
+    futures = {client.submit(run_cell, c, pure=False, key=f"{c.experiment}-{c.key}"): c for c in cells}
     for future in as_completed(futures, loop=client.loop):
         if future.cancelled():
             raise ValueError(
@@ -131,8 +124,8 @@ def _opened(options: Options) -> Iterator[Any]:
         threads_per_worker=1,
         memory_limit=0,  # a large cell may take what it needs
         dashboard_address=None,
+        silence_logs=logging.CRITICAL,
         env={name: os.environ.get(name, str(share)) for name in THREADS},
-        silence_logs="critical",
     )
     with cluster, distributed.Client(cluster) as client:
         yield client

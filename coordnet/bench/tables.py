@@ -1,36 +1,141 @@
-"""Tables of an experiment in Markdown and CSV; every number comes from the records."""
+"""Tables of records, through pandas: methods are compared on the signals that both have. Every number is a record's."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from coordnet.bench.records import Record
+from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment
-from coordnet.bench.summary import EXACT, SECTION, Section, flat, sections
 
+EXACT = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
 CLOSE = 0.005  # dB: a difference that two decimals do not show
 NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
 HEADS = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
-CSV = {
+SECTION, DEPTH = ["cell.task", "cell.signal.size"], "cell.method.head.depth"
+MACHINE = ["machine.gpu", "machine.threads", "machine.commit"]
+PARTS = ["encode", "fit", "render"]
+CSV = {  # columns of the comma-separated values
     **{"task": "cell.task", "size": "cell.signal.size", "method": "name", "group": "cell.method.group"},
-    **{"encoder": "cell.method.layout.encoder", "scale": "cell.method.layout.scale"},
-    "depth": "cell.method.head.depth",
+    **{"encoder": "cell.method.layout.encoder", "scale": "cell.method.layout.scale", "depth": DEPTH},
     **{"epochs": "cell.epochs", "device": "cell.device", "gpu": "machine.gpu", "threads": "machine.threads"},
     **{key: key for key in ("signals", "seeds", "failed", "reason", "held_out", "held_out_spread")},
-    "draws_spread": "held_out_draws",
-    **{key: key for key in ("fitted", "clean", "clean_spread", "ssim")},
-    **{"gain_over_our_best": "gain", "encode_s": "encode", "fit_s": "fit", "render_s": "render"},
+    **{"draws_spread": "held_out_draws", "fitted": "fitted", "clean": "clean"},
+    **{"clean_spread": "clean_spread", "ssim": "ssim", "gain_over_our_best": "gain"},
+    **{f"{part}_s": part for part in PARTS},
     **{key: key for key in ("parameters", "stable_rank", "printed_psnr", "printed_seconds")},
     "commit": "machine.commit",
 }
+USED = (
+    *(f"scores.{score}" for score in ("held_out", "fitted", "clean", "ssim")),
+    *(f"seconds.{part}" for part in PARTS),
+    *("notes.parameters", "notes.stable_rank", "reason", "warnings", "cell.method.layout.encoder", DEPTH),
+)
+PREFACE = (
+    "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; `exact` "
+    "from 100 dB on, where float32's rounding begins. Rows are sorted by their gain over the closed form with the "
+    "highest mean (our best), on the signals that both have. Seconds are medians after a run to warm up; gradient fits, "
+    "and other libraries' methods with a time limit, are timed once. `fit` includes encoding and factorizing, and "
+    "rendering if that column is empty; `× its seconds` is the ratio of fit and render to our best's. Every row but "
+    "those of other libraries fits the mean of each channel separately. The papers' scales are kept in pixels: a width "
+    "σ given for 512 pixels is 512 σ / N for N."
+)
+
+
+def flat(records: Sequence[Record]) -> pd.DataFrame:
+    """Return a row for each record, with the nested keys joined by dots.
+
+    ``signal`` identifies a signal and ``line`` the method with its epochs and device.
+    """
+    frame = pd.json_normalize(list(records))
+    frame = frame.reindex(columns=[*frame.columns, *(c for c in USED if c not in frame.columns)])
+    cells = [r["cell"] for r in records]
+    frame["signal"] = [json.dumps(cell.get("signal"), sort_keys=True) for cell in cells]
+    lines = [[cell["method"], cell["epochs"], cell["device"]] for cell in cells]
+    frame["line"] = [json.dumps(line, sort_keys=True) for line in lines]
+    numbers = [c for c in frame.columns if c.startswith(("scores.", "seconds."))]
+    frame[numbers] = frame[numbers].astype(float)
+    frame["total"] = frame[["seconds.fit", "seconds.render"]].sum(axis=1).where(frame["status"] == "done")
+    return frame
+
+
+def by_signal(frame: pd.DataFrame, values: str) -> pd.DataFrame:
+    """Return the mean over the seeds, a row for each signal and a column for each line."""
+    table = frame.pivot_table(values, "signal", "line", aggfunc="mean", sort=False)
+    return table.reindex(columns=frame["line"].unique())
+
+
+@dataclass(frozen=True)
+class Section:
+    """The lines of one task at one size, the best first.
+
+    ``best`` is the line of the closed form with the highest mean, among those on the most signals. ``scores`` has a row
+    for each signal and a column for each line.
+    """
+
+    task: str
+    size: int
+    lines: pd.DataFrame
+    scores: pd.DataFrame
+    best: str | None
+
+
+def sections(experiment: Experiment, records: Sequence[Record]) -> list[Section]:
+    """Return a section for each task and size, large sizes first."""
+    groups = flat(records).groupby(SECTION, sort=False)
+    found = [_section(experiment, str(task), int(size), part) for (task, size), part in groups]
+    return sorted(found, key=lambda section: -section.size)
+
+
+def _section(experiment: Experiment, task: str, size: int, frame: pd.DataFrame) -> Section:
+    lines = _lines(experiment, frame)
+    scores, totals = by_signal(frame, f"scores.{experiment.measure}"), by_signal(frame, "total")
+    lines["mean"], lines["spread"], lines["scored"] = scores.mean(), scores.std(), scores.count()
+    ours = lines[(lines["cell.method.group"] == "closed form") & lines["mean"].notna()]
+    best = str(ours.loc[ours["scored"] == ours["scored"].max(), "mean"].idxmax()) if len(ours) else None
+    ahead = scores.sub(scores[best], axis=0) if best else scores * float("nan")
+    lines["gain"], lines["common"], lines["total"] = ahead.mean(), ahead.count(), totals.median()
+    lines["times"] = totals.div(totals[best], axis=0).median() if best else float("nan")
+    # the mean that a line would have on all signals of the best, by its gain on those that it has
+    lines["placed"] = (lines["mean"].get(best, float("nan")) + lines["gain"]).fillna(lines["mean"])
+    lines = lines.sort_values(["gain", "mean"], ascending=False, kind="stable", na_position="last")
+    return Section(task, size, lines, scores, best)
+
+
+def _lines(experiment: Experiment, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the means and medians of each line, beside what its records have in common."""
+    grouped, done = frame.groupby("line", sort=False), frame[frame["status"] == "done"]
+    each, lines = done.groupby("line", sort=False), grouped.first()
+    lines["name"] = lines["cell.method.name"]
+    lines["signals"], lines["failed"] = grouped["signal"].nunique(), grouped["reason"].count()
+    counts = each[["signal", "cell.seed"]].nunique().reindex(lines.index, fill_value=0)
+    lines["done"], lines["seeds"] = counts["signal"], counts["cell.seed"]
+    lines["reason"] = grouped["reason"].agg(lambda reasons: "; ".join(reasons.dropna().unique()))
+    for score in ("held_out", "fitted", "clean"):
+        table = by_signal(done, f"scores.{score}")
+        draws = done.groupby(["signal", "line"])[f"scores.{score}"].std()
+        lines[score], lines[f"{score}_spread"] = table.mean(), table.std()
+        lines[f"{score}_draws"] = draws.groupby("line").mean()
+    lines["exact"] = ~(each["scores.fitted"].min() < EXACT)  # a missing number is an error of zero
+    lines["ssim"], lines["stable_rank"] = each["scores.ssim"].mean(), each["notes.stable_rank"].mean()
+    lines[PARTS] = each[[f"seconds.{part}" for part in PARTS]].median()
+    lines["parameters"] = each["notes.parameters"].quantile(interpolation="lower").astype("Int64")
+    lines[MACHINE] = each[MACHINE].last()
+    trained = lines["cell.method.group"] == "gradient"
+    lines.loc[trained, DEPTH] = lines.loc[trained, DEPTH].fillna(0)  # a linear head
+    blocks = [(task.name, m.name, *m.printed) for task, methods in experiment.blocks for m in methods]
+    columns = ["task", "method", "printed_psnr", "printed_seconds"]
+    printed = pd.DataFrame(blocks, columns=columns).set_index(columns[:2])
+    return lines.join(printed, on=["cell.task", "name"])
 
 
 def values(experiment: Experiment, records: Sequence[Record]) -> str:
     """Return a line for each method as comma-separated values, with numbers in full."""
     lines = pd.concat([section.lines for section in sections(experiment, records)])
-    for name in ("cell.method.head.depth", "cell.epochs", "machine.threads"):
+    for name in (DEPTH, "cell.epochs", "machine.threads"):
         lines[name] = lines[name].astype("Int64")
     table = lines.reindex(columns=list(CSV.values()))
     return table.set_axis(list(CSV), axis=1).to_csv(index=False, lineterminator="\n")
@@ -42,84 +147,58 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def number(value: Any, digits: int = 2) -> str:
+def text(value: Any, form: str = ".2f") -> str:
     """Return a number as text; nothing if it is missing."""
-    return "" if pd.isna(value) else f"{value:.{digits}f}"
-
-
-def duration(value: Any) -> str:
-    """Return seconds as text with three significant digits; nothing if they are missing."""
-    return "" if pd.isna(value) else f"{value:.3g}" if value >= 1e-3 else f"{value:.1e}"
+    return "" if pd.isna(value) else format(value, form)
 
 
 def report(experiment: Experiment, records: Sequence[Record]) -> str:
     """Return the report of an experiment in Markdown."""
     found = sections(experiment, records)
-    parts = [f"# {experiment.title}", _preface(records)]
+    parts = [f"# {experiment.title}", PREFACE, _origin(experiment, records)]
     if len(found) > 2:
         parts.append(_overview(experiment, found))
     for section in found:
         kinds = " and ".join(sorted(f"{kind}s" for kind in section.lines["cell.signal.kind"].unique()))
         parts.append(f"## {section.task}: {kinds} of at most {section.size} samples an axis")
-        parts += [markdown(_shown(experiment, section)), _caption(experiment, section)]
-        parts.append(" ".join(_verdict(experiment, section)))
+        parts += [markdown(_shown(experiment, section)), " ".join(_verdict(experiment, section))]
     parts += [f"![{experiment.title}]({experiment.name}.png)", *_complaints(records, found)]
     return "\n\n".join(parts) + "\n"
 
 
-def _preface(records: Sequence[Record]) -> str:
+def _origin(experiment: Experiment, records: Sequence[Record]) -> str:
+    machines = (r["machine"] for r in records)
+    found = {f"{m['gpu'] or 'processor'}, {m['threads']} threads, PyTorch {m['torch']}" for m in machines}
     commits = sorted({r["machine"]["commit"] or "no checkout" for r in records})
-    machines = sorted(
-        {
-            f"{m['gpu'] or 'processor'}, {m['threads']} threads, PyTorch {m['torch']}"
-            for m in (r["machine"] for r in records)
-        }
-    )
+    seconds = sum(value or 0.0 for r in records if not failed(r) for value in r["seconds"].values())
+    took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
     return (
-        "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; "
-        f"`exact` from {EXACT:.0f} dB on, where float32's rounding begins. "
-        "Rows are sorted by their gain over the closed form with the highest mean, on the signals that both have. "
-        "Seconds are medians after a run to warm up; gradient fits, and other libraries' methods with a time limit, "
-        "are timed once. `fit` includes encoding and factorizing, and rendering if that column is empty. Every row "
-        "but those of other libraries fits the mean of each channel separately. The papers' scales are kept in "
-        "pixels: a width σ given for 512 pixels is 512 σ / N for N.\n\n"
-        f"Measured on: {'; '.join(machines)}. Fits and renders of all cells together: {_hours(records)}. "
-        f"Commits: {', '.join(commits)}."
+        f"The protocol trains networks for {experiment.epochs} epochs. Measured on: {'; '.join(sorted(found))}. Fits and "
+        f"renders of all cells together: {took}. Commits: {', '.join(commits)}."
     )
-
-
-def _hours(records: Sequence[Record]) -> str:
-    seconds = sum(value or 0.0 for r in records if r["status"] == "done" for value in r["seconds"].values())
-    return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
 
 
 def _shown(experiment: Experiment, section: Section) -> pd.DataFrame:
     """Return the texts of a section's table."""
     lines = section.lines
-    noisy, ranked = lines["clean"].notna().any(), lines["stable_rank"].notna().any()
     table = pd.DataFrame({"method": lines["name"]})
-    table[HEADS[experiment.measure]] = [
-        "failed"
-        if not line.done
-        else number(line.mean) + (f" ± {line.spread:.2f}" if line.spread >= 0 else "")
-        for line in lines[["done", "mean", "spread"]].itertuples()
-    ]
-    table["on our best"] = ["" if pd.isna(gain) else f"{gain:+.2f}" for gain in lines["gain"]]
-    if not noisy:
-        fitted = lines["fitted"].map(number)
-        table["fitted"] = fitted.mask(lines["exact"].fillna(False).astype(bool), "exact")
-    table["SSIM"] = [number(value, 3) for value in lines["ssim"]]
-    if ranked:
-        table["stable rank"] = [number(value, 1) for value in lines["stable_rank"]]
-    for part in ("encode", "fit", "render"):
-        table[f"{part} s"] = lines[part].map(duration)
-    table["parameters"] = ["" if pd.isna(count) else f"{count:,}" for count in lines["parameters"]]
-    table["signals"] = [
-        str(line.signals) if line.done == line.signals else f"{line.done} of {line.signals}"
-        for line in lines[["done", "signals"]].itertuples()
-    ]
+    spread = ["" if pd.isna(value) else f" ± {value:.2f}" for value in lines["spread"]]
+    table[HEADS[experiment.measure]] = lines["mean"].map(text) + spread
+    table.loc[lines["done"] == 0, HEADS[experiment.measure]] = "failed"
+    table["on our best"] = [text(value, "+.2f") for value in lines["gain"]]
+    if lines["clean"].isna().all():
+        table["fitted"] = lines["fitted"].map(text).mask(lines["exact"].fillna(False).astype(bool), "exact")
+    table["SSIM"] = [text(value, ".3f") for value in lines["ssim"]]
+    if lines["stable_rank"].notna().any():
+        table["stable rank"] = [text(value, ".1f") for value in lines["stable_rank"]]
+    for part in PARTS:
+        table[f"{part} s"] = [text(s, ".1e" if s < 1e-3 else ".3g") for s in lines[part]]
+    table["× its seconds"] = [text(ratio, ",.0f" if ratio >= 10 else ".2g") for ratio in lines["times"]]
+    table["parameters"] = [text(count, ",") for count in lines["parameters"]]
+    fewer = lines["done"].astype(str) + " of " + lines["signals"].astype(str)
+    table["signals"] = lines["signals"].astype(str).where(lines["done"] == lines["signals"], fewer)
     table["seeds"] = lines["seeds"]
-    table["epochs"] = ["" if pd.isna(epochs) else f"{epochs:.0f}" for epochs in lines["cell.epochs"]]
+    table["epochs"] = [text(epochs, ".0f") for epochs in lines["cell.epochs"]]
     table["device"] = lines["cell.device"]
     if lines["printed_psnr"].fillna("").any():
         table["printed PSNR (other data)"] = lines["printed_psnr"].fillna("")
@@ -130,83 +209,36 @@ def _shown(experiment: Experiment, section: Section) -> pd.DataFrame:
 def _overview(experiment: Experiment, found: Sequence[Section]) -> str:
     """Return methods by tasks, with the number of signals where it is smaller than elsewhere."""
     most = max(int(section.lines["scored"].max()) for section in found)
-    several = len({section.size for section in found}) > 1
-    columns = {}
+    several, columns = len({section.size for section in found}) > 1, {}
     for section in found:
+        lines = section.lines.assign(epochs=[text(epochs, ".0f") for epochs in section.lines["cell.epochs"]])
+        lines = lines.set_index(["name", "epochs", "cell.device"])[["mean", "scored"]]
+        scores = [text(mean) + (f" ({n:.0f})" if 0 < n < most else "") for mean, n in lines.values]
         name = f"{section.task}, {section.size}²" if several else section.task
-        lines = section.lines.set_index(["name", "cell.epochs", "cell.device"])[["mean", "scored"]]
-        columns[name] = pd.Series(
-            [number(mean) + (f" ({n:.0f})" if 0 < n < most else "") for mean, n in lines.values],
-            index=lines.index.map(lambda key: (key[0], "" if pd.isna(key[1]) else f"{key[1]:.0f}", key[2])),
-        )
-    table = pd.concat(columns, axis=1).fillna("")
-    table.insert(0, "epochs", [key[1] for key in table.index])
-    table.insert(0, "method", [key[0] for key in table.index])
+        columns[name] = pd.Series(scores, index=lines.index)
+    table = pd.concat(columns, axis=1).fillna("").reset_index(["name", "epochs"])
     head = f"{HEADS[experiment.measure]}, over {most} signals, or as many as stand in brackets:"
-    return f"{head}\n\n{markdown(table)}"
-
-
-def _caption(experiment: Experiment, section: Section) -> str:
-    """Return the numbers of signals and epochs of each kind of method."""
-    lines, parts = section.lines, []
-    most = lines["signals"].max()
-    for kind, members in lines.groupby("kind", sort=False):
-        epochs = members["cell.epochs"].dropna()
-        of = "" if (members["signals"] == most).all() else f" of {most}"
-        part = f"{kind}: {_span(members['signals'])}{of} signals"
-        parts.append(part + (f", {_span(epochs)} epochs" if len(epochs) else ""))
-    fewer = (lines["cell.epochs"].dropna() != experiment.epochs).any()
-    note = f" The protocol has {experiment.epochs} epochs; rows with fewer are not the protocol's."
-    return f"*{'; '.join(parts)}.{note if fewer else ''}*"
-
-
-def _span(numbers: pd.Series) -> str:
-    low, high = int(numbers.min()), int(numbers.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return f"{head}\n\n{markdown(table.rename(columns={'name': 'method'}))}"
 
 
 def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
     """Yield where the best closed form wins and where it loses, and the methods that it was not compared with."""
     lines, best = section.lines, section.best
+    closed = lines["cell.method.group"] == "closed form"
     if best is None:
         yield "No closed form has a score here."
     else:
-        first = lines.loc[best]
-        others = lines[(lines["cell.method.group"] != "closed form") & lines["gain"].notna()]
-        lost, level = others[others["gain"] > CLOSE], others[others["gain"].abs() <= CLOSE]
-        count = (lines["cell.method.group"] == "closed form").sum()
-        yield f"The best of {count} closed forms, by this score, is **{first['name']}**, {number(first['mean'])} dB."
+        first = f"**{lines['name'][best]}**, {text(lines['mean'][best])} dB"
+        yield f"The best of {closed.sum()} closed forms, by this score, is {first}."
+        lost = lines[~closed & (lines["gain"] > CLOSE)]
         texts = [
-            f"{line['name']} by {line['gain']:.2f} dB (on {line['common']})" for _, line in lost.iterrows()
+            f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost[["name", "gain", "common"]].values
         ]
         yield f"**It loses to** {'; '.join(texts)}." if texts else "No other row is above it."
-        if len(level):
-            yield f"Level with it: {', '.join(level['name'])}."
-        yield from _against_trained(section, others[others["cell.method.group"] == "gradient"])
     asked = [m.name for task, methods in experiment.blocks if task.name == section.task for m in methods]
     missing = [name for name in asked if name not in set(lines["name"])]
     if missing:
         yield f"Not run: {', '.join(missing)}."
-
-
-def _against_trained(section: Section, trained: pd.DataFrame) -> Iterator[str]:
-    """Yield the best of the trained rows, the best MLP among them, and the quickest of them."""
-    if trained.empty:
-        return
-    times, device = section.times, section.lines.loc[section.best]["cell.device"]
-    chosen = {"trained row": trained["gain"].idxmax()}
-    networks = trained[trained["kind"] == "MLP by gradient"]
-    if len(networks) and chosen["trained row"] not in networks.index:
-        chosen["MLP among them"] = networks["gain"].idxmax()
-    for title, index in chosen.items():
-        line = trained.loc[index]
-        other = line["cell.device"]
-        across = "" if other == device else f" ({other} against {device})"
-        yield (
-            f"The best {title}, *{line['name']}* ({line['cell.epochs']:.0f} epochs, on {line['common']}), is "
-            f"{line['gain']:+.2f} dB from it there in {times[index]:,.0f} times its seconds{across}."
-        )
-    yield f"Every trained row takes {times[trained.index].min():,.0f} times its seconds or more."
 
 
 def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator[str]:
@@ -218,11 +250,14 @@ def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator
     frame["place"] = [places[key] for key in frame[[*SECTION, "line"]].itertuples(index=False, name=None)]
     for head, column in (("What failed", "reason"), ("Warnings", "warnings")):
         told = frame.dropna(subset=column).sort_values("place", kind="stable")
-        pattern = told[column].map(lambda text: NUMBER.sub("#", text))
+        pattern = told[column].map(lambda message: NUMBER.sub("#", message))
+        groups = (
+            part.iloc[[0]].assign(n=len(part)) for _, part in told.groupby(["place", pattern], sort=False)
+        )
         rows = [
-            f"- {part['cell.method.name'].iloc[0]} ({part['cell.task'].iloc[0]}), {len(part)} cells: "
-            f"{part[column].iloc[0]}"
-            for _, part in told.groupby(["place", pattern], sort=False)
+            f"- {name} ({task}), {n} cells: {message}"
+            for part in groups
+            for name, task, n, message in part[["cell.method.name", "cell.task", "n", column]].values
         ]
         if rows:
             yield f"## {head}\n\n" + "\n".join(rows)
