@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from coordnet.bench.cells import Cell, Result
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Options, Study
-from coordnet.bench.tables import flat, markdown
+from coordnet.bench.tables import Frame, flat, markdown
 from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import (
     DFT,
@@ -247,7 +247,7 @@ def _validation(record: Record) -> float:
     return -1.0 if failed(record) else record["scores"]["validation"]
 
 
-def _preface(frame: pd.DataFrame) -> str:
+def _preface(frame: Frame) -> str:
     tried = "; ".join(f"{name} of {', '.join(map(str, values))}" for name, values in CANDIDATES.items())
     return (
         f"Digits (8×8, 64 tokens), Transformer of {DEPTH} layer and width {WIDTH}, batches of {BATCH}, "

@@ -9,7 +9,7 @@ from matplotlib.text import Annotation
 
 from coordnet.bench.records import Record
 from coordnet.bench.study import Experiment
-from coordnet.bench.tables import DEPTH, EXACT, Section, sections
+from coordnet.bench.tables import DEPTH, EXACT, Frame, Section, sections
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
@@ -30,7 +30,7 @@ def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
     return _against(largest, place, title, HEADS[experiment.measure])
 
 
-ABSCISSAS: dict[str, tuple[str, Callable[[pd.Series], float]]] = {
+ABSCISSAS: dict[str, tuple[str, Callable[[Frame], float]]] = {
     "noise": ("standard deviation of the noise", lambda line: float(line["cell.noise"])),
     "fraction": ("fraction of pixels known", lambda line: float(line["cell.pattern"].partition(":")[2])),
 }
@@ -66,7 +66,7 @@ def _points(ax: Axes, section: Section) -> list[Annotation]:
     return numbers
 
 
-def _name(line: pd.Series) -> str:
+def _name(line: Frame) -> str:
     epochs = line["cell.epochs"]
     return line["name"] + ("" if pd.isna(epochs) else f", {epochs:.0f} epochs")
 
@@ -84,9 +84,9 @@ def _spread_out(figure: Figure, ax: Axes, numbers: list[Annotation]) -> None:
         number.set_position((5, 3 + (height - y) * 72 / figure.dpi))
 
 
-def _against(found: Sequence[Section], place: Callable[[pd.Series], float], title: str, label: str) -> Figure:
+def _against(found: Sequence[Section], place: Callable[[Frame], float], title: str, label: str) -> Figure:
     """Draw a curve for each method, with hollow markers that get smaller so that equal curves show."""
-    lines = pd.concat([section.lines for section in found])
+    lines: Frame = pd.concat([section.lines for section in found])
     lines = lines[lines["placed"].notna()]
     lines["x"] = [place(line) for _, line in lines.iterrows()]
     figure = Figure(figsize=(9, 5.2), layout="constrained")
@@ -135,12 +135,12 @@ def _against_rank(section: Section) -> Figure:
     return figure
 
 
-def _head(line: pd.Series) -> str:
+def _head(line: Frame) -> str:
     depth = line[DEPTH]
     return "closed form" if pd.isna(depth) else f"depth {depth:.0f}, {line['cell.epochs']:.0f} epochs"
 
 
-def _rank_curve(ax: Axes, lines: pd.DataFrame, measure: str, name: str, color: str) -> None:
+def _rank_curve(ax: Axes, lines: Frame, measure: str, name: str, color: str) -> None:
     """Draw a curve in the order of the encoder's scale, with the spread over seeds."""
     curve = lines[lines["stable_rank"].notna() & lines[measure].notna()].sort_values(
         "cell.method.layout.scale"

@@ -35,7 +35,7 @@ SOUNDS: Files = (("audio", ""), AUDIO_SUFFIXES)
 class Signal:
     """A part of a file, of a kind in ``KINDS`` and at most ``size`` samples along each axis.
 
-    ``digest`` has eight hexadecimal digits of the file's SHA-256, so that another file of the same name is another signal.
+    ``digest`` begins the file's SHA-256, so that another file of the same name is another signal.
     """
 
     kind: str

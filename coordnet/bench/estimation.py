@@ -54,53 +54,32 @@ class Estimator(ABC):
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a table: an estimator with a name.
-
-    Attributes
-    ----------
-    name, group : str
-        The name in tables; the group is "baseline" (other libraries, on the CPU), "closed form" or "gradient".
-    estimator : Estimator
-        The method itself.
-    printed : tuple of str
-        PSNR and seconds as a paper prints them for its own data and GPU. They are not part of the configuration.
-    cost : int
-        A run carries cells out from low to high cost.
-    draws : bool
-        Whether the method depends on the seed.
-    """
+    """One row of a table: an estimator with a name."""
 
     name: str
-    group: Group
+    group: Group  # baselines are other libraries' methods and run on the CPU
     estimator: Estimator
-    printed: tuple[str, str] = ("", "")
-    cost: int = 0
-    draws: bool = False
+    printed: tuple[str, str] = (
+        "",
+        "",
+    )  # a paper's PSNR and seconds, for its own data and GPU; not configuration
+    cost: int = 0  # a run carries cells out from low to high cost
+    draws: bool = False  # whether the method depends on the seed
 
 
 @dataclass(frozen=True)
 class Task:
-    """The known part of a signal, and the score that counts.
+    """The known part of a signal, and the score by which methods are compared.
 
-    Attributes
-    ----------
-    name, pattern : str
-        The name in tables, and a sampling pattern as ``sample`` takes it, or the name of the mask.
-    noise : float
-        The standard deviation of white Gaussian noise on the samples.
-    measure : str
-        The score by which methods are compared: PSNR over held-out entries ("held_out"), over everything against the
-        clean signal ("clean"), over everything but the border ("inside"), or the signal-to-noise ratio over held-out
-        entries ("snr").
-    mask : function, optional
-        Returns a mask of known samples for a grid and a seed; each signal then has its own seed.
+    The score is PSNR over held-out entries ("held_out"), over everything against the clean signal ("clean") or over
+    everything but the border ("inside"), or the signal-to-noise ratio over held-out entries ("snr").
     """
 
     name: str
-    pattern: str
-    noise: float = 0.0
+    pattern: str  # as ``sample`` takes it, or the name of the mask
+    noise: float = 0.0  # standard deviation of white Gaussian noise on the samples
     measure: Measure = "held_out"
-    mask: Callable[[tuple[int, ...], int], Tensor] | None = None
+    mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # of a grid and a seed, one for each signal
 
     @property
     def draws(self) -> bool:

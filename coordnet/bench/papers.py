@@ -99,39 +99,33 @@ SLOW_PEERS = (
 TABLE_1 = Experiment(
     "table1",
     "Pictures, every second pixel of every second row known (Zheng et al. 2022, table 1)",
-    (
-        (
-            Task("separable", "every:2"),
-            (
-                *SPLINES,
-                BICUBIC,
-                *solved(printed.TABLE_1["closed form"], PICTURE),
-                smooth(SMOOTH, masked=True),
-                *descended(printed.TABLE_1["gradient"], PICTURE),
-                *networks(printed.TABLE_1["simple"], PICTURE, MLP_2D, DIRECTIONS),
-            ),
-        ),
-    ),
+    {
+        Task("separable", "every:2"): (
+            *SPLINES,
+            BICUBIC,
+            *solved(printed.TABLE_1["closed form"], PICTURE),
+            smooth(SMOOTH, masked=True),
+            *descended(printed.TABLE_1["gradient"], PICTURE),
+            *networks(printed.TABLE_1["simple"], PICTURE, MLP_2D, DIRECTIONS),
+        )
+    },
 )
 
 TABLE_2 = Experiment(
     "table2",
     "Pictures, a random quarter of the pixels known (Zheng et al. 2022, table 2)",
-    (
-        (
-            Task("scattered", "random:0.25"),
-            (
-                *GRIDDATA,
-                *SLOW_PEERS,
-                smooth(SMOOTH),
-                ADAPTIVE,
-                *solved(printed.TABLE_2["gradient"], PICTURE, 2),
-                *solved(printed.TABLE_2["gradient"], PICTURE, 2, SMOOTH),
-                *descended(printed.TABLE_2["gradient"], PICTURE, 2),
-                *networks(printed.TABLE_2["simple"], PICTURE, MLP_2D, DIRECTIONS),
-            ),
-        ),
-    ),
+    {
+        Task("scattered", "random:0.25"): (
+            *GRIDDATA,
+            *SLOW_PEERS,
+            smooth(SMOOTH),
+            ADAPTIVE,
+            *solved(printed.TABLE_2["gradient"], PICTURE, 2),
+            *solved(printed.TABLE_2["gradient"], PICTURE, 2, SMOOTH),
+            *descended(printed.TABLE_2["gradient"], PICTURE, 2),
+            *networks(printed.TABLE_2["simple"], PICTURE, MLP_2D, DIRECTIONS),
+        )
+    },
     quick_size=96,
 )
 
@@ -144,33 +138,27 @@ def _of_one_clip(*methods: Method) -> Iterator[Method]:
 TABLE_3 = Experiment(
     "table3",
     "Video cubes of 128³ (Zheng et al. 2022, table 3)",
-    (
-        (
-            Task("separable", "every:2"),
-            (
-                *SPLINES,
-                baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
-                *solved(printed.TABLE_3["closed form"], CLIP),
-                smooth(VIDEO, masked=True),
-                *descended(printed.TABLE_3["gradient"], CLIP),
-                *networks(printed.TABLE_3["simple"], CLIP, MLP_3D, {}),
-            ),
+    {
+        Task("separable", "every:2"): (
+            *SPLINES,
+            baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
+            *solved(printed.TABLE_3["closed form"], CLIP),
+            smooth(VIDEO, masked=True),
+            *descended(printed.TABLE_3["gradient"], CLIP),
+            *networks(printed.TABLE_3["simple"], CLIP, MLP_3D, {}),
         ),
-        (
-            Task("scattered", "random:0.125"),
-            (
-                GRIDDATA[0],
-                PATIENT,
-                GRIDDATA[2],
-                *SLOW_PEERS,
-                smooth(VIDEO),
-                ADAPTIVE,
-                *solved(printed.TABLE_3["gradient"], CLIP, 2, VIDEO),
-                *_of_one_clip(*descended(printed.TABLE_3["gradient"], CLIP, 2)),
-                *_of_one_clip(*networks(printed.TABLE_3["simple"], CLIP, MLP_3D, {})),
-            ),
+        Task("scattered", "random:0.125"): (
+            GRIDDATA[0],
+            PATIENT,
+            GRIDDATA[2],
+            *SLOW_PEERS,
+            smooth(VIDEO),
+            ADAPTIVE,
+            *solved(printed.TABLE_3["gradient"], CLIP, 2, VIDEO),
+            *_of_one_clip(*descended(printed.TABLE_3["gradient"], CLIP, 2)),
+            *_of_one_clip(*networks(printed.TABLE_3["simple"], CLIP, MLP_3D, {})),
         ),
-    ),
+    },
     Finder(("clip",), CLIPS),
     size=128,
     quick_size=24,
@@ -209,16 +197,13 @@ def _trained_matched(sigmas: tuple[float, ...], depth: int, title: str) -> Itera
 FIGURE_7 = Experiment(
     "figure7",
     "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
-    (
-        (
-            Task("row", "every:2"),
-            (
-                *SPLINES,
-                *_solved_matched(SIGMAS),
-                *(m for depth in range(3) for m in _trained_matched(SIGMAS, depth, f"{{}}, depth {depth}")),
-            ),
-        ),
-    ),
+    {
+        Task("row", "every:2"): (
+            *SPLINES,
+            *_solved_matched(SIGMAS),
+            *(m for depth in range(3) for m in _trained_matched(SIGMAS, depth, f"{{}}, depth {depth}")),
+        )
+    },
     LINES,
     abscissa="scale",
 )
@@ -227,12 +212,13 @@ RETHINKING = Experiment(
     "rethinking",
     "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank by theory "
     "(Zheng et al. 2021)",
-    (
-        (
-            Task("row", "every:2"),
-            (*SPLINES, *_solved_matched(WIDTHS), *_trained_matched(WIDTHS, 2, "MLP of depth 2, {}")),
-        ),
-    ),
+    {
+        Task("row", "every:2"): (
+            *SPLINES,
+            *_solved_matched(WIDTHS),
+            *_trained_matched(WIDTHS, 2, "MLP of depth 2, {}"),
+        )
+    },
     LINES,
     quick_size=480,
     seeds=5,
@@ -258,7 +244,7 @@ def _every_encoder() -> Iterator[Method]:
 EVERY_ENCODER = Experiment(
     "encoders",
     "Pictures, every second pixel of every second row known: every encoder, simple and complex, linear and MLP",
-    ((Task("separable", "every:2"), (*SPLINES, BICUBIC, *_every_encoder())),),
+    {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())},
     quick_size=64,
     quick_epochs=3,
 )
@@ -283,7 +269,7 @@ DENOISERS = (
 NOISE = Experiment(
     "noise",
     "Pictures known everywhere, with white Gaussian noise",
-    tuple((Task(f"noise {s:g}", "full", s, "clean"), DENOISERS) for s in (0.02, 0.05, 0.1, 0.2)),
+    {Task(f"noise {s:g}", "full", s, "clean"): DENOISERS for s in (0.02, 0.05, 0.1, 0.2)},
     quick_size=96,
     abscissa="noise",
 )
@@ -292,9 +278,7 @@ INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), ADAPTIVE, *RFF_MLP)
 SAMPLING = Experiment(
     "sampling",
     "Pictures, PSNR against the fraction of pixels known",
-    tuple(
-        (Task(f"{100 * f:g} %", f"random:{f:g}"), INPAINTERS) for f in (0.02, 0.05, 0.1, 0.25, 0.5, 0.8, 1.0)
-    ),
+    {Task(f"{100 * f:g} %", f"random:{f:g}"): INPAINTERS for f in (0.02, 0.05, 0.1, 0.25, 0.5, 0.8, 1.0)},
     quick_size=96,
     abscissa="fraction",
 )

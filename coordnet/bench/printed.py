@@ -1,7 +1,7 @@
 """The settings and the printed results of the source papers.
 
-Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), tables 1 to 3: the scale of
-each encoder (σ, half-width, or highest frequency), PSNR on test points in dB, and seconds, on the authors' data and GPU.
+Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), tables 1 to 3: the scale
+of each encoder (σ, half-width, or highest frequency); PSNR on test points in dB, and seconds, on the authors' data.
 """
 
 from typing import Any
@@ -14,7 +14,8 @@ ENCODERS = (LinearFourier, LogFourier, RandomFourier, Triangle, Gaussian)
 
 
 def _column(*settings: tuple[float] | tuple[float, str] | Setting) -> Column:
-    return {encoder: (*s, "", "")[:3] for encoder, s in zip(ENCODERS, settings, strict=True)}
+    filled: list[Any] = [(*setting, "", "")[:3] for setting in settings]
+    return dict(zip(ENCODERS, filled, strict=True))
 
 
 TABLE_1 = {

@@ -17,7 +17,7 @@ from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tu
 from coordnet.bench.papers import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment, Options, Study
-from coordnet.bench.tables import by_signal, flat, markdown, text
+from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -41,6 +41,21 @@ SPLINES = (
     baseline("cubic spline", peers.spline, kind="cubic"),
     baseline("linear interpolation", peers.spline, kind="linear"),
 )
+SOUND = _smooth("smooth", Smoothness(1.0, 0.01), FOURIER)
+NOT_ROTATED = _ours("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False)))
+BIHARMONIC = baseline("biharmonic", peers.biharmonic)
+DEMOSAICED = (
+    baseline("bilinear", peers.demosaiced, kind="bilinear"),
+    baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+)
+HELD_OUT = _ours("smooth, tuned by hold-out", Tuned(GAUSSIAN))
+GCV = _ours("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv"))
+DENOISERS = (
+    baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
+    baseline("non-local means", peers.non_local_means, blind=True),
+    _ours("denoise", Denoised()),
+    baseline("total variation, best weight", peers.best_total_variation),
+)
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
     for start in Adaptive().candidates(2)
@@ -57,31 +72,26 @@ STEPS = tuple(
     for power in (1.0, 1.5)
 )
 EXPERIMENTS = (
-    Experiment("random", "A random quarter of the pixels", ((Task("random 25 %", "random:0.25"), QUARTER),)),
+    Experiment("random", "A random quarter of the pixels", {Task("random 25 %", "random:0.25"): QUARTER}),
     Experiment(
         "density",
         "Fewer and more random samples of two photographs",
-        tuple(
-            (Task(f"random {p} %", f"random:{p / 100}"), (GRIDDATA, SMOOTH, ADAPTED)) for p in (3, 10, 50, 80)
-        ),
+        {Task(f"random {p} %", f"random:{p / 100}"): (GRIDDATA, SMOOTH, ADAPTED) for p in (3, 10, 50, 80)},
         Finder(names=PAIR),
     ),
     Experiment(
         "video",
         "A random eighth of the cubes of two clips",
-        (
-            (
-                Task("video, random eighth", "random:0.125"),
-                (
-                    baseline("griddata linear", peers.spline, kind="linear", patient=True),
-                    baseline("nearest", peers.spline, kind="nearest"),
-                    _smooth("smooth", Smoothness(2.0, 0.01)),
-                    _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
-                    TUNED,
-                    ADAPTED,
-                ),
-            ),
-        ),
+        {
+            Task("video, random eighth", "random:0.125"): (
+                baseline("griddata linear", peers.spline, kind="linear", patient=True),
+                baseline("nearest", peers.spline, kind="nearest"),
+                _smooth("smooth", Smoothness(2.0, 0.01)),
+                _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
+                TUNED,
+                ADAPTED,
+            )
+        },
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine")),
         size=128,
         quick_size=24,
@@ -89,100 +99,52 @@ EXPERIMENTS = (
     Experiment(
         "audio",
         "A random quarter of a recording",
-        (
-            (
-                Task("sound, random quarter", "random:0.25", measure="snr"),
-                (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED),
-            ),
-        ),
+        {Task("sound, random quarter", "random:0.25", measure="snr"): (*SPLINES, SOUND, ADAPTED)},
         Finder(("sound",), SOUNDS, ("bach",)),
     ),
     Experiment(
         "entries",
         "30 % of the entries of a photograph, with another mask for each channel",
-        (
-            (
-                Task("entries 30 %", "entries:0.3"),
-                (
-                    _ours("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))),
-                    GRIDDATA,
-                    ADAPTED,
-                ),
-            ),
-        ),
+        {Task("entries 30 %", "entries:0.3"): (NOT_ROTATED, GRIDDATA, ADAPTED)},
         Finder(names=PAIR[:1]),
     ),
     Experiment(
         "bayer",
         "The RGGB mosaic, without its border",
-        (
-            (
-                Task("mosaic RGGB", "bayer:RGGB", measure="inside"),
-                (
-                    baseline("bilinear", peers.demosaiced, kind="bilinear"),
-                    baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
-                    ADAPTED,
-                ),
-            ),
-        ),
+        {Task("mosaic RGGB", "bayer:RGGB", measure="inside"): (*DEMOSAICED, ADAPTED)},
     ),
     Experiment(
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
-        tuple(
-            (Task(name, name, mask=damage), (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED))
-            for name, damage in DAMAGE.items()
-        ),
+        {Task(name, name, mask=mask): (BIHARMONIC, SMOOTH, ADAPTED) for name, mask in DAMAGE.items()},
     ),
     Experiment(
         "noise",
         "Every second pixel, with noise",
-        (
-            (
-                Task(f"every second, σ = {SIGMA}", "every:2", SIGMA),
-                (
-                    *SPLINES,
-                    _ours("smooth, tuned by hold-out", Tuned(GAUSSIAN)),
-                    _ours("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
-                ),
-            ),
-        ),
+        {Task(f"every second, σ = {SIGMA}", "every:2", SIGMA): (*SPLINES, HELD_OUT, GCV)},
     ),
     Experiment(
         "denoise",
         "Every pixel, with noise",
-        (
-            (
-                Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"),
-                (
-                    baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
-                    baseline("non-local means", peers.non_local_means, blind=True),
-                    _ours("denoise", Denoised()),
-                    baseline("total variation, best weight", peers.best_total_variation),
-                ),
-            ),
-        ),
+        {Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): DENOISERS},
     ),
     Experiment(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
-        tuple((Task(f"random {100 * d:g} %", f"random:{d}"), STEPS) for d in (0.5, 0.25, 0.1, 0.05, 0.02)),
+        {Task(f"random {100 * d:g} %", f"random:{d}"): STEPS for d in (0.5, 0.25, 0.1, 0.05, 0.02)},
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
     Experiment(
         "hindsight",
         "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
-        (
-            (
-                Task("random 25 %", "random:0.25"),
-                (
-                    *QUARTER,
-                    baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
-                    _ours("adaptive, best with hindsight", Hindsight(EVERY_START)),
-                    _ours("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
-                ),
-            ),
-        ),
+        {
+            Task("random 25 %", "random:0.25"): (
+                *QUARTER,
+                baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+                _ours("adaptive, best with hindsight", Hindsight(EVERY_START)),
+                _ours("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
+            )
+        },
     ),
 )
 TITLES = {experiment.name: experiment.title for experiment in EXPERIMENTS} | {
@@ -193,7 +155,7 @@ COLUMNS = {"iterations": ("notes.iterations", "steps"), "memory": ("scores.peak_
 COLUMNS |= {e.name: (f"scores.{e.measure}", "dB") for e in EXPERIMENTS if e.name not in COLUMNS}
 PREFACE = (
     "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
-    "number of signals on which the row is below. Seconds are means over the signals; their ratio is to the first row's."
+    "number of signals on which the row is below. Seconds are means over the signals, their ratio is to the first's."
 )
 
 
@@ -252,14 +214,14 @@ class Quality(Study):
         return {".md": "\n\n".join(parts) + "\n"}
 
 
-def _comparison(frame: pd.DataFrame, column: str, unit: str) -> pd.DataFrame:
+def _comparison(frame: Frame, column: str, unit: str) -> Frame:
     """Compare each line of a task at a size with its first."""
     tables = []
     for (task, size), part in frame.groupby(["cell.task", "cell.signal.size"], sort=False):
         names = part.groupby("line", sort=False)["cell.method.name"].first()
         scores, seconds = by_signal(part, column), by_signal(part, "total").mean()
         gains = scores.sub(scores[names.index[0]], axis=0)
-        table = pd.DataFrame({"task": task, "size": size, "method": names, "signals": scores.count()})
+        table: Frame = pd.DataFrame({"task": task, "size": size, "method": names, "signals": scores.count()})
         table[unit] = scores.mean().map(text)
         table["to the first"] = gains.mean().map("{:+.2f}".format)
         table["least"], table["below"] = gains.min().map("{:+.2f}".format), (gains < 0).sum().astype(str)

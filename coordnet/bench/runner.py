@@ -119,7 +119,8 @@ def _opened(options: Options) -> Iterator[Any]:
             yield client
         return
     share = max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // options.workers))
-    cluster = distributed.LocalCluster(
+    library: Any = distributed
+    cluster = library.LocalCluster(
         n_workers=options.workers,
         threads_per_worker=1,
         memory_limit=0,  # a large cell may take what it needs

@@ -21,44 +21,20 @@ QUICK_IMAGES = 1
 
 @dataclass(frozen=True)
 class Options:
-    """The part of a study that is run, and where; a study ignores the options that do not concern it.
+    """The part of a study that is run, and where; a study ignores the options that do not concern it."""
 
-    Attributes
-    ----------
-    data : Path, optional
-        The data folder.
-    quick : bool
-        Run a small part: one signal, few samples, few epochs.
-    images, epochs, seeds : int, optional
-        The number of files, of epochs and of seeds, instead of the study's.
-    methods : tuple of str
-        Groups or patterns of names in the shell's syntax; all methods if empty.
-    only : tuple of str
-        The parts of the study to run; the usual ones if empty.
-    sizes : tuple of int
-        Samples along a side instead of the study's.
-    device : str
-        "cpu" or "cuda".
-    workers : int
-        The number of local processes.
-    dask : str, optional
-        The address of a Dask scheduler that runs the cells instead.
-    retry : bool
-        Carry failed cells out again.
-    """
-
-    data: Path | None = None
-    quick: bool = False
-    images: int | None = None
-    epochs: int | None = None
-    seeds: int | None = None
-    methods: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
-    device: str = "cpu"
-    workers: int = 1
-    dask: str | None = None
-    retry: bool = False
+    data: Path | None = None  # the data folder
+    quick: bool = False  # one signal, few samples, few epochs
+    images: int | None = None  # the first so many files
+    epochs: int | None = None  # of trained methods, instead of the study's
+    seeds: int | None = None  # of whatever is drawn, instead of the study's
+    methods: tuple[str, ...] = ()  # groups or patterns of names in the shell's syntax; all methods if empty
+    only: tuple[str, ...] = ()  # parts of the study; the usual ones if empty
+    sizes: tuple[int, ...] = ()  # samples along a side, instead of the study's
+    device: str = "cpu"  # or "cuda"
+    workers: int = 1  # local processes
+    dask: str | None = None  # the address of a Dask scheduler that runs the cells instead
+    retry: bool = False  # carry failed cells out again
 
     def __post_init__(self) -> None:
         for name in ("images", "epochs", "seeds", "workers"):
@@ -67,21 +43,11 @@ class Options:
 
 
 class Study(ABC):
-    """A collection of cells, and the tables and figures of their records.
+    """A collection of cells, and the tables and figures of their records."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the command, of the folder and of the files.
-    experiments : tuple of str
-        The experiments whose records the tables show; the study's own name if empty.
-    always : bool
-        Carry cells out again although they are recorded, because timings belong to one run.
-    """
-
-    name: str
-    experiments: ClassVar[tuple[str, ...]] = ()
-    always: ClassVar[bool] = False
+    name: str  # of the command, of the folder and of the files
+    experiments: ClassVar[tuple[str, ...]] = ()  # whose records the tables show; the study's own if empty
+    always: ClassVar[bool] = False  # carry recorded cells out again, because timings belong to one run
 
     @abstractmethod
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
@@ -133,41 +99,23 @@ class Study(ABC):
 
 @dataclass(frozen=True)
 class Experiment(Study):
-    """A declarative table: signals, tasks, and the methods that are applied to each task.
-
-    Attributes
-    ----------
-    name, title : str
-        The name that records keep, and the heading of the table.
-    blocks : tuple of (Task, methods)
-        What is known of the signals, and the methods that are applied to it.
-    finder : Finder
-        The signals.
-    size, quick_size : int
-        The largest number of samples along an axis.
-    epochs, quick_epochs : int
-        The epochs of trained methods.
-    seeds : int
-        The number of seeds of whatever is drawn.
-    abscissa : str
-        The quantity against which the figure shows decibels.
-    """
+    """A declarative table: the tasks, the methods that are applied to each, and the signals."""
 
     name: str
     title: str
-    blocks: tuple[tuple[Task, tuple[Method, ...]], ...]
+    blocks: Mapping[Task, Sequence[Method]]
     finder: Finder = Finder()
-    size: int = CROP
+    size: int = CROP  # the largest number of samples along an axis
     quick_size: int = 128
-    epochs: int = 2000
+    epochs: int = 2000  # of trained methods
     quick_epochs: int = 5
-    seeds: int = 1
-    abscissa: Literal["seconds", "noise", "fraction", "scale"] = "seconds"
+    seeds: int = 1  # of whatever is drawn
+    abscissa: Literal["seconds", "noise", "fraction", "scale"] = "seconds"  # of the figure, against decibels
 
     @property
     def measure(self) -> Measure:
         """The score by which rows are sorted."""
-        return self.blocks[0][0].measure
+        return next(iter(self.blocks)).measure
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield all cells at once, cheap methods first and the cells of a signal together."""
@@ -188,17 +136,18 @@ class Experiment(Study):
                 epochs=epochs if method.group == "gradient" else None,
                 device="cpu" if method.group == "baseline" else options.device,
             )
-            for task, methods in self.blocks
+            for task, methods in self.blocks.items()
             for method in methods
             if method.name in chosen
             for number, signal in enumerate(signals)
             for seed in ((number,) if task.mask else range(seeds if task.draws or method.draws else 1))
         ]
-        yield sorted(cells, key=lambda cell: (cell.method.cost, cell.signal.path, cell.signal.kind))
+        cells.sort(key=lambda cell: (cell.method.cost, cell.signal.path, cell.signal.kind))
+        yield cells
 
     def _chosen(self, patterns: tuple[str, ...]) -> set[str]:
         """Return the names of the methods that have a pattern's name or group; of all methods without a pattern."""
-        methods = {method.name: method for _, block in self.blocks for method in block}
+        methods = {method.name: method for block in self.blocks.values() for method in block}
         chosen: set[str] = set() if patterns else set(methods)
         for pattern in patterns:
             matched = {n for n, m in methods.items() if fnmatchcase(n, pattern) or m.group == pattern}

@@ -11,6 +11,7 @@ import pandas as pd
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment
 
+Frame = Any  # a DataFrame or a Series, whose own types are too narrow for pyright
 EXACT = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
 CLOSE = 0.005  # dB: a difference that two decimals do not show
 NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
@@ -35,22 +36,22 @@ USED = (
     *("notes.parameters", "notes.stable_rank", "reason", "warnings", "cell.method.layout.encoder", DEPTH),
 )
 PREFACE = (
-    "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; `exact` "
-    "from 100 dB on, where float32's rounding begins. Rows are sorted by their gain over the closed form with the "
-    "highest mean (our best), on the signals that both have. Seconds are medians after a run to warm up; gradient fits, "
-    "and other libraries' methods with a time limit, are timed once. `fit` includes encoding and factorizing, and "
-    "rendering if that column is empty; `× its seconds` is the ratio of fit and render to our best's. Every row but "
-    "those of other libraries fits the mean of each channel separately. The papers' scales are kept in pixels: a width "
-    "σ given for 512 pixels is 512 σ / N for N."
+    "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; "
+    "`exact` from 100 dB on, where float32's rounding begins. Rows are sorted by their gain over the closed form with "
+    "the highest mean (our best), on the signals that both have. Seconds are medians after a run to warm up; gradient "
+    "fits, and other libraries' methods with a time limit, are timed once. `fit` includes encoding and factorizing, "
+    "and rendering if that column is empty; `× its seconds` is the ratio of fit and render to our best's. Every row "
+    "but those of other libraries fits the mean of each channel separately. The papers' scales are kept in pixels: a "
+    "width σ given for 512 pixels is 512 σ / N for N."
 )
 
 
-def flat(records: Sequence[Record]) -> pd.DataFrame:
+def flat(records: Sequence[Record]) -> Frame:
     """Return a row for each record, with the nested keys joined by dots.
 
     ``signal`` identifies a signal and ``line`` the method with its epochs and device.
     """
-    frame = pd.json_normalize(list(records))
+    frame: Frame = pd.json_normalize(list(records))
     frame = frame.reindex(columns=[*frame.columns, *(c for c in USED if c not in frame.columns)])
     cells = [r["cell"] for r in records]
     frame["signal"] = [json.dumps(cell.get("signal"), sort_keys=True) for cell in cells]
@@ -62,7 +63,7 @@ def flat(records: Sequence[Record]) -> pd.DataFrame:
     return frame
 
 
-def by_signal(frame: pd.DataFrame, values: str) -> pd.DataFrame:
+def by_signal(frame: Frame, values: str) -> Frame:
     """Return the mean over the seeds, a row for each signal and a column for each line."""
     table = frame.pivot_table(values, "signal", "line", aggfunc="mean", sort=False)
     return table.reindex(columns=frame["line"].unique())
@@ -78,8 +79,8 @@ class Section:
 
     task: str
     size: int
-    lines: pd.DataFrame
-    scores: pd.DataFrame
+    lines: Frame
+    scores: Frame
     best: str | None
 
 
@@ -90,7 +91,7 @@ def sections(experiment: Experiment, records: Sequence[Record]) -> list[Section]
     return sorted(found, key=lambda section: -section.size)
 
 
-def _section(experiment: Experiment, task: str, size: int, frame: pd.DataFrame) -> Section:
+def _section(experiment: Experiment, task: str, size: int, frame: Frame) -> Section:
     lines = _lines(experiment, frame)
     scores, totals = by_signal(frame, f"scores.{experiment.measure}"), by_signal(frame, "total")
     lines["mean"], lines["spread"], lines["scored"] = scores.mean(), scores.std(), scores.count()
@@ -105,7 +106,7 @@ def _section(experiment: Experiment, task: str, size: int, frame: pd.DataFrame) 
     return Section(task, size, lines, scores, best)
 
 
-def _lines(experiment: Experiment, frame: pd.DataFrame) -> pd.DataFrame:
+def _lines(experiment: Experiment, frame: Frame) -> Frame:
     """Return the means and medians of each line, beside what its records have in common."""
     grouped, done = frame.groupby("line", sort=False), frame[frame["status"] == "done"]
     each, lines = done.groupby("line", sort=False), grouped.first()
@@ -126,7 +127,7 @@ def _lines(experiment: Experiment, frame: pd.DataFrame) -> pd.DataFrame:
     lines[MACHINE] = each[MACHINE].last()
     trained = lines["cell.method.group"] == "gradient"
     lines.loc[trained, DEPTH] = lines.loc[trained, DEPTH].fillna(0)  # a linear head
-    blocks = [(task.name, m.name, *m.printed) for task, methods in experiment.blocks for m in methods]
+    blocks = [(task.name, m.name, *m.printed) for task, methods in experiment.blocks.items() for m in methods]
     columns = ["task", "method", "printed_psnr", "printed_seconds"]
     printed = pd.DataFrame(blocks, columns=columns).set_index(columns[:2])
     return lines.join(printed, on=["cell.task", "name"])
@@ -134,14 +135,14 @@ def _lines(experiment: Experiment, frame: pd.DataFrame) -> pd.DataFrame:
 
 def values(experiment: Experiment, records: Sequence[Record]) -> str:
     """Return a line for each method as comma-separated values, with numbers in full."""
-    lines = pd.concat([section.lines for section in sections(experiment, records)])
+    lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
     for name in (DEPTH, "cell.epochs", "machine.threads"):
         lines[name] = lines[name].astype("Int64")
     table = lines.reindex(columns=list(CSV.values()))
     return table.set_axis(list(CSV), axis=1).to_csv(index=False, lineterminator="\n")
 
 
-def markdown(table: pd.DataFrame) -> str:
+def markdown(table: Frame) -> str:
     """Return a table of texts in Markdown."""
     rows = [list(table.columns), ["---"] * len(table.columns), *table.values.tolist()]
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
@@ -173,15 +174,15 @@ def _origin(experiment: Experiment, records: Sequence[Record]) -> str:
     seconds = sum(value or 0.0 for r in records if not failed(r) for value in r["seconds"].values())
     took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
     return (
-        f"The protocol trains networks for {experiment.epochs} epochs. Measured on: {'; '.join(sorted(found))}. Fits and "
-        f"renders of all cells together: {took}. Commits: {', '.join(commits)}."
+        f"The protocol trains networks for {experiment.epochs} epochs. Measured on: {'; '.join(sorted(found))}. "
+        f"Fits and renders of all cells together: {took}. Commits: {', '.join(commits)}."
     )
 
 
-def _shown(experiment: Experiment, section: Section) -> pd.DataFrame:
+def _shown(experiment: Experiment, section: Section) -> Frame:
     """Return the texts of a section's table."""
     lines = section.lines
-    table = pd.DataFrame({"method": lines["name"]})
+    table: Frame = pd.DataFrame({"method": lines["name"]})
     spread = ["" if pd.isna(value) else f" ± {value:.2f}" for value in lines["spread"]]
     table[HEADS[experiment.measure]] = lines["mean"].map(text) + spread
     table.loc[lines["done"] == 0, HEADS[experiment.measure]] = "failed"
@@ -216,7 +217,7 @@ def _overview(experiment: Experiment, found: Sequence[Section]) -> str:
         scores = [text(mean) + (f" ({n:.0f})" if 0 < n < most else "") for mean, n in lines.values]
         name = f"{section.task}, {section.size}²" if several else section.task
         columns[name] = pd.Series(scores, index=lines.index)
-    table = pd.concat(columns, axis=1).fillna("").reset_index(["name", "epochs"])
+    table: Frame = pd.concat(columns, axis=1).fillna("").reset_index(["name", "epochs"])
     head = f"{HEADS[experiment.measure]}, over {most} signals, or as many as stand in brackets:"
     return f"{head}\n\n{markdown(table.rename(columns={'name': 'method'}))}"
 
@@ -235,7 +236,9 @@ def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
             f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost[["name", "gain", "common"]].values
         ]
         yield f"**It loses to** {'; '.join(texts)}." if texts else "No other row is above it."
-    asked = [m.name for task, methods in experiment.blocks if task.name == section.task for m in methods]
+    asked = [
+        m.name for task, methods in experiment.blocks.items() if task.name == section.task for m in methods
+    ]
     missing = [name for name in asked if name not in set(lines["name"])]
     if missing:
         yield f"Not run: {', '.join(missing)}."

@@ -16,14 +16,14 @@ ESTIMATION = ("data", "quick", "images", "methods", "device", "workers", "dask",
 PAPER = (*ESTIMATION, "epochs", "seeds")
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "speed": (
-        "Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold. --only: some "
-        "of grid, video, batch, random, memory; all but memory if not given.",
+        "Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold. --only: "
+        "some of grid, video, batch, random, memory; all but memory if not given.",
         ("only", "sizes", "quick", "device"),
     ),
     "quality": (
-        "Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters. --only: some "
-        "of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations, hindsight, memory; "
-        "all but the last two, which are slow, if not given.",
+        "Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters. --only: "
+        "some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations, hindsight, "
+        "memory; all but the last two, which are slow, if not given.",
         ("only", *ESTIMATION),
     ),
     "attention": (

@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-
 import time
 from dataclasses import replace
 from functools import partial
@@ -38,7 +37,7 @@ def cells(name, options):
 
 
 def methods(name):
-    return {method.name: method.estimator for _, block in STUDIES[name].blocks for method in block}
+    return {method.name: method.estimator for block in STUDIES[name].blocks.values() for method in block}
 
 
 def build(layout, samples):

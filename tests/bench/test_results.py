@@ -62,7 +62,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_records():
 
 def cells(records, experiment):
     """The cells of an experiment on the signals that records have."""
-    methods = {(t.name, m.name): (t, m) for t, block in experiment.blocks for m in block}
+    methods = {(t.name, m.name): (t, m) for t, block in experiment.blocks.items() for m in block}
     for record in records:
         cell = record["cell"]
         task, method = methods[cell["task"], cell["method"]["name"]]
