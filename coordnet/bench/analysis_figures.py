@@ -29,7 +29,7 @@ from coordnet.encodings.encoders import (
     Triangle,
 )
 from coordnet.fit.gradient import fit_gradient
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.networks.heads import MLP
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import (
@@ -220,9 +220,7 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
 def _trained(encoder: LearnableFourier, side: int, epochs: int) -> Encoding:
     step = 512 // side
     pixels = (
-        load_image("astronaut")[: step * side, : step * side]
-        .unflatten(0, (side, step))
-        .unflatten(2, (side, step))
+        load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
     )
     network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
     return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding

@@ -13,14 +13,16 @@ from torch import Tensor
 
 from coordnet.bench import speed_peers as peers
 from coordnet.bench.cubes import reflected
+from coordnet.bench.memory import rolling_hills as hills
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fit.closed_form import plan
 from coordnet.linalg.buffers import clear_scratch
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, Matrix
 from coordnet.linalg.operators import LinearOperator
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -202,14 +204,16 @@ def random_samples(shape: tuple[int, ...], density: float, device: torch.device)
 
 def _random_fit(encoding: Any, samples: Samples, prior: Any, device: torch.device) -> Callable[[], Any]:
     def work() -> Any:
-        made = plan(encoding, samples.geometry, prior=prior, tolerance=TOLERANCE, device=device)
+        made = plan(
+            encoding, samples.geometry, prior=prior, solver=ConjugateGradients(TOLERANCE), device=device
+        )
         return made.fit(samples.values)
 
     return work
 
 
 def _sampled(shape: tuple[int, ...], density: float, device: torch.device) -> Samples:
-    signal = reflected(load_image(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
+    signal = reflected(load(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
     found = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     return Samples(found.geometry, found.values.to(device))
 

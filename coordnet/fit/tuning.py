@@ -107,7 +107,7 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
         If the samples are no whole lattice, or it is too short to leave every second sample out.
     """
     shape = tuple(samples.values.shape[:-1])
-    if type(samples.geometry) is not Lattice or min(shape) < 4:
+    if not samples.geometry.is_whole_lattice or min(shape) < 4:
         expected = "a whole lattice of at least four samples along each axis"
         raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
     inner = Lattice(shape, (2,) * len(shape))
@@ -156,14 +156,15 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 def _middle(samples: Samples) -> Samples:
     """The samples themselves, or the middle of a large lattice."""
     geometry, shape = samples.geometry, samples.values.shape[:-1]
-    if not isinstance(geometry, Lattice) or math.prod(shape) <= 2 * LARGE:
+    if geometry.is_scattered or math.prod(shape) <= 2 * LARGE:
         return samples
     scale = (LARGE / math.prod(shape)) ** (1 / len(shape))
     lengths = tuple(min(n, max(16, round(n * scale))) for n in shape)
     part = tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(shape, lengths, strict=True))
-    if isinstance(geometry, MaskedLattice):
-        return Samples(MaskedLattice(lengths, weights=geometry.weights[part]), samples.values[part])
-    return Samples(Lattice(lengths), samples.values[part])
+    inner = (
+        Lattice(lengths) if samples.weights is None else MaskedLattice(lengths, weights=samples.weights[part])
+    )
+    return Samples(inner, samples.values[part])
 
 
 def _system(
@@ -207,7 +208,7 @@ def _hold_out(
 
 def _gcv(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> Score:
     """The criterion of generalized cross-validation as a function of the prior."""
-    if type(samples.geometry) is not Lattice or isinstance(encoding, FourierEncoding):
+    if not samples.geometry.is_whole_lattice or isinstance(encoding, FourierEncoding):
         raise _checks.wrong("criterion", "hold-out, unless a ComplexEncoding meets a whole lattice", "gcv")
     modes, _, values = _system(encoding, samples)
     energy = modes.adjoint(values).square().sum((0, 1))

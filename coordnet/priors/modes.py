@@ -40,9 +40,12 @@ class Modes(LinearOperator):
     ----------
     spans_grid : bool
         Whether every lattice signal is a combination of modes.
+    ranks : tuple of int
+        The number of modes along each axis.
     """
 
     spans_grid: bool
+    ranks: tuple[int, ...]
 
     @property
     def lattice(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.closed_form import fit_closed_form, plan
 from coordnet.fit.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice
@@ -137,7 +137,7 @@ def test_photographs(encoder, least, data):
     """Mean held-out PSNR over the sixteen 480×480 crops, every second pixel an axis."""
     scores = []
     for path in sorted((data / "kodak").glob("*.png")):
-        image = load_image(path)
+        image = load(path)
         top, left = ((n - 480) // 2 for n in image.shape[:2])
         crop = image[top : top + 480, left : left + 480]
         samples = sample(crop, "every:2")

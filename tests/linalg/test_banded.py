@@ -198,8 +198,8 @@ def test_bumps_without_an_end_are_dense(encoder):
 
 
 def test_smooth_fits_on_bands_are_those_of_the_dense_path(photograph, monkeypatch, generator):
-    samples = cn.sample(cn.load_image("astronaut")[:160, :140], "random:0.4", generator=generator)
-    whole = cn.sample(cn.load_image("astronaut")[:160, :140], "full")
+    samples = cn.sample(cn.load("astronaut")[:160, :140], "random:0.4", generator=generator)
+    whole = cn.sample(cn.load("astronaut")[:160, :140], "full")
     encoding = ComplexEncoding.like(Gaussian, samples)
     prior = cn.Smoothness(1.5, 0.03)
     fits = [cn.plan(encoding, s.geometry, prior=prior).fit(s.values) for s in (samples, whole)]

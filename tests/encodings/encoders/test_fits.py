@@ -23,7 +23,7 @@ from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
 from coordnet.fit.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -172,7 +172,7 @@ def test_rectangles_leave_no_gap_and_no_overlap(length):
 
 def test_learning_sigma_recovers_from_a_bad_start():
     """Four times too wide: the same training with σ learnable gains at least 1 dB on held-out pixels."""
-    image = load_image("astronaut")[60:156, 160:256]
+    image = load("astronaut")[60:156, 160:256]
     samples = sample(image, "every:2")
     held_out = torch.ones(96, 96, dtype=torch.bool)
     held_out[::2, ::2] = False
@@ -186,7 +186,7 @@ def test_learning_sigma_recovers_from_a_bad_start():
 
 def test_held_out_samples_limit_an_overfitting_sigma():
     """From a good start a trained σ shrinks until it interpolates; a tenth of the samples held out stops it early."""
-    image = load_image("astronaut")[60:108, 160:208]
+    image = load("astronaut")[60:108, 160:208]
     lattice = sample(image, "every:2").geometry.known(3).any(-1)
     hidden = lattice & (torch.rand(48, 48, generator=torch.Generator().manual_seed(0)) < 0.1)
     known, held_out = sample(image, (lattice & ~hidden).float()), sample(image, hidden.float())
