@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -52,9 +51,17 @@ class LinearOperator(ABC):
         """The adjoint as an operator."""
         return Adjoint(self)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """Return the operator on another device, or for tensors of another dtype."""
-        return self
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "LinearOperator":
+        """Return the operator on another device, or for tensors of another dtype.
+
+        Raises
+        ------
+        NotImplementedError
+            If it is constructed for one device and dtype.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
         """Return the composition x ↦ A (B x).
@@ -200,6 +207,10 @@ class Identity(LinearOperator):
         """Return y."""
         return self(y, out)
 
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Identity":
+        """Return the operator itself."""
+        return self
+
     def diagonal(self) -> Tensor:
         """Return ones."""
         return torch.ones(self.domain)
@@ -255,6 +266,12 @@ class ChannelRotation(LinearOperator):
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
         self.rotation = rotation
         self.domain = self.codomain = (rotation.shape[1], *lattice)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "ChannelRotation":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain[1:])
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return R x of signals (signals, channels, *lattice)."""
