@@ -255,6 +255,8 @@ class Diagonal(LinearOperator):
 class ChannelRotation(LinearOperator):
     """The product of every lattice point's channels with an orthonormal matrix of each signal.
 
+    It maps tensors (signals, channels, *lattice); the channels it mixes are the dimension before its domain.
+
     Parameters
     ----------
     rotation : (signals, channels, channels)
@@ -265,13 +267,13 @@ class ChannelRotation(LinearOperator):
 
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
         self.rotation = rotation
-        self.domain = self.codomain = (rotation.shape[1], *lattice)
+        self.domain = self.codomain = tuple(lattice)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> "ChannelRotation":
         """Return the operator on another device, or for tensors of another dtype."""
-        return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain[1:])
+        return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return R x of signals (signals, channels, *lattice)."""

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from coordnet.fit.plan_cache import PLANS
-from coordnet.priors.priors import Adaptive, Smoothness
 from PIL import Image
 from scipy.io import wavfile
 
@@ -17,6 +16,7 @@ from coordnet.media import load_image, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
+from coordnet.priors.smoothness import Adaptive, Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import refused, synthetic_photograph
 

@@ -3,13 +3,13 @@ import sys
 
 import pytest
 import torch
-from coordnet.priors.priors import Adaptive, Smoothness
 
 from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.plots.model import plane
+from coordnet.priors.smoothness import Adaptive, Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

@@ -45,6 +45,8 @@ class Case:
         Its matrix, formed in another way.
     batch : tuple of int
         The leading dimensions that it is applied to.
+    mixed : tuple of int
+        Further leading dimensions, whose members it mixes.
     domain_dtype : torch.dtype
         The dtype of what it maps.
     inner : function, optional
@@ -54,8 +56,19 @@ class Case:
     operator: LinearOperator
     matrix: Tensor | None = None
     batch: tuple[int, ...] = (2, 3)
+    mixed: tuple[int, ...] = ()
     domain_dtype: torch.dtype = DOUBLE
     inner: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The dimensions of what one member of the batch is mapped from."""
+        return (*self.mixed, *self.operator.domain)
+
+    @property
+    def codomain(self) -> tuple[int, ...]:
+        """The dimensions of what one member of the batch is mapped to."""
+        return (*self.mixed, *self.operator.codomain)
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
         """Return ⟨a, b⟩ in the domain, summed over the batch."""
@@ -63,12 +76,11 @@ class Case:
 
     def argument(self, generator: torch.Generator) -> Tensor:
         """Draw an element of the domain for every member of the batch."""
-        shape = (*self.batch, *self.operator.domain)
-        return torch.randn(shape, dtype=self.domain_dtype, generator=generator)
+        return torch.randn((*self.batch, *self.domain), dtype=self.domain_dtype, generator=generator)
 
     def result(self, generator: torch.Generator) -> Tensor:
         """Draw an element of the codomain for every member of the batch."""
-        return torch.randn((*self.batch, *self.operator.codomain), dtype=DOUBLE, generator=generator)
+        return torch.randn((*self.batch, *self.codomain), dtype=DOUBLE, generator=generator)
 
 
 def random_matrix(rows, columns, generator):
@@ -98,7 +110,7 @@ def rotation(lattice, generator):
     """Rotates the three channels of one signal."""
     q = torch.linalg.qr(random_matrix(3, 3, generator)).Q.contiguous()
     points = torch.eye(math.prod(lattice), dtype=DOUBLE)
-    return Case(ChannelRotation(q.unsqueeze(0), lattice), kron([q, points]), batch=(1,))
+    return Case(ChannelRotation(q.unsqueeze(0), lattice), kron([q, points]), batch=(1,), mixed=(3,))
 
 
 def banded(lattice, generator):
@@ -263,14 +275,14 @@ def matrix(case, operator=None):
 
 def units(case):
     """A basis of the domain as a real vector space."""
-    size = math.prod(case.operator.domain)
-    basis = torch.eye(size, dtype=case.domain_dtype).reshape(size, *case.operator.domain)
+    size = math.prod(case.domain)
+    basis = torch.eye(size, dtype=case.domain_dtype).reshape(size, *case.domain)
     return torch.cat([basis, 1j * basis]) if case.domain_dtype.is_complex else basis
 
 
 def coordinates(case, x):
     """Elements of the domain as rows of real numbers, in the basis of ``units``."""
-    flat = x.reshape(-1, math.prod(case.operator.domain))
+    flat = x.reshape(-1, math.prod(case.domain))
     return torch.cat([flat.real, flat.imag], 1) if x.is_complex() else flat
 
 
@@ -301,19 +313,19 @@ def test_it_is_its_matrix(case, generator):
     if case.matrix is not None:
         assert torch.allclose(formed, case.matrix, atol=1e-10)
     applied = case.operator(x)
-    assert applied.shape == (*case.batch, *case.operator.codomain)
+    assert applied.shape == (*case.batch, *case.codomain)
     assert torch.allclose(applied.reshape(-1, formed.shape[0]), coordinates(case, x) @ formed.T, atol=1e-10)
 
 
 def test_its_adjoint_is_the_transpose(case, generator):
     formed, y = matrix(case), case.result(generator)
     applied = case.operator.adjoint(y)
-    assert applied.shape == (*case.batch, *case.operator.domain)
+    assert applied.shape == (*case.batch, *case.domain)
     expected = y.reshape(-1, formed.shape[0]) @ formed
     if (
         case.domain_dtype.is_complex
     ):  # by its inner products, for its inner product is not that of the numbers
-        signals = applied.reshape(-1, 1, *case.operator.domain)
+        signals = applied.reshape(-1, 1, *case.domain)
         found = [case.inner(unit.expand_as(signals), signals).flatten() for unit in units(case)]
         assert torch.allclose(torch.stack(found, 1), expected, atol=1e-10)
     else:
@@ -330,7 +342,8 @@ def test_products_are_those_of_the_matrices(case, generator):
     assert torch.allclose(normal(x), case.operator.normal(x), atol=1e-10)
     assert torch.allclose(normal.adjoint(x), normal(x), atol=1e-10)
     gain = Diagonal(torch.randn(case.operator.codomain, dtype=DOUBLE, generator=generator))
-    product, expected = gain @ case.operator, gain.values.flatten().unsqueeze(1) * matrix(case)
+    rows = gain.values.expand(case.codomain).flatten()
+    product, expected = gain @ case.operator, rows.unsqueeze(1) * matrix(case)
     assert (product.domain, product.codomain) == (case.operator.domain, case.operator.codomain)
     assert torch.allclose(matrix(case, product), expected, atol=1e-10)
     assert torch.allclose(product.adjoint(y), case.operator.adjoint(gain(y)), atol=1e-10)
