@@ -5,12 +5,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from coordnet import _checks
+from coordnet.analysis.summary import describe
 from coordnet.bench.analysis_figures import FIGURES
-from coordnet.cli.encoder_figure import Node, encoder_figure, told
 from coordnet.cli.outputs import staged_folder
+from coordnet.cli.specs import describe_encoder, parse_encoder
+from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
+from coordnet.sampling.axes import Axes, Axis
+
+SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and for joint ones
 
 
 def run(
@@ -38,7 +46,8 @@ def run(
         drawn, numbers = FIGURES[figure]()
     else:
         name = "encoders"
-        drawn, numbers = encoder_figure(encoders or ["gaussian"], samples, [_node(text) for text in at], seed)
+        pages = dict(_encoder(text, samples, seed) for text in encoders or ["gaussian"])
+        drawn, numbers = encoder_figure(pages, [_node(text) for text in at])
     measured = figure is None and model is None
     record: dict[str, Any] = {"analysis": name, **({"seed": seed} if measured else {}), "numbers": numbers}
     record["seconds"] = time.perf_counter() - start
@@ -49,11 +58,21 @@ def run(
     if as_json:
         print(json.dumps(record, ensure_ascii=False))
     else:
-        table = [f"{label}\n    {told(found)}" for label, found in numbers.items()] if measured else []
+        table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()] if measured else []
         print("\n".join([*table, f"written to {final}"]))
 
 
-def _node(text: str) -> Node:
+def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Encoder | JointEncoder, Axes]]:
+    """The label of an encoder, the encoder that a text names, and the axes for which it is constructed."""
+    family, options = parse_encoder(text)
+    axis = Axis(_checks.integer("samples", samples or (LATTICE if family.joint else SAMPLES), 2))
+    axes = (axis,) * 2 if family.joint else (axis,)
+    encoder = family.like(axes, generator=torch.Generator().manual_seed(seed), **options)
+    encoding = next(iter(encodings_of(encoder).values()))
+    return describe_encoder(text, encoding), (encoder, axes)
+
+
+def _node(text: str) -> tuple[int, int]:
     """The row and the column that a text such as ``16,48`` names."""
     try:
         row, column = (int(part) for part in text.split(","))

@@ -1,6 +1,7 @@
 """What there is: built-in samples and encoders, as tables."""
 
-from coordnet.encodings.encoders import ENCODERS, JointEncoder
+from coordnet.encodings.encoders import JointEncoder
+from coordnet.encodings.registry import ENCODERS
 from coordnet.media import SAMPLES
 
 
@@ -18,7 +19,7 @@ def print_encoders() -> None:
         print(f"{name:58}{axes}{encoder.summary}")
         for parameter in encoder.scales:
             unit, default = parameter.unit, parameter.default
-            print(f"{'':20}{parameter.name:14}{unit:12}{default:12}{parameter.meaning}")
+            print(f"{'':20}{parameter.name:14}{unit:12}{default!s:12}{parameter.meaning}")
         if encoder.options():
             print(f"{'':20}also {', '.join(encoder.options())}")
     print("\nlengths are in units of the unit interval or in sample spacings (0.64px); frequencies in cycles")

@@ -25,7 +25,7 @@ from coordnet.cli.specs import (
 )
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.fit.tuning import scaled, tune_scale, tune_smoothness
+from coordnet.fit.tuning import tune_scale, tune_smoothness
 from coordnet.media import read_mask, read_media
 from coordnet.metrics.stopwatch import once
 from coordnet.networks.heads import Head
@@ -152,6 +152,6 @@ def tuned(
     if options.folds > 1:
         raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", options.folds)
     made = tune_scale(kind, samples, progress=options.progress, **chosen)
-    scales = [f"{p.name}={scaled(p.default, made.choice)}" for p in kind.scales if p.name not in chosen]
+    scales = [f"{p.name}={p.widened(made.choice)}" for p in kind.scales if p.name not in chosen]
     text = encoder + ("," if ":" in encoder else ":") + ",".join(scales) if scales else encoder
     return text, prior, {"tuning": {"criterion": made.criterion, "tried": made.table}}

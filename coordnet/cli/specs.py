@@ -7,7 +7,8 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder
+from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder
+from coordnet.encodings.registry import ENCODERS
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness

@@ -20,7 +20,7 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import plan
 from coordnet.fit.least_squares import LeastSquares
 from coordnet.media import MediaError
-from coordnet.media.big import RowFile, open_rows, write_rows
+from coordnet.media.rows import RowFile, open_rows, write_rows
 from coordnet.plots.restoration import restoration_figure
 from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import RCOND, USUAL, choose_sigma, nearest, premultiplied, unmultiplied
