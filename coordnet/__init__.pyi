@@ -28,6 +28,7 @@ from .encodings.encoders import Triangle as Triangle
 from .fit.blending import Blending as Blending
 from .fit.closed_form import fit_closed_form as fit_closed_form
 from .fit.closed_form import plan as plan
+from .fit.defaults import reconstruct as reconstruct
 from .fit.gradient import fit_gradient as fit_gradient
 from .fit.plan import Plan as Plan
 from .fit.plan_cache import clear_plans as clear_plans
@@ -53,9 +54,12 @@ from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.priors import Adaptive as Adaptive
 from .priors.priors import Smoothness as Smoothness
+from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.denoise import noise_level as noise_level
+from .restore.inpaint import inpaint as inpaint
 from .restore.rows import stream_render as stream_render
+from .restore.upscale import upscale as upscale
 from .sampling.axes import Axis as Axis
 from .sampling.axes import lattice_points as lattice_points
 from .sampling.axes import render_axes as render_axes

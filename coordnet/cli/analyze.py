@@ -1,14 +1,14 @@
 """The command ``coordnet analyze``."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from coordnet import _checks
 from coordnet.bench.analysis_figures import FIGURES
-from coordnet.cli.encoder_figure import Node, encoder_figure, told
-from coordnet.cli.outputs import staged_folder
+from coordnet.cli import report, specs
+from coordnet.cli.common import Output
+from coordnet.cli.encoder_figure import encoder_figure, told
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.model import model_figure
 
@@ -19,13 +19,11 @@ def run(
     figure: str | None,
     samples: int | None,
     at: list[str],
-    seed: int,
-    out: Path | None,
-    force: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
-    """Look into a model, draw a figure of the papers, or measure encoders, and say what came out."""
+    """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
     start = time.perf_counter()
+    measured: dict[str, Any] = {}
     if model is not None:
         if encoders or figure is not None:
             raise _checks.wrong("model", "no --encoder and no --figure beside it", encoders or figure)
@@ -37,26 +35,17 @@ def run(
         name = f"figure-{_checks.choice('figure', figure, FIGURES)}"
         drawn, numbers = FIGURES[figure]()
     else:
-        name = "encoders"
-        drawn, numbers = encoder_figure(encoders or ["gaussian"], samples, [_node(text) for text in at], seed)
-    measured = figure is None and model is None
-    record: dict[str, Any] = {"analysis": name, **({"seed": seed} if measured else {}), "numbers": numbers}
-    record["seconds"] = time.perf_counter() - start
-    if out is not None or not as_json:
-        with staged_folder(out, command="analyze", name=name, force=force) as (staging, final):
+        name, nodes = "encoders", [specs.parse_node(text) for text in at]
+        drawn, numbers = encoder_figure(encoders or ["gaussian"], samples, nodes, output.seed)
+        measured = {"seed": output.seed}
+    record = {"analysis": name, **measured, "numbers": numbers, "seconds": time.perf_counter() - start}
+    table = [f"{label}\n    {told(found)}" for label, found in numbers.items()] if measured else []
+    if output.out is not None or not output.json:
+        with report.staged_folder(output.out, command="analyze", name=name, force=output.force) as (
+            staging,
+            final,
+        ):
             drawn.savefig(staging / "figure.png", dpi=130)
-            (staging / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    if as_json:
-        print(json.dumps(record, ensure_ascii=False))
-    else:
-        table = [f"{label}\n    {told(found)}" for label, found in numbers.items()] if measured else []
-        print("\n".join([*table, f"written to {final}"]))
-
-
-def _node(text: str) -> Node:
-    """The row and the column that a text such as ``16,48`` names."""
-    try:
-        row, column = (int(part) for part in text.split(","))
-    except ValueError:
-        raise _checks.wrong("at", "a row and a column, as in 16,48", repr(text)) from None
-    return row, column
+            report.write_record(staging, record)
+        table.append(f"written to {final}")
+    report.show(record, table, output)

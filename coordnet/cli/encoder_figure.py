@@ -9,7 +9,7 @@ from matplotlib.figure import Figure, SubFigure
 from coordnet import _checks
 from coordnet.analysis import EncoderSummary, similarity_map, summarise
 from coordnet.cli.specs import describe_encoder, parse_encoder
-from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.plots.encodings import (
     show_distance,
@@ -72,7 +72,10 @@ def told(found: dict[str, Any]) -> str:
 
 
 def _made(text: str, samples: int | None, seed: int) -> tuple[Encoder | JointEncoder, Axes]:
-    family, options = parse_encoder(text)
+    choice = parse_encoder(text)
+    family, options = choice.family, choice.options
+    if issubclass(family, FourierEncoding):
+        raise _checks.wrong("encoder", "another than fourier, which has no matrix and no scale", repr(text))
     generator = torch.Generator().manual_seed(seed)
     joint = issubclass(family, JointEncoder)
     axis = Axis(_checks.integer("samples", samples or (LATTICE if joint else SAMPLES), 2))

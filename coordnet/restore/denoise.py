@@ -1,4 +1,4 @@
-"""Denoising: the signal on a whole lattice, estimated from all its samples with white noise on them."""
+"""Denoising: adaptive Wiener filters of a signal with white noise on all of its samples."""
 
 import itertools
 import math
@@ -19,34 +19,38 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.priors import Smoothness
+from coordnet.restore.restored import Restored
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.measurements import rotate
 
-ROUNDS = 30  # of learning the spectrum of the whole signal
+ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
-WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a local spectrum along an axis, by the number of axes
+WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a window along an axis, by the number of axes
 OVERLAP = 4  # windows that cover a sample, along an axis
-PASSES = 2  # of local spectra, each learned from the estimate before it
-LOCAL_WIDTH = 0.7  # of a local spectrum's smoothing, in modes: wider loses 0.2 dB, none 0.1 dB on photographs
-CORNER = 0.75  # of the highest frequency: modes above it on every axis tell the noise
-PROBE = 0.05  # of the noise: the step of the divergence's difference quotient
-START = Smoothness(1.5, 0.03)
+PASSES = 2  # local filters, each with the spectra of the estimate before it
+LOCAL_WIDTH = (
+    0.7  # modes over which a local spectrum is smoothed: wider loses 0.2 dB, none 0.1 dB on photographs
+)
+CORNER = 0.75  # share of the highest frequency; modes above it on every axis are taken for noise
+PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
+START = Smoothness(1.5, 0.03)  # the spectrum before the first round
 
 
 def denoise(
     signal: Float[Tensor, "*grid channels"],
     sigma: float | None = None,
     *,
+    alpha: bool = False,
     passes: int = PASSES,
     seed: int = 0,
     progress: bool = False,
-) -> Reconstruction:
+) -> Restored:
     """Remove white Gaussian noise: a Wiener filter with the signal's own spectrum, first as a whole, then locally.
 
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
-    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), s² being the
-    noise's variance. The filtered signal's own energies in overlapping windows then are the variances of a filter
-    in each window, and so once more.
+    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), where s² is the
+    noise's variance. The energies of the filtered signal in overlapping windows are then the variances of a filter in
+    each window, ``passes`` times.
 
     Parameters
     ----------
@@ -54,18 +58,20 @@ def denoise(
         The noisy signal, known everywhere.
     sigma : float, optional
         Standard deviation of the noise; estimated by ``noise_level`` if not given.
+    alpha : bool
+        Whether the last channel is opacity, which stays as it is.
     passes : int
-        Of local filters; 0 leaves the Wiener filter of the whole.
+        Number of local filters; 0 leaves the Wiener filter of the whole.
     seed : int
-        Of the probe that estimates the remaining error.
+        Seed of the probe that estimates the remaining error.
     progress : bool
         Show a bar.
 
     Returns
     -------
-    Reconstruction
-        Its lattice values are the estimate. ``report["sigma"]`` is the noise, ``report["expected_psnr"]`` what
-        Stein's estimate of the remaining error says (None without noise; within a dB or two if sigma is estimated).
+    Restored
+        ``chosen["sigma"]`` is the noise, ``expected_psnr`` Stein's estimate of the remaining error (None without
+        noise; within a dB or two if sigma is estimated). The values of ``fit`` on its lattice are the estimate.
 
     Raises
     ------
@@ -75,42 +81,73 @@ def denoise(
     Notes
     -----
     The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; the error is
-    estimated as Ramani, Blu and Unser, "Monte-Carlo SURE" (2008), do.
+    estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
+    opacity = signal[..., -1:] if alpha else signal[..., :0]
+    signal = signal[..., :-1] if alpha else signal
     dims = signal.ndim - 1
     if dims not in WINDOW or signal.numel() == 0:
         raise _checks.wrong("signal", "one to four axes and channels, nowhere empty", tuple(signal.shape))
     if not bool(torch.isfinite(signal).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
     _checks.integer("passes", passes, 0)
-    given = sigma is not None
-    sigma = noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)
+    chosen = {"sigma": noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)}
     mean = signal.mean(tuple(range(dims)))
     values = (signal - mean).movedim(-1, 0).unsqueeze(0)
-    report: dict[str, Any] = {"method": "adaptive Wiener filter, whole and local", "sigma": sigma}
-    report |= {"sigma_given": given, "rounds": ROUNDS, "passes": passes, "window": list(_windows(values))}
-    expected = None
+    estimate, expected, learned = values, None, {}
+    if chosen["sigma"] > 0:
+        estimate, expected, learned = _estimate(
+            values, chosen["sigma"], sigma is not None, passes, seed, progress
+        )
+    report = {"method": "adaptive Wiener filter, whole and local", **chosen, "sigma_given": sigma is not None}
+    report |= {
+        "rounds": ROUNDS,
+        "passes": passes,
+        "window": list(_windows(values)),
+        "expected_psnr": expected,
+    }
+    fit = _reconstruction(estimate, mean, report, learned)
+    return Restored(torch.cat([fit.render(alignment="sample"), opacity], dim=-1), fit, expected, chosen)
+
+
+def _estimate(
+    values: Float[Tensor, "1 channels *lattice"],
+    sigma: float,
+    given: bool,
+    passes: int,
+    seed: int,
+    progress: bool,
+) -> tuple[Float[Tensor, "1 channels *lattice"], float, dict[str, Tensor]]:
+    """Filter centered values, and again with a probe added, whose effect gives the expected PSNR."""
+    probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
+    step = PROBE * sigma * (2 * probe - 1).to(values)
     with tqdm(total=2 * (1 + passes), desc="denoising", disable=not progress, dynamic_ncols=True) as bar:
-        estimate, learned = values, {}
-        if sigma > 0:
-            estimate, learned = _filtered(values, sigma, passes, bar.update)
-            probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
-            step = PROBE * sigma * (2 * probe - 1).to(values)
-            moved, _ = _filtered(values + step, sigma, passes, bar.update)
-            expected = _expected_psnr(values, estimate, moved, step, sigma, given)
-    report["expected_psnr"] = expected
-    encoding = FourierEncoding.on(tuple(Axis(n) for n in signal.shape[:-1]))
+        estimate, learned = _filtered(values, sigma, passes, bar.update)
+        moved, _ = _filtered(values + step, sigma, passes, bar.update)
+    return estimate, _expected_psnr(values, estimate, moved, step, sigma, given), learned
+
+
+def _reconstruction(
+    estimate: Float[Tensor, "1 channels *lattice"],
+    mean: Float[Tensor, " channels"],
+    report: dict[str, Any],
+    learned: dict[str, Tensor],
+) -> Reconstruction:
+    """The reconstruction whose values on the lattice are a centered estimate and the mean."""
+    grid = tuple(estimate.shape[2:])
+    encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
     weight = closed(estimate, encoding.shape)[0].contiguous()
-    network = CoordinateNetwork(encoding, Linear(), signal.shape[-1], weight=weight)
+    network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight)
     network.requires_grad_(False)
-    return Reconstruction(network, mean, tuple(signal.shape[:-1]), (), report, learned)
+    return Reconstruction(network, mean, grid, (), report, learned)
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     """The standard deviation of white noise on a signal, from its highest frequencies.
 
-    The median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every axis, of
-    the rotated channel where it is least among those that vary: details of colour seldom are as fine as a pixel.
+    It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
+    axis, of the rotated channel where it is least among those that vary: details of color seldom are as fine as a
+    pixel.
     """
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = _principal(values)

@@ -56,11 +56,11 @@ def test_without_noise_the_local_filter_changes_nothing():
 def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma):
     truth = synthetic_photograph(96, 80)
     y = noisy(truth, sigma)
-    fit = cn.denoise(y, sigma)
+    fit = cn.denoise(y, sigma).fit
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
     assert fit.report["expected_psnr"] == pytest.approx(score, abs=1)
-    assert score > cn.psnr(cn.denoise(y, sigma, passes=0).render(), truth, clip=False) + 0.3
+    assert score > cn.psnr(cn.denoise(y, sigma, passes=0).signal, truth, clip=False) + 0.3
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.1])
@@ -68,7 +68,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma):
 def test_the_noise_is_estimated(sigma, channels):
     y = noisy(synthetic_photograph(160, 160, channels), sigma)
     assert cn.noise_level(y) == pytest.approx(sigma, rel=0.1)
-    assert cn.denoise(y).report["sigma"] == cn.noise_level(y)
+    assert cn.denoise(y).chosen["sigma"] == cn.noise_level(y)
 
 
 def test_a_steep_slope_is_no_noise():
@@ -76,33 +76,33 @@ def test_a_steep_slope_is_no_noise():
     assert cn.noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
 
 
-@pytest.mark.parametrize("grid", [(300,), (20, 24, 18), (1, 40), (40, 1), (3, 5), (1, 1), (9, 10, 8, 8)])
+@pytest.mark.parametrize("grid", [(300,), (20, 24, 18), (1, 40), (40, 1), (3, 5), (1, 1), (5, 6, 4, 4)])
 def test_any_number_of_axes(grid):
     t = torch.linspace(0, 1, grid[0] * (grid[1] if len(grid) > 1 else 1))
     truth = torch.zeros(*grid, 2) + torch.sin(3 * torch.linspace(0, 1, grid[-1])).unsqueeze(-1)
     assert t.numel()
     y = noisy(truth, 0.1)
-    fit = cn.denoise(y, 0.1)
-    assert fit.render().shape == y.shape
-    assert float((fit.render() - truth).square().mean()) <= float((y - truth).square().mean()) + 1e-4
+    made = cn.denoise(y, 0.1).signal
+    assert made.shape == y.shape
+    assert float((made - truth).square().mean()) <= float((y - truth).square().mean()) + 1e-4
 
 
 def test_a_constant_comes_back_and_so_does_a_constant_channel():
     constant = torch.full((20, 30, 3), 0.25)
-    fit = cn.denoise(constant)
+    fit = cn.denoise(constant).fit
     assert torch.allclose(fit.render(), constant, atol=1e-6)
     assert fit.report["sigma"] == 0
     assert fit.report["expected_psnr"] is None
-    assert torch.allclose(cn.denoise(constant, 0.1).render(), constant, atol=1e-6)
+    assert torch.allclose(cn.denoise(constant, 0.1).signal, constant, atol=1e-6)
     y = noisy(synthetic_photograph(64, 64), 0.1)
     y[..., 1] = 0.5
-    assert torch.allclose(cn.denoise(y, 0.1).render()[..., 1], torch.tensor(0.5), atol=1e-4)
+    assert torch.allclose(cn.denoise(y, 0.1).signal[..., 1], torch.tensor(0.5), atol=1e-4)
 
 
 def test_it_is_exact_again_and_saved(tmp_path):
     y = noisy(synthetic_photograph(40, 33), 0.05)
-    fit = cn.denoise(y)
-    assert torch.equal(cn.denoise(y).render(), fit.render())
+    fit = cn.denoise(y).fit
+    assert torch.equal(cn.denoise(y).signal, fit.render())
     fit.save(tmp_path / "a.safetensors")
     assert torch.equal(cn.Reconstruction.load(tmp_path / "a.safetensors").render(), fit.render())
     assert fit.render((80, 66)).shape == (80, 66, 3)
@@ -122,5 +122,5 @@ def test_kodak_beats_what_the_design_measured(data):
     image = cn.load_image(data / "kodak" / "kodim10.png")
     h, w = image.shape[:2]
     truth = image[h // 2 - 240 : h // 2 + 240, w // 2 - 240 : w // 2 + 240]
-    fit = cn.denoise(noisy(truth, 0.1))
-    assert cn.psnr(fit.render(), truth) > 32.0  # wavelets 29.5, total variation 30.2
+    made = cn.denoise(noisy(truth, 0.1)).signal
+    assert cn.psnr(made, truth) > 32.0  # wavelets 29.5, total variation 30.2

@@ -10,6 +10,7 @@ import tifffile
 import torch
 
 import coordnet as cn
+from coordnet.cli.specs import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
 from coordnet.media import mapped
@@ -96,13 +97,13 @@ def test_a_memory_map_that_was_written_to_keeps_what_was_written(generator, tmp_
     [("2GiB", 2**31), ("500 MB", 5 * 10**8), ("1.5kB", 1500), ("64", 64), ("1e9", 10**9), ("1TiB", 2**40)],
 )
 def test_sizes_of_memory(text, expected):
-    assert streaming.parse_bytes(text) == expected
+    assert parse_bytes(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "2XB", "-1GB", "0", "1..2MB", "nan", "1e999"])
 def test_what_is_no_size_of_memory(text):
     with pytest.raises(ValueError, match="`memory`: expected a number of bytes such as 2GiB"):
-        streaming.parse_bytes(text)
+        parse_bytes(text)
 
 
 # files
