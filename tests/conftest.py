@@ -1,3 +1,11 @@
+"""Fixtures shared by all tests, and one thread for every worker."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # read when NumPy and PyTorch are first imported, here and in subprocesses
+)
+
 import sys
 from pathlib import Path
 
@@ -7,7 +15,14 @@ import torch
 from coordnet.cli import main
 from tests.helpers import synthetic_photograph
 
+MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
 DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One worker per CPU that this process may use, up to `MAX_WORKERS`."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return min(len(usable), MAX_WORKERS)
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """The naive twins of the fast paths, and small signals to try them on."""
 
+import subprocess
+import sys
+from contextlib import contextmanager
 from functools import reduce
 
 import torch
@@ -8,6 +11,30 @@ import torch
 def kron(matrices):
     """The Kronecker product, formed."""
     return reduce(torch.kron, matrices)
+
+
+def khatri_rao(factors):
+    """Kronecker products of corresponding rows: (points, features of the first · features of the second …)."""
+    return torch.stack(
+        [kron([row.unsqueeze(0) for row in rows]).squeeze(0) for rows in zip(*factors, strict=True)]
+    )
+
+
+def dense_point_fit(encoding, samples, roughness, strength):
+    """Fit scattered points with the exact features of every point; return the function of points.
+
+    Minimizes Σ w (r·c - (y - mean))² + λ (A c)ᵀ R (A c): r holds the features of a point, A those of the lattice,
+    c the coefficients, and R is the roughness of the lattice signal.
+    """
+    geometry = samples.geometry
+    weights = torch.ones(len(geometry.points), 1) if geometry.weights is None else geometry.weights
+    weights = weights.to(samples.values)
+    mean = (weights * samples.values).sum(0) / weights.sum()
+    lattice = kron(encoding.designs(geometry.axes))
+    rows = khatri_rao(encoding(geometry.points))
+    normal = rows.T @ (weights * rows) + strength * lattice.T @ roughness @ lattice
+    coefficients = torch.linalg.solve(normal, rows.T @ (weights * (samples.values - mean)))
+    return lambda points: khatri_rao(encoding(points)) @ coefficients + mean
 
 
 def dense_least_squares(matrices, values, ridge=0.0, rcond=1e-13):
@@ -42,3 +69,13 @@ def refused(outcome, folder, present=("in",)):
     assert err.count("\n") == 1
     assert {p.name for p in folder.iterdir()} == set(present)
     return err
+
+
+@contextmanager
+def python(*arguments, **options):
+    """Start Python with these arguments; kill the process and wait for it when the block ends."""
+    with subprocess.Popen([sys.executable, *map(str, arguments)], **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

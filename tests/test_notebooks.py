@@ -19,8 +19,8 @@ def test_there_are_six():
 def test_it_runs_and_shows_what_is_stored(path, tmp_path):
     stored = nbformat.read(path, as_version=4)
     run = nbformat.read(path, as_version=4)
-    client = NotebookClient(run, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute()
+    folder = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(run, timeout=None, shutdown_kernel="immediate", resources=folder).execute()
     for old, new in zip(stored.cells, run.cells, strict=True):
         if old.cell_type == "code":
             assert kinds(old) == kinds(new)

@@ -9,8 +9,9 @@ from coordnet.bench.cubes import crop, reflected
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Triangle
 from coordnet.fit.closed_form import fit_closed_form
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.metrics.stopwatch import once
-from coordnet.priors.priors import Smoothness
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 
 SIZES = (128, 256, 512, 1024)
@@ -31,7 +32,7 @@ def table(photograph: Path, sizes: tuple[int, ...] = SIZES) -> list[Row]:
                 picture = reflected(crop(photograph), size)
                 samples = sample(picture, f"random:{density}")
                 encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(power, 0.01)
-                options: dict[str, Any] = {"prior": prior, "tolerance": TOLERANCE}
+                options: dict[str, Any] = {"prior": prior, "solver": ConjugateGradients(TOLERANCE)}
                 fit, seconds = once(partial(fit_closed_form, encoding, samples, **options))
                 task = f"random {100 * density:g} %, p = {power:g}"
                 name = f"{photograph.stem}, {size}²"

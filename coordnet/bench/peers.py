@@ -14,14 +14,16 @@ from coordnet.bench import demosaicing_peers
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.adaptive import AdaptivePlan
-from coordnet.fit.closed_form import TOLERANCE, fit_closed_form, plan
+from coordnet.fit.closed_form import fit_closed_form, plan
+from coordnet.fit.smooth import TOLERANCE
 from coordnet.fit.spectrum import decorrelate, rounds, smoothest_modes, start_penalty
 from coordnet.fit.tuning import tune_smoothness
+from coordnet.linalg.operators import rotate
 from coordnet.metrics import baselines
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import lattice_points
-from coordnet.sampling.measurements import rotate
 from coordnet.sampling.samples import Samples
 
 NEIGHBOURS = 20
@@ -64,7 +66,7 @@ def smooth(prior: Smoothness, *, fourier: bool = False) -> Method:
 
     def apply(samples: Samples) -> Estimate:
         encoding = FourierEncoding.like(samples) if fourier else ComplexEncoding.like(Gaussian, samples)
-        fit = fit_closed_form(encoding, samples, prior=prior, cached=False)
+        fit = fit_closed_form(encoding, samples, prior=prior)
         return Estimate(fit.render(), f"{fit.report['iterations']} iterations")
 
     return apply
@@ -86,7 +88,7 @@ def tuned(criterion: str = "hold-out") -> Method:
     def apply(samples: Samples) -> Estimate:
         encoding = ComplexEncoding.like(Gaussian, samples)
         prior = tune_smoothness(encoding, samples, criterion=criterion).choice
-        fit = fit_closed_form(encoding, samples, prior=prior, cached=False)
+        fit = fit_closed_form(encoding, samples, prior=prior)
         anisotropy = ", ".join(f"{a:g}" for a in prior.anisotropy)
         chosen = f"power {prior.power:g}, strength {prior.strength:g}, anisotropy {anisotropy}"
         return Estimate(fit.render(), chosen)
@@ -101,7 +103,7 @@ def best_smooth(score: Score) -> Method:
         encoding = ComplexEncoding.like(Gaussian, samples)
         made = (
             Estimate(
-                fit_closed_form(encoding, samples, prior=prior, cached=False).render(),
+                fit_closed_form(encoding, samples, prior=prior).render(),
                 f"power {prior.power:g}, strength {prior.strength:g}",
             )
             for prior in GRID
@@ -137,17 +139,16 @@ def follow(samples: Samples, start: Smoothness, count: int) -> Iterator[Tensor]:
     dims = len(samples.grid)
     made = cast(AdaptivePlan, plan(FourierEncoding.like(samples), samples.geometry, prior=Adaptive((start,))))
     values = samples.values.movedim(-1, 0).unsqueeze(0)
-    means = made.means(values).reshape(1, -1, *(1,) * dims)
-    problem = decorrelate(made.modes, made.observation, values - means)
-    anisotropy = start.anisotropy if isinstance(start.anisotropy, tuple) else (start.anisotropy,) * dims
+    means = samples.mean().reshape(1, -1, *(1,) * dims)
+    problem = decorrelate(made.modes, made.measurement, values - means)
     steps = rounds(
         problem,
         start_penalty(problem, start),
-        smoothest_modes(made.modes, anisotropy),
+        smoothest_modes(made.modes, start.axis_weights(dims)),
         tolerance=TOLERANCE[dims],
     )
     for step in itertools.islice(steps, count + 1):
-        lattice = rotate(problem.rotation, made.modes.synthesis(step.solution.x)) + means
+        lattice = rotate(problem.rotation, made.modes(step.solution.x)) + means
         yield lattice[0].movedim(0, -1)
 
 

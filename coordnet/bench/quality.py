@@ -11,7 +11,8 @@ from coordnet import _checks
 from coordnet.bench import cubes, iterations, memory, noise_peers, peers
 from coordnet.bench.cases import Case, Row, Settings
 from coordnet.bench.damage import DAMAGE, Damage
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 
 SMOOTH = Smoothness(1.5, 0.01)
 SMOOTH_VIDEO = Smoothness(2.0, 0.01)

@@ -16,7 +16,7 @@ from coordnet.metrics.stopwatch import machine
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 QUICK = (128, 256)
 LARGEST_RANDOM = 2048  # beyond, a fit with the adaptive prior takes minutes
-GROUPS = ("grid", "video", "batch", "precision", "random", "memory")
+GROUPS = ("grid", "video", "batch", "random", "memory")
 DEFAULT = GROUPS[:-1]  # memory of large pictures takes minutes and gigabytes of disk
 
 
@@ -64,8 +64,6 @@ def _rows(settings: Settings) -> Iterator[Row]:
         elif group == "batch":
             for signals in (1, 16) if quick else (1, 16, 256):
                 yield from tasks.batch(signals, device)
-        elif group == "precision":
-            yield from tasks.precision(256, device)
         elif group == "random":
             for size in (size for size in settings.sizes if size <= LARGEST_RANDOM):
                 yield from tasks.random_samples((size, size), 0.25, device)

@@ -13,17 +13,17 @@ from torch import Tensor
 
 from coordnet.bench import speed_peers as peers
 from coordnet.bench.cubes import reflected
-from coordnet.bench.memory import rolling_hills as hills
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import axis_operators
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fit.closed_form import plan
-from coordnet.fit.plan_cache import clear_plans
-from coordnet.linalg.kronecker import KroneckerLeastSquares, Operator
-from coordnet.linalg.separable import Stages
+from coordnet.linalg.buffers import clear_scratch
+from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, Matrix
+from coordnet.linalg.operators import LinearOperator
 from coordnet.media import load_image
 from coordnet.metrics.stopwatch import Timing, measure
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, Samples
@@ -100,7 +100,7 @@ def grid(size: int, device: torch.device) -> Iterator[Row]:
         yield row("papers' procedure, dense pseudo-inverses", outputs, papers)
         yield row("dense, factorise", outputs, measure(lambda: _dense(encoding, geometry, device)))
         dense = _dense(encoding, geometry, device)
-        centred = made.centred(values).whole()
+        centred = made.centered(values).subtracted()
         yield row("dense, fit + render, plan reused", outputs, measure(lambda: dense(centred)), FLOOR)
     yield row("encode", outputs, measure(lambda: _encoded(encoding, axes, device)), SPLINE)
     yield row("factorise", outputs, measure(lambda: plan(encoding, geometry, device=device)), SPLINE)
@@ -123,22 +123,21 @@ def _graphs(
 
 def _cold(encoding: ComplexEncoding, geometry: Lattice, values: Tensor) -> Tensor:
     """Fit and render with nothing kept from before."""
-    clear_plans()
+    clear_scratch()
     return plan(encoding, geometry, device=values.device).renderer()(values)
 
 
-def _encoded(encoding: ComplexEncoding, axes: Axes, device: torch.device) -> list[Operator]:
+def _encoded(encoding: ComplexEncoding, axes: Axes, device: torch.device) -> list[Matrix]:
     """The designs of a lattice, none kept from before."""
-    clear_plans()
+    clear_scratch()
     return axis_operators(encoding, axes, device=device)
 
 
-def _dense(encoding: ComplexEncoding, geometry: Lattice, device: torch.device) -> Stages:
+def _dense(encoding: ComplexEncoding, geometry: Lattice, device: torch.device) -> LinearOperator:
     """Fit and render without bands, by one SVD an axis."""
     system = KroneckerLeastSquares(encoding.designs(geometry.axes, device=device), dtype=torch.float32)
     fine = encoding.designs(Lattice(geometry.grid).axes, device=device)
-    stages = Stages(system.analysis, system.gain, system.synthesis).then(fine)
-    return stages.ready("float32", torch.float32)
+    return (Kronecker(fine) @ system.inverse).to(dtype=torch.float32)
 
 
 def video(size: int, device: torch.device) -> Iterator[Row]:
@@ -174,21 +173,6 @@ def batch(signals: int, device: torch.device, size: int = 256) -> Iterator[Row]:
     yield row(REUSED, 4 * fitted, measure(lambda: render(values)), FLOOR)
     if device.type == "cuda":
         yield from _graphs(row, made, render, values, fitted, 4 * fitted)
-
-
-def precision(size: int, device: torch.device) -> Iterator[Row]:
-    """The same fit and render in lower precisions: what they cost in time, and in PSNR against float64."""
-    row = partial(Row, f"precision, {size}²×3 → {2 * size}²")
-    values, geometry = hills(size).to(device), Lattice((2 * size, 2 * size), (2, 2))
-    encoding = ComplexEncoding.like(Gaussian, geometry)
-    kind: dict[str, Any] = {"device": device}
-    exact = plan(encoding, geometry, dtype=torch.float64, **kind).renderer()(values.double())
-    yield row(FLOOR, 4 * size**2, measure(peers.bare_products(values, geometry.grid)))
-    for name in ("float32", "tf32", "bf16"):
-        render = plan(encoding, geometry, precision=name, **kind).renderer()
-        error = float((render(values).double() - exact).square().mean())
-        found = {"psnr": -10 * float(torch.tensor(max(error, 1e-20)).log10())}
-        yield row(name, 4 * size**2, measure(partial(render, values)), FLOOR, found)
 
 
 def random_samples(shape: tuple[int, ...], density: float, device: torch.device) -> Iterator[Row]:

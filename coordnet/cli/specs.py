@@ -14,7 +14,8 @@ from coordnet.encodings.encoders import ENCODERS, FeatureMap
 from coordnet.fit.methods import EncoderChoice, Prior
 from coordnet.media import Media, read_mask
 from coordnet.networks.heads import HEADS, Head
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import Pattern, parse_pattern
 

@@ -22,10 +22,13 @@ class Encoding(nn.Module, ABC):
         d.
     shape : tuple of int
         The number of features: (K,) where they are one row, (K₁, …, K_d) where they are a Kronecker product.
+    is_factored : bool
+        Whether the features are a Kronecker product, given by its factors.
     """
 
     dimensions: int
     shape: tuple[int, ...]
+    is_factored: bool = False
 
     @abstractmethod
     def configuration(self) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class ComplexEncoding(Encoding):
         One an axis; they may differ.
     """
 
+    is_factored = True
+
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(at_least_one(encoders))

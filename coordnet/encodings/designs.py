@@ -1,21 +1,18 @@
-"""Local encoders on long axes: their designs and pseudo-inverses as ``Windows``, at a cost linear in the samples."""
+"""Designs of local encoders on long axes, and their pseudo-inverses, as banded matrices."""
 
 import copy
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Encoder, ShiftedBasis
-from coordnet.linalg.banded import Window, Windows, inverse
-from coordnet.linalg.cache import Cache, digest, for_any_mode
-from coordnet.linalg.kronecker import Operator, RankWarning, default_rcond, factorise
-from coordnet.linalg.precision import prepared
-from coordnet.linalg.tracking import tracked
+from coordnet.linalg.banded import BandedMatrix, Block, inverse
+from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.kronecker import Matrix, RankWarning, default_rcond, factorize, for_each_distinct
 from coordnet.sampling.axes import Axes, Axis
 
 # Samples and features of an axis from which windows are faster than the dense matrix.
@@ -25,22 +22,22 @@ TOLERANCE = 1e-11  # of a band's inverse in the infinity norm, relative; that of
 LARGEST_CONDITION = 1e5  # of a design whose normal matrix is factorised in float64
 
 
-def local_design(encoder: ShiftedBasis, axis: Axis) -> Windows:
+def local_design(encoder: ShiftedBasis, axis: Axis) -> BandedMatrix:
     """The matrix ψ(positions of an axis), (N, K), in float64 without the nodes out of reach."""
     x, nodes = axis.points(torch.float64), encoder.nodes
 
-    def block(first: int, last: int) -> Window:
+    def block(first: int, last: int) -> Block:
         low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
         left = math.floor((low - encoder.support - nodes.start) / nodes.spacing)
         right = math.ceil((high + encoder.support - nodes.start) / nodes.spacing) + 1
         left = min(max(left, 0), nodes.count - 1)
         columns = slice(left, min(max(right, left + 1), nodes.count))
-        return Window(first, left, encoder.forward_part(x[first:last], columns))
+        return Block(first, left, encoder.forward_part(x[first:last], columns))
 
-    return Windows.build((axis.count, nodes.count), block)
+    return BandedMatrix.build((axis.count, nodes.count), block)
 
 
-def axis_windows(encoder: Encoder, axis: Axis) -> Windows | None:
+def axis_windows(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
     """The design of an axis as windows where that is faster than the dense matrix; else None.
 
     On the CPU, whatever device the encoder is on: many small blocks cost a GPU more to launch than a processor to make.
@@ -51,7 +48,7 @@ def axis_windows(encoder: Encoder, axis: Axis) -> Windows | None:
     if reach > MOST * encoder.columns:
         return None
     design = local_design(copy.deepcopy(encoder).cpu() if encoder.state_dict() else encoder, axis)
-    return design if design.share <= MOST else None
+    return design if design.density <= MOST else None
 
 
 def axis_operators(
@@ -59,51 +56,34 @@ def axis_operators(
     axes: Axes,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
-) -> list[Operator]:
+) -> list[Matrix]:
     """The designs of a lattice, as windows where that is faster; equal axes share one, and later calls.
 
     They are computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples.
     """
-    pairs = zip(encoding.axis_encoders, axes, strict=True)
-    if any(tracked(t) for t in _tensors(encoding)):
-        return [encoder(axis.points(dtype, device)) for encoder, axis in pairs]
-    return [_kept_operator(encoder, axis, dtype, device) for encoder, axis in pairs]
+    pairs = list(zip(encoding.axis_encoders, axes, strict=True))
+    return for_each_distinct(pairs, lambda pair: _axis_operator(*pair, dtype, device), same_design)
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """An operator, and the classes of its encoder, for as long as the key names them."""
-
-    operator: Operator
-    classes: tuple[type, ...]
-
-
-OPERATORS: Cache[_Kept] = Cache(most=32)
-FEW = 2**12  # numbers of an encoder that are soon compared
-
-
-def _kept_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Operator:
-    """The design of one axis: from those made last, where it takes no waiting for a GPU to know the encoder again."""
-    quick = all(t.device.type == "cpu" and t.numel() <= FEW for t in _tensors(encoder))
-    key = digest(encoder, axis, dtype, str(device)) if quick else None
-    if key is None:
-        return _axis_operator(encoder, axis, dtype, device)
-    kept = OPERATORS.find(key)
-    if kept is None:
-        made = for_any_mode(lambda: _axis_operator(encoder, axis, dtype, device))
-        kept = _Kept(made, tuple(type(module) for module in encoder.modules()))
-        OPERATORS.keep(key, kept)
-    return kept.operator
+def same_design(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
+    """Whether two encoders have the same design on their axes."""
+    (first, axis), (second, other) = a, b
+    if axis != other or type(first) is not type(second) or first.configuration() != second.configuration():
+        return False
+    p, q = list(_tensors(first)), list(_tensors(second))
+    return len(p) == len(q) and all(
+        x is y or (not x.requires_grad and not y.requires_grad and x.shape == y.shape and torch.equal(x, y))
+        for x, y in zip(p, q, strict=True)
+    )
 
 
-def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Operator:
+def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Matrix:
     """The design of one axis, made."""
-    windows = axis_windows(encoder, axis)
+    windows = None if any(is_tracked(t) for t in _tensors(encoder)) else axis_windows(encoder, axis)
     if windows is None:
-        return encoder(axis.points(torch.float64, device)).to(dtype)
-    made = prepared(windows, "float32", dtype)
-    assert isinstance(made, Windows)
-    return made.on(device)
+        tracked = any(is_tracked(t) for t in _tensors(encoder))
+        return encoder(axis.points(dtype if tracked else torch.float64, device)).to(dtype)
+    return windows.to(device, dtype)
 
 
 def _tensors(module: nn.Module) -> Iterator[Tensor]:
@@ -114,7 +94,7 @@ def _tensors(module: nn.Module) -> Iterator[Tensor]:
         yield from (value for value in vars(part).values() if isinstance(value, Tensor))
 
 
-def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float] | None:
+def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatrix, float] | None:
     """The pseudo-inverse of a design of full rank, in float64, and a bound on the design's condition number.
 
     (AᵀA)⁻¹Aᵀ where there are at most as many features as samples, else Aᵀ(AAᵀ)⁻¹, with entries below the rounding of
@@ -130,13 +110,19 @@ def pseudo_inverse(design: Windows, dtype: torch.dtype) -> tuple[Windows, float]
     tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
     transpose = design.mT
     tall = design.shape[0] >= design.shape[1]
-    solved = inverse(transpose @ design if tall else design @ transpose, tolerance)
+    solved = inverse(_product(transpose, design) if tall else _product(design, transpose), tolerance)
     if solved is None:
         return None
-    made = (solved @ transpose if tall else transpose @ solved).trimmed(tolerance)
-    norms = (design.row_norm(), transpose.row_norm(), made.row_norm(), made.mT.row_norm())
+    made = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
+    norms = (design.infinity_norm(), transpose.infinity_norm(), made.infinity_norm(), made.mT.infinity_norm())
     condition = math.sqrt(math.prod(norms))
     return None if condition > LARGEST_CONDITION else (made, condition)
+
+
+def _product(a: BandedMatrix, b: BandedMatrix) -> BandedMatrix:
+    product = a.fused(b)
+    assert product is not None
+    return product
 
 
 def separable_inverse(
@@ -147,7 +133,7 @@ def separable_inverse(
     warn: bool = True,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
-) -> list[Operator] | None:
+) -> list[Matrix] | None:
     """The pseudo-inverse of every axis of a lattice, where one of them at least is faster as windows.
 
     Parameters
@@ -164,7 +150,7 @@ def separable_inverse(
     Returns
     -------
     list or None
-        Windows in float64, or dense matrices for axes that are short or not local. None where no axis is faster as
+        BandedMatrix in float64, or dense matrices for axes that are short or not local. None where no axis is faster as
         windows, or a singular value of the Kronecker matrix would be cut: the dense path is for that.
 
     Warns
@@ -173,17 +159,18 @@ def separable_inverse(
         Where a band is too near to singular for its normal matrix to be factorised.
     """
     encoders = encoding.axis_encoders
+    pairs = list(zip(encoders, axes, strict=True))
     designs = [axis_windows(e, a) for e, a in zip(encoders, axes, strict=True)]
     if all(design is None for design in designs):
         return None
-    keys = [digest(e, a) for e, a in zip(encoders, axes, strict=True)]
-    made: list[tuple[Operator, float] | None] = []
+    made: list[tuple[Matrix, float] | None] = []
     for j, design in enumerate(designs):
-        if keys[j] is not None and keys[j] in keys[:j]:
-            made.append(made[keys.index(keys[j])])
+        first = next((i for i in range(j) if same_design(pairs[i], pairs[j])), None)
+        if first is not None:
+            made.append(made[first])
         elif design is not None:
             solved = pseudo_inverse(design, dtype)
-            made.append(None if solved is None else (solved[0].on(device), solved[1]))
+            made.append(None if solved is None else (solved[0].to(device), solved[1]))
             _warn_of_band(warn and solved is None, j)
         else:
             made.append(_dense_inverse(encoders[j], axes[j], dtype, device))
@@ -197,12 +184,12 @@ def separable_inverse(
 
 def _dense_inverse(
     encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str
-) -> tuple[Operator, float] | None:
+) -> tuple[Matrix, float] | None:
     design = encoder(axis.points(torch.float64, device))
-    factor = factorise(design, default_rcond(design.shape, dtype))
+    factor = factorize(design, default_rcond(design.shape, dtype))
     if factor.rank < min(design.shape):
         return None
-    return (factor.v / factor.s) @ factor.u.mH, float(factor.s[0] / factor.s[-1])
+    return factor.pseudo_inverse, float(factor.s[0] / factor.s[-1])
 
 
 def _warn_of_band(singular: bool, axis: int) -> None:

@@ -37,6 +37,8 @@ class FourierEncoding(Encoding):
     Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
     """
 
+    is_factored = True
+
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         super().__init__()
         for axis, length in zip(axes, shape, strict=True):

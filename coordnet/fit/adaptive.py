@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,245 +11,237 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.fit.centred import Centred
 from coordnet.fit.hold_out import hide
-from coordnet.fit.plan import Plan, Solved, apart
-from coordnet.fit.smooth import is_plain, is_structured, modes_of
-from coordnet.fit.spectrum import (
-    Problem,
-    Round,
-    decorrelate,
-    hold_known,
-    rounds,
-    smoothest_modes,
-    start_penalty,
-    update,
-)
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.fit.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.fit.smooth import TOLERANCE, modes_of
+from coordnet.fit.spectrum import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.linalg.operators import rotate
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axis, ByAxes
-from coordnet.sampling.measurements import Masked, Observation, rotate
+from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry
 
-# Relative residual of the solves that the spectrum is learned from, by the number of axes: rows of samples have spectra
-# so steep that a residual which is small for pictures leaves them unfinished.
-LEARNING = ByAxes({1: 1e-5, 2: 3e-4, 3: 5e-4})
+# Relative residual of the solves that the spectrum is learned from, by the number of axes. The spectra of rows are so
+# steep that a residual which is small for images leaves their solves unfinished.
+LEARNING_TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 5e-4})
 FINALISTS = 2  # starts that are followed beyond their first solve
-PATIENCE = 2  # rounds without a hold-out error lower by GAIN after which learning stops
-CLUSTERED = Smoothness(1.0, 0.01)  # where to start from holes and scratches: a membrane is soon solved
-GAIN = 0.005
-CROP = 2**17  # points of the part that decides the start of a lattice eight times as large
+PATIENCE = 2  # rounds without an improvement by MIN_GAIN after which learning stops
+MIN_GAIN = 0.005  # of the hold-out error
+STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
+STRUCTURED_ROUNDS = 2
+CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
 
 
 @dataclass
 class Trail:
-    """A start followed over rounds on the samples that are not hidden."""
+    """The rounds that follow one start, on the samples that are not hidden.
+
+    Attributes
+    ----------
+    start : Smoothness
+        The power law.
+    steps : iterator of Round
+        Further rounds.
+    errors : list of float
+        The hold-out error after each round.
+    penalties : list of tensor
+        The penalty of each round.
+    last : Round, optional
+        The last round.
+    """
 
     start: Smoothness
-    steps: Any
-    errors: list[float]
-    penalties: list[Tensor]
+    steps: Iterator[Round]
+    errors: list[float] = field(default_factory=list)
+    penalties: list[Tensor] = field(default_factory=list)
     last: Round | None = None
 
     @property
     def best(self) -> int:
-        """The round of the least hold-out error."""
+        """The round with the least hold-out error."""
         return min(range(len(self.errors)), key=self.errors.__getitem__)
 
     @property
-    def improving(self) -> bool:
-        """Whether one of the last rounds was better than all before it."""
+    def is_improving(self) -> bool:
+        """Whether one of the last rounds was better than all before them."""
         if len(self.errors) <= PATIENCE:
             return True
-        return min(self.errors[-PATIENCE:]) < (1 - GAIN) * min(self.errors[:-PATIENCE])
+        return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
 
-    def follow(self, problem: Problem, hidden: Tensor) -> None:
+    def advance(self, problem: Problem, hidden: Tensor) -> None:
         """Take one more round."""
         self.last = next(self.steps)
         self.errors.append(problem.error(self.last.solution.x, hidden))
         self.penalties.append(self.last.penalty)
 
+    def record(self) -> dict[str, Any]:
+        """Return the start and the hold-out PSNR of each round, as JSON holds it."""
+        psnr = [-10 * math.log10(max(e, 1e-12)) for e in self.errors]
+        return {**_power_law(self.start), "hold_out_psnr": psnr}
+
 
 class AdaptivePlan(Plan):
-    """Minimise Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
+    """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
 
     A tenth of the samples is hidden. Every start is solved once without it; the two best are followed for two
     rounds, the better of them until its hold-out error stops falling. Its spectrum is then learned once more from
-    all samples, and the last solve runs to ``tolerance``. Where the unknown points cluster (holes, scratches, text)
-    what is hidden is shaped like them, and known points are held in precision form.
+    all samples, and the last solve runs to the tolerance. Where the unknown points are clustered (holes, scratches,
+    text), the hidden points have their shape, and known points are held fixed.
 
     Parameters
     ----------
-    encoding, geometry, center
+    encoding, geometry, **options
         See ``Plan``.
-    observation : Observation, optional
-        How the samples depend on the lattice; none for a whole lattice.
+    measurement : Measurement
+        How the samples depend on the lattice.
     prior : Adaptive
-        Starts, rounds, hold-out.
-    rcond : float, optional
-        Relative cut of singular values, for an encoding other than Fourier's.
-    tolerance, steps
-        Of conjugate gradients.
+        Starts, rounds and hold-out.
+    solver : ConjugateGradients
+        When the last solve stops.
     progress : bool
-        Show a bar over the solves.
-    dtype, device
-        Of the values to come.
+        Whether to show a bar over the solves.
 
     Warns
     -----
     ConvergenceWarning
-        Where the steps did not suffice for the last solve.
+        If the steps did not suffice for the last solve.
     """
 
     def __init__(
         self,
         encoding: ComplexEncoding | FourierEncoding,
         geometry: Geometry,
-        observation: Observation | None,
+        measurement: Measurement,
         prior: Adaptive,
         *,
-        rcond: float | None = None,
-        center: bool = True,
-        tolerance: float = 3e-4,
-        steps: int = 500,
+        solver: ConjugateGradients,
         progress: bool = False,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
+        **options: Any,
     ) -> None:
-        super().__init__(encoding, geometry, center=center, dtype=dtype)
-        self.modes = modes_of(self.encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
-        self.observation = observation or Masked(
-            torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)
-        )
-        self.prior, self.progress = prior, progress
-        self.learning = LEARNING[len(self.modes.lattice)]
-        self.tolerance = min(self.learning, _checks.positive("tolerance", tolerance))
-        self.steps = _checks.integer("steps", steps, 1)
+        super().__init__(encoding, geometry, **options)
+        self.modes = modes_of(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
+        self.measurement, self.prior, self.progress = measurement, prior, progress
+        dims = len(geometry.grid)
+        self.learning_tolerance = LEARNING_TOLERANCE[dims]
+        self.tolerance = min(self.learning_tolerance, solver.tolerance or TOLERANCE[dims])
+        self.steps = solver.steps
 
-    def solve(self, values: Centred) -> Solved:
-        """Return the weights of centred values, with what was tried, chosen and learned: for each signal apart."""
-        return apart(self._solve, values)
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own spectrum."""
+        return solve_each(self._solve, values)
 
-    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Solved:
-        problem = decorrelate(self.modes, self.observation, values, rotated=self.prior.rotated)
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
-        if self._clustered():
-            problem, starts, limit = hold_known(problem), self.prior.starts or (CLUSTERED,), min(limit, 2)
-        decided = problem if problem.held else self._deciding(problem, values)
+        if self._holds_known_points():
+            problem, limit = problem.on_padded_grid(), min(limit, STRUCTURED_ROUNDS)
+            starts = self.prior.starts or (STRUCTURED_START,)
+        deciding = problem if problem.constrained else self._deciding_problem(problem, values)
         generator = torch.Generator().manual_seed(self.prior.seed)
-        hidden = hide(decided.observation, decided.values.shape[2:], self.prior.hold_out, generator)
+        hidden = hide(deciding.measurement, deciding.values.shape[2:], self.prior.hold_out, generator)
         total = limit + len(starts) + 4
         with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
-            if hidden is None:
-                kept = limit if self.prior.hold_out == 0 else 0
-                trails, start, learned = [], starts[0], None
-            else:
-                trails, chosen = self._choose(decided, starts, hidden, limit, bar)
-                start, kept = chosen.start, chosen.best
-                learned = chosen if decided is problem else None
-            last = self._finish(problem, start, kept, learned, bar)
+            trails, chosen = [], Trail(starts[0], iter(()))
+            kept = limit if self.prior.hold_out == 0 else 0
+            if hidden is not None:
+                trails, chosen = self._choose(deciding, starts, hidden, limit, bar)
+                kept = chosen.best
+            followed = chosen if deciding is problem else Trail(chosen.start, iter(()))
+            last = self._finish(problem, followed, kept, bar)
         last.solution.warn_unless_converged(self.tolerance)
-        return self._solved(problem, start, kept, trails, last)
+        return self._fitted(problem, chosen.start, kept, trails, last)
 
-    def _clustered(self) -> bool:
+    def _holds_known_points(self) -> bool:
         """Whether the unknown points are holes or scratches in a mask that all channels share."""
-        observation = self.observation
-        if not isinstance(observation, Masked) or not self.modes.complete or observation.weights.shape[1] > 1:
-            return False
-        return is_plain(observation.weights) and is_structured(observation.weights)
+        shared = self.measurement.weights.shape[1] == 1
+        plain = self.modes.spans_grid and shared and self.measurement.is_plain_mask
+        return plain and self.measurement.is_structured_mask
 
-    def _deciding(self, problem: Problem, values: Tensor) -> Problem:
-        """What decides the start and the rounds: the problem itself, or its middle where it is large."""
+    def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
+        """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""
         size = math.prod(self.modes.lattice)
-        if size <= 8 * CROP or not isinstance(self.observation, Masked):
+        if size <= 8 * CROP or not self.measurement.is_mask:
             return problem
         scale = (CROP / size) ** (1 / len(self.modes.lattice))
         lengths = tuple(min(n, max(16, round(n * scale))) for n in self.modes.lattice)
         corners = [(n - m) // 2 for n, m in zip(self.modes.lattice, lengths, strict=True)]
         middle = (..., *(slice(c, c + m) for c, m in zip(corners, lengths, strict=True)))
+        weights = self.measurement.weights[middle]
+        if not bool((weights > 0).any()):
+            return problem
         axes = tuple(
             Axis(m, axis.start + c * axis.spacing, axis.spacing)
             for axis, c, m in zip(self.geometry.axes, corners, lengths, strict=True)
         )
         encoding = FourierEncoding.on(axes) if isinstance(self.encoding, FourierEncoding) else self.encoding
         modes = modes_of(encoding, axes, dtype=values.dtype, device=values.device)
-        weights = self.observation.weights[middle]
-        if not bool((weights > 0).any()):
-            return problem
-        return decorrelate(modes, Masked(weights), values[middle], rotated=self.prior.rotated)
+        return decorrelate(modes, Measurement.mask(weights), values[middle], rotated=self.prior.rotated)
 
     def _choose(
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
     ) -> tuple[list[Trail], Trail]:
+        """Follow the starts on the samples that are not hidden; return all trails and the best."""
         shown = problem.without(hidden)
         trails: list[Trail] = []
 
-        def follow(trail: Trail) -> None:
-            trail.follow(problem, hidden)
+        def advance(trail: Trail) -> None:
+            trail.advance(problem, hidden)
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
             bar.update()
 
         for start in starts:
-            penalty = start_penalty(shown, start)
-            smoothest = smoothest_modes(problem.modes, _weights(start, problem.modes))
             near = trails[-1].last.solution.x if trails and trails[-1].last else None
-            steps = rounds(shown, penalty, smoothest, tolerance=self.learning, start=near)
-            trails.append(Trail(start, steps, [], []))
-            follow(trails[-1])
+            trails.append(Trail(start, self._rounds(shown, start_penalty(shown, start), start, near)))
+            advance(trails[-1])
         finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
         for trail, _ in itertools.product(finalists, range(min(2, limit))):
-            follow(trail)
+            advance(trail)
         best = min(finalists, key=lambda t: t.errors[t.best])
-        while len(best.errors) <= limit and best.improving:
-            follow(best)
+        while len(best.errors) <= limit and best.is_improving:
+            advance(best)
         return trails, best
 
-    def _finish(
-        self, problem: Problem, start: Smoothness, kept: int, chosen: Trail | None, bar: Any
-    ) -> Round:
-        """Learn from all samples, only the last of the rounds where the trail went over the same lattice; solve."""
-        modes = problem.modes
-        smoothest = smoothest_modes(modes, _weights(start, modes))
-        penalty, z, left = start_penalty(problem, start), None, kept
-        if chosen is not None and chosen.last is not None:
-            penalty, z, left = chosen.penalties[max(kept - 1, 0)], chosen.last.solution.x, min(kept, 1)
-        bar.total = bar.n + left + 1
-        for step in itertools.islice(
-            rounds(problem, penalty, smoothest, tolerance=self.learning, start=z), left
-        ):
-            z = step.solution.x
-            penalty = update(modes, z, step.penalty, smoothest, problem.observation.density)
-            bar.update()
-        final = rounds(problem, penalty, smoothest, tolerance=self.tolerance, steps=self.steps, start=z)
-        last = next(final)
-        bar.update()
-        return Round(kept, penalty, last.solution)
+    def _rounds(
+        self, problem: Problem, penalty: Tensor, start: Smoothness, z: Tensor | None
+    ) -> Iterator[Round]:
+        smoothest = smoothest_modes(problem.modes, start.axis_weights(len(problem.modes.lattice)))
+        return rounds(problem, penalty, smoothest, tolerance=self.learning_tolerance, start=z)
 
-    def _solved(
+    def _finish(self, problem: Problem, followed: Trail, kept: int, bar: Any) -> Round:
+        """Learn from all samples, only the last round if a trail was followed on the same lattice; then solve."""
+        modes, start = problem.modes, followed.start
+        smoothest = smoothest_modes(modes, start.axis_weights(len(modes.lattice)))
+        penalty, z, left = start_penalty(problem, start), None, kept
+        if followed.last is not None:
+            penalty, z, left = followed.penalties[max(kept - 1, 0)], followed.last.solution.x, min(kept, 1)
+        bar.total = bar.n + left + 1
+        for step in itertools.islice(self._rounds(problem, penalty, start, z), left):
+            z = step.solution.x
+            penalty = update(modes, z, step.penalty, smoothest, problem.measurement.density)
+            bar.update()
+        system = problem.system(penalty)
+        solution = system.solve(problem.values, start=z, tolerance=self.tolerance, steps=self.steps)
+        bar.update()
+        return Round(kept, penalty, solution)
+
+    def _fitted(
         self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round
-    ) -> Solved:
+    ) -> Fitted:
+        form = "constrained" if problem.constrained else "modes"
         report = {
-            "method": f"conjugate gradients, adaptive prior, {'precision' if problem.held else 'modes'} form",
-            "start": {"power": start.power, "strength": start.strength, "anisotropy": start.anisotropy},
+            "method": f"conjugate gradients, adaptive prior, {form} form",
+            "start": _power_law(start),
             "rounds": kept,
-            "tried": [
-                {
-                    "power": t.start.power,
-                    "strength": t.start.strength,
-                    "anisotropy": t.start.anisotropy,
-                    "hold_out_psnr": [-10 * math.log10(max(e, 1e-12)) for e in t.errors],
-                }
-                for t in trails
-            ],
+            "tried": [trail.record() for trail in trails],
             "iterations": last.solution.iterations,
             "relative_residual": float(last.solution.relative_residual.max()),
         }
-        weights = rotate(problem.rotation, problem.modes.weights(last.solution.x))
-        learned = {"precision": last.penalty, "rotation": problem.rotation}
-        return Solved(weights, report, learned)
+        coefficients = rotate(problem.rotation, problem.modes.coefficients(last.solution.x))
+        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
 
 
-def _weights(start: Smoothness, modes: Any) -> tuple[float, ...]:
-    dims = len(modes.lattice)
-    return start.anisotropy if isinstance(start.anisotropy, tuple) else (float(start.anisotropy),) * dims
+def _power_law(start: Smoothness) -> dict[str, Any]:
+    return {"power": start.power, "strength": start.strength, "anisotropy": start.anisotropy}

@@ -24,7 +24,8 @@ from coordnet.fit.methods import (
 from coordnet.fit.tuning import Tuned, scaled, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Lattice, Samples
 
@@ -37,13 +38,16 @@ def default_prior(samples: Samples, *, robust: bool = False) -> Prior | None:
     """The prior that suits some samples.
 
     A whole lattice needs none, unless an axis is too long for its design matrix to be factorized: then it is a weak
-    smoothness. Other samples take the adaptive prior, or a smoothness where outliers are expected (``robust``), for
-    which the adaptive prior has no loss.
+    smoothness. Other samples take the adaptive prior. Where outliers are expected (``robust``) it is a smoothness with
+    Huber's loss, which the adaptive prior has not.
     """
-    power = POWER[len(samples.grid)]
-    if type(samples.geometry) is Lattice:
-        return Smoothness(power, 1e-3) if _is_long(samples) else None
-    return Smoothness(power) if robust else Adaptive()
+    whole = type(samples.geometry) is Lattice
+    smooth = Smoothness(POWER[len(samples.grid)], 1e-3 if whole else 1e-2)
+    if robust:
+        return replace(smooth, loss="huber")
+    if whole:
+        return smooth if _is_long(samples) else None
+    return Adaptive()
 
 
 def default_encoder(samples: Samples, prior: Prior | None) -> EncoderChoice:
@@ -90,11 +94,13 @@ def choose(
         prior = None
     elif prior == "auto":
         prior = default_prior(samples, robust=robust)
+    elif robust:
+        prior = _robust(prior)
     if encoder is None:
         encoder = default_encoder(samples, prior)
     elif isinstance(encoder, type):
         encoder = EncoderChoice(encoder)
-    return Method(encoder, head, chosen, prior, kind, robust)
+    return Method(encoder, head, chosen, prior, kind)
 
 
 def reconstruct(
@@ -263,6 +269,12 @@ def _why_not(encoder: EncoderChoice) -> str:
     if encoder.is_fourier:
         return "fourier is fitted in closed form, with a linear head"
     return "a closed form needs a linear head and an encoder of one axis"
+
+
+def _robust(prior: Prior | None) -> Smoothness:
+    if not isinstance(prior, Smoothness):
+        raise _checks.wrong("robust", "a smoothness prior", type(prior).__name__)
+    return replace(prior, loss="huber")
 
 
 def _is_long(samples: Samples) -> bool:

@@ -1,4 +1,4 @@
-"""Fits by gradient descent: what the papers do, and what a head that is not linear needs."""
+"""Fits by gradient descent: the procedure of the papers, and the one for heads that are not linear."""
 
 import copy
 import math
@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
-from coordnet.fit.blending import Kind
 from coordnet.fit.predictions import Predictions, predictions
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
@@ -36,7 +35,6 @@ def fit_gradient(
     generator: torch.Generator | None = None,
     callback: Callback | None = None,
     penalty: Penalty | None = None,
-    blending: Kind | None = None,
     progress: bool = False,
 ) -> Reconstruction:
     """Fit a coordinate network to samples with Adam on the mean squared error.
@@ -44,71 +42,65 @@ def fit_gradient(
     Parameters
     ----------
     network : CoordinateNetwork
-        Where to start from; a copy of it is trained.
+        The initial network; a copy of it is trained.
     samples : Samples
-        What to fit.
+        The targets. Scattered points with a named ``blending`` are tied to their lattice, which is evaluated by mode
+        products (the virtual grid of Zheng et al.); otherwise each point has its own encoding.
     epochs : int
         Passes over the samples.
     lr, weight_decay : float
-        Of Adam, with betas (0.9, 0.999).
+        Adam's learning rate and weight decay, with betas (0.9, 0.999).
     batch : int, optional
-        Samples a step (on a lattice with a complex encoding: rows of its first axis a step); all if not given.
+        Samples per step (on a lattice with a complex encoding: rows of its first axis per step); all if not given.
     memory : int
-        Bytes for the activations and the encoded samples. A step whose activations are more is made of parts, whose
-        gradients add up to its own. ``blending`` evaluates the whole lattice at once whatever it takes.
+        Bytes for the activations and the encoded samples. A step that needs more is split into parts whose gradients
+        add up. A virtual grid is evaluated as a whole whatever it takes.
     center : bool
-        Fit each channel's mean apart.
+        Whether each channel's mean is subtracted before the fit and added to its result.
     held_out : Samples, optional
-        Samples to score on after each epoch; the best epoch is returned, and training stops after ``patience``
+        Samples to score on after each epoch. The best epoch is returned, and training stops after ``patience``
         epochs without a better one. A trained scale can overfit (it shrinks until the samples are interpolated and
-        the rest is lost); this limits it without mending it wholly: see ``learnable`` in ``FeatureMap``.
+        the rest is lost); this limits it without preventing it: see ``learnable`` in ``FeatureMap``.
     patience : int
         See ``held_out``.
     generator : torch.Generator, optional
-        Shuffles minibatches; one seeded with 0 if not given.
+        The source of randomness for minibatches; by default one with seed 0.
     callback : function, optional
         Called with the epoch, its loss and its PSNR on the fitted samples.
     penalty : function, optional
-        Of the network, added to the mean squared error; ``LearnableFourier.divergence``, say.
-    blending : str, optional
-        With a complex encoding, tie scattered points to their lattice as ``Blending`` does, and evaluate the lattice
-        by mode products (the virtual grid of Zheng et al.); each point has its own encoding if not given.
+        A function of the network that is added to the mean squared error, such as ``LearnableFourier.divergence``.
     progress : bool
-        Show a bar with the loss and the PSNR.
+        Whether to show a bar with the loss and the PSNR.
 
     Returns
     -------
     Reconstruction
-        With ``loss`` and ``epochs`` in its report.
+        Its report has the ``loss`` and the number of ``epochs``.
 
     Raises
     ------
     ValueError
-        If the network's channels or dimensions are not the samples', or there is nothing to blend.
+        If the network's channels or dimensions are not the samples', or a blending is named for an encoding that is
+        not complex.
     FloatingPointError
         If the loss stops being finite.
 
     Notes
     -----
-    The settings of Zheng et al. (ECCV 2022) are the defaults.
+    The defaults are the settings of Zheng et al. (ECCV 2022).
     """
-    _check(network, samples, epochs, lr, batch)
-    _checks.integer("memory", memory, 1)
-    if blending and not (
-        isinstance(network.encoding, ComplexEncoding) and isinstance(samples.geometry, ScatteredPoints)
-    ):
-        raise _checks.wrong("blending", "a complex encoding and scattered points with it", repr(blending))
+    _check(network, samples, epochs, lr, batch, memory)
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
-    problem = predictions(network, samples, offset, memory, blending)
-    batch, part = batch or len(problem), problem.fitting(memory)
-    optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
+    problem = predictions(network, samples, offset, memory)
+    batch, part = batch or len(problem), problem.max_targets(memory)
+    optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     generator = generator or torch.Generator().manual_seed(0)
-    best = _Best(network, held_out, offset, patience)
+    best = _BestState(network, held_out, offset, patience)
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
-            loss = _epoch(network, problem, optimiser, batch, part, generator, penalty)
+            loss = _epoch(network, problem, optimizer, batch, part, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
@@ -117,7 +109,7 @@ def fit_gradient(
             bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
             if callback is not None:
                 callback(epoch, loss, quality)
-            if best.stop():
+            if best.should_stop():
                 break
     best.restore()
     network.requires_grad_(False).eval()
@@ -128,26 +120,26 @@ def fit_gradient(
 def _epoch(
     network: CoordinateNetwork,
     problem: Predictions,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     batch: int,
     part: int,
     generator: torch.Generator,
     penalty: Penalty | None,
 ) -> float:
-    """Pass once over the samples, ``batch`` of them a step and ``part`` at once; return the mean squared error."""
+    """Pass once over the samples, ``batch`` per step and ``part`` at once; return the mean squared error."""
     total, count = 0.0, 0.0
     for step in _steps(len(problem), batch, generator):
-        amount = problem.amount(step)
+        amount = problem.total_weight(step)
         if amount == 0:
             continue
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         for index in _parts(step, part):
             loss = problem.loss(index)
             (loss / amount).backward()
             total += float(loss.detach())
         if penalty is not None:
             penalty(network).backward()
-        optimiser.step()
+        optimizer.step()
         count += amount
     return total / count
 
@@ -166,32 +158,34 @@ def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
         yield from (slice(i, min(i + size, step.stop)) for i in range(step.start, step.stop, size))
 
 
-class _Best:
-    """Keeps the state of the epoch that was best on held-out samples."""
+class _BestState:
+    """The network's state after the epoch that was best on held-out samples."""
 
-    def __init__(self, network: nn.Module, held_out: Samples | None, offset: Tensor, patience: int) -> None:
+    def __init__(
+        self, network: CoordinateNetwork, held_out: Samples | None, offset: Tensor, patience: int
+    ) -> None:
         self.network, self.held_out, self.offset, self.patience = network, held_out, offset, patience
-        self.error, self.since, self.state = math.inf, 0, None
+        self.error, self.epochs_since = math.inf, 0
+        self.state: dict[str, Tensor] | None = None
 
-    def stop(self) -> bool:
+    def should_stop(self) -> bool:
         if self.held_out is None:
             return False
         error = self._score(self.held_out)
         if error < self.error:
-            self.error, self.since = error, 0
+            self.error, self.epochs_since = error, 0
             self.state = copy.deepcopy(self.network.state_dict())
         else:
-            self.since += 1
-        return self.since >= self.patience
+            self.epochs_since += 1
+        return self.epochs_since >= self.patience
 
     @torch.no_grad()
     def _score(self, samples: Samples) -> float:
-        assert isinstance(self.network, CoordinateNetwork)
-        made = Reconstruction(self.network.eval(), self.offset, samples.grid)
-        if isinstance(samples.geometry, ScatteredPoints):
-            estimate = made(samples.geometry.points)
-        else:
-            estimate = made.on_axes(samples.geometry.axes)
+        fit = Reconstruction(self.network.eval(), self.offset, samples.grid)
+        geometry = samples.geometry
+        estimate = (
+            fit(geometry.points) if isinstance(geometry, ScatteredPoints) else fit.on_axes(geometry.axes)
+        )
         self.network.train()
         error = (estimate - samples.values).square()
         if samples.weights is None:
@@ -204,12 +198,20 @@ class _Best:
             self.network.load_state_dict(self.state)
 
 
-def _check(network: CoordinateNetwork, samples: Samples, epochs: int, lr: float, batch: int | None) -> None:
+def _check(
+    network: CoordinateNetwork, samples: Samples, epochs: int, lr: float, batch: int | None, memory: int
+) -> None:
     _checks.integer("epochs", epochs, 1)
     _checks.positive("lr", lr)
+    _checks.integer("memory", memory, 1)
     if batch is not None:
         _checks.integer("batch", batch, 1)
     if network.channels != samples.channels:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
+    geometry = samples.geometry
+    if isinstance(geometry, ScatteredPoints) and geometry.blending:
+        if not isinstance(network.encoding, ComplexEncoding):
+            expected = "none, unless the encoding is complex"
+            raise _checks.wrong("blending", expected, repr(geometry.blending))

@@ -1,54 +1,53 @@
-"""Hidden samples: the part of what is known that decides the free numbers of a method."""
+"""Hidden samples: the part of the samples that decides the free numbers of a method."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.fit.smooth import is_structured
-from coordnet.sampling.measurements import Masked, Observation
+from coordnet.sampling.measurements import Measurement
 
-FEWEST = 20  # samples below which nothing can be hidden
+MIN_LEFT = 20  # samples that must be left when some are hidden
 
 
 def hide(
-    observation: Observation, samples: tuple[int, ...], share: float, generator: torch.Generator
+    measurement: Measurement, samples: tuple[int, ...], share: float, generator: torch.Generator
 ) -> Float[Tensor, "signals channels *samples"] | None:
-    """One where a known sample is hidden, zero elsewhere.
+    """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere.
 
-    Random samples are hidden at random. Where the unknown points cluster, what is hidden is shaped like them: their
-    own pattern, shifted to a place where much of it is known.
+    Random samples are hidden at random. Where the unknown points of a mask are clustered, the hidden points have their
+    shape: the unknown pattern is shifted to a place where much of it is known.
 
     Parameters
     ----------
-    observation : Observation
-        Its weights tell what is known.
+    measurement : Measurement
+        Its weights are positive where a sample is known.
     samples : tuple of int
-        Shape of the samples.
+        The shape of the samples.
     share : float
-        Of random samples, to be hidden.
+        The fraction of random samples to hide.
     generator : torch.Generator
-        Draws them.
+        The source of randomness.
 
     Returns
     -------
     (1, 1 or channels, *samples) or None
-        None where too few samples are known to hide any.
+        None if too few samples are known to hide any.
     """
-    weights = observation.weights
+    weights = measurement.weights
     shape = (1, weights.shape[1], *samples)
     known = (weights > 0).any(0, keepdim=True).expand(shape)
-    if isinstance(observation, Masked) and is_structured(observation.weights):
-        hidden = _shifted(known, generator)
+    if measurement.is_structured_mask:
+        hidden = _shifted_pattern(known, generator)
     else:
         hidden = (torch.rand(shape, generator=generator) < share).to(known.device) & known
     left = int((known & ~hidden).sum())
-    if share == 0 or int(hidden.sum()) < 2 or left < FEWEST:
+    if share == 0 or int(hidden.sum()) < 2 or left < MIN_LEFT:
         return None
     return hidden.to(weights)
 
 
-def _shifted(known: Tensor, generator: torch.Generator, tries: int = 16) -> Tensor:
-    """The unknown pattern, shifted so that as much of it as can be found in some tries falls on known points."""
+def _shifted_pattern(known: Tensor, generator: torch.Generator, tries: int = 16) -> Tensor:
+    """Shift the unknown pattern so that, of some random shifts, the most of it falls on known points."""
     axes = tuple(range(2, known.ndim))
     best = torch.zeros_like(known)
     for _ in range(tries):

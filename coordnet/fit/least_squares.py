@@ -1,91 +1,83 @@
-"""Closed-form fits by least squares on a whole lattice."""
+"""Least squares on a whole lattice."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.designs import axis_operators, separable_inverse
-from coordnet.fit.centred import Centred
-from coordnet.fit.fused import Renderer
-from coordnet.fit.plan import Plan, Solved
-from coordnet.linalg.kronecker import KroneckerLeastSquares
-from coordnet.linalg.precision import Precision, check_precision
-from coordnet.linalg.separable import Stages
-from coordnet.sampling.axes import Alignment, render_axes
-from coordnet.sampling.samples import Lattice
+from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings.designs import separable_inverse
+from coordnet.fit.plan import DirectPlan
+from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
+from coordnet.sampling.samples import Geometry
 
 
-class LeastSquaresPlan(Plan):
-    """Least squares (or ridge) of a complex encoding on a whole lattice; see ``KroneckerLeastSquares``.
+@dataclass(frozen=True)
+class LeastSquares:
+    """Minimize ‖A w - y‖² + λ ‖w‖² on a whole lattice; of the minimizers, the one of least norm.
 
-    Long axes of local encoders are factorised as bands, at a cost linear in the samples: see ``banded``. A fit is a
-    fixed sequence of matrix products, which never waits for a GPU.
+    Attributes
+    ----------
+    ridge : float
+        λ, at least 0.
+    rcond : float, optional
+        Singular values below this fraction of the largest count as zero; by default ε max(N, K), with ε of the dtype.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative.
+    """
+
+    ridge: float = 0.0
+    rcond: float | None = None
+
+    def __post_init__(self) -> None:
+        _checks.nonnegative("ridge", self.ridge)
+        if self.rcond is not None:
+            _checks.nonnegative("rcond", self.rcond)
+
+
+class LeastSquaresPlan(DirectPlan):
+    """Least squares, or ridge regression, of a complex encoding on a whole lattice; see ``KroneckerLeastSquares``.
+
+    Long axes of local encoders are factorized as banded matrices, at a cost linear in the samples; see
+    ``encodings.designs``. A fit is a fixed sequence of matrix products, which never waits for a GPU.
 
     Parameters
     ----------
-    encoding, geometry, center
+    encoding, geometry, **options
         See ``Plan``.
-    ridge, rcond
-        See ``KroneckerLeastSquares``.
-    precision : "float32", "tf32" or "bf16"
-        Of the matrix products; see ``precision.multiply``.
-    dtype, device
-        Of the values to come.
+    method : LeastSquares
+        λ and the cutoff of singular values.
 
     Warns
     -----
     RankWarning
-        Where an axis has a lower rank than it has columns, or its band is singular.
+        If an axis has a lower rank than it has columns, or its band is singular.
+
+    Raises
+    ------
+    ValueError
+        If the encoding is not a ComplexEncoding, or the geometry is not a whole lattice.
     """
 
-    direct = True
-
-    def __init__(
-        self,
-        encoding: ComplexEncoding,
-        geometry: Lattice,
-        *,
-        ridge: float = 0.0,
-        rcond: float | None = None,
-        center: bool = True,
-        precision: Precision = "float32",
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        super().__init__(encoding, geometry, center=center, dtype=dtype)
-        assert isinstance(self.encoding, ComplexEncoding)
-        self.precision: Precision = check_precision(precision, dtype)
-        self.device = device
-        kind: dict[str, Any] = {"rcond": rcond, "dtype": dtype}
+    def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        if not isinstance(self.encoding, ComplexEncoding):
+            raise _checks.wrong("encoding", "a ComplexEncoding for LeastSquares()", type(encoding).__name__)
+        if not geometry.is_whole_lattice:
+            raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)
         inverse = None
-        if _checks.nonnegative("ridge", ridge) == 0:
-            inverse = separable_inverse(self.encoding, geometry.axes, device=device, **kind)
+        if method.ridge == 0:
+            inverse = separable_inverse(
+                self.encoding, geometry.axes, rcond=method.rcond, dtype=self.dtype, device=self.device
+            )
         if inverse is not None:
-            self.stages = Stages(inverse)
-            self.ranks = tuple(min(a.shape) for a in inverse)
-            self.degrees_of_freedom = float(math.prod(self.ranks))
+            operator, ranks = Kronecker(inverse), [min(a.shape) for a in inverse]
+            freedom = float(math.prod(ranks))
         else:
-            designs = self.encoding.designs(geometry.axes, device=device)
-            system = KroneckerLeastSquares(designs, ridge=ridge, **kind)
-            self.stages = Stages(system.analysis, system.gain, system.synthesis)
-            self.ranks, self.degrees_of_freedom = system.ranks, system.degrees_of_freedom
-        self._ready = self.stages.ready(self.precision, dtype)
-
-    def solve(self, values: Centred) -> Solved:
-        """Return the weights of centred values, with ranks and degrees of freedom."""
-        report = {
-            "method": "least squares",
-            "ranks": list(self.ranks),
-            "degrees_of_freedom": self.degrees_of_freedom,
-        }
-        return Solved(values.through(self._ready, self.encoding.shape), report)
-
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
-        """Return what fits and renders at once: one operator an axis, where no gain stands between."""
-        assert isinstance(self.encoding, ComplexEncoding)
-        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
-        designs = axis_operators(self.encoding, axes, device=self.device)
-        return Renderer(self.centred, self.stages.then(designs).ready(self.precision, self.dtype), axes)
+            designs = self.encoding.designs(geometry.axes, device=self.device)
+            system = KroneckerLeastSquares(designs, ridge=method.ridge, rcond=method.rcond, dtype=self.dtype)
+            operator, ranks, freedom = system.inverse, list(system.ranks), system.degrees_of_freedom
+        self._prepare(operator, {"method": "least squares", "ranks": ranks, "degrees_of_freedom": freedom})

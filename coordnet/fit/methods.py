@@ -14,7 +14,8 @@ from coordnet.fit.gradient import Callback, fit_gradient
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.samples import Samples
 
 Solver = Literal["closed-form", "gradient"]
@@ -106,8 +107,6 @@ class Method:
         What a closed form assumes where nothing was measured.
     encoding : "complex" or "simple"
         See ``EncoderChoice.on``.
-    robust : bool
-        Fit in closed form by Huber's loss, which outliers move little.
     """
 
     encoder: EncoderChoice
@@ -115,7 +114,6 @@ class Method:
     solver: Solver = "closed-form"
     prior: Prior | None = None
     encoding: Kind = "complex"
-    robust: bool = False
 
     @property
     def name(self) -> str:
@@ -153,9 +151,7 @@ class Method:
         """
         encoding = self.encode(samples, generator)
         if self.solver == "closed-form":
-            return fit_closed_form(
-                encoding, samples, prior=self.prior, robust=self.robust, progress=progress, cached=False
-            )
+            return fit_closed_form(encoding, samples, self.prior, progress=progress)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}

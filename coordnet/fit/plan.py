@@ -1,4 +1,4 @@
-"""Plans: what is factorised once for a geometry, to fit any number of signals on it."""
+"""Plans: what is factorized once for a geometry, to fit any number of signals on it."""
 
 import copy
 import math
@@ -12,110 +12,146 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.fit.centred import Centred
-from coordnet.fit.cuda_graphs import CudaGraph
-from coordnet.fit.fused import Renderer
+from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings.designs import axis_operators
+from coordnet.fit.capture import CudaGraph
+from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
+from coordnet.linalg.kronecker import Kronecker
+from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.axes import Alignment
+from coordnet.sampling.axes import Alignment, render_axes
 from coordnet.sampling.samples import Geometry
 
 
 @dataclass(frozen=True)
-class Solved:
-    """What a plan makes of centred values.
+class CenteredValues:
+    """Values minus the mean of every channel.
 
     Attributes
     ----------
-    weights : (signals, channels, *features)
-        Of the linear head.
-    report : dict
-        How it went, as JSON holds it.
-    learned : dict of tensors
-        What else was estimated and is worth keeping.
+    values : (signals, channels, *samples)
+        The values with their means; channels may be strided.
+    means : (signals, channels)
+        The means.
+    batch : tuple of int
+        The leading dimensions that are flattened to ``signals``.
     """
 
-    weights: Float[Tensor, "signals channels *features"]
+    values: Float[Tensor, "signals channels *samples"]
+    means: Float[Tensor, "signals channels"]
+    batch: tuple[int, ...]
+
+    def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
+        """Return the differences in new memory."""
+        means = self._broadcast(self.values.ndim)
+        if is_tracked(self.values):
+            return self.values - means
+        return empty(self.values, tuple(self.values.shape)).copy_(self.values).sub_(means)
+
+    def map(
+        self, operator: LinearOperator, *, add_means: bool = False
+    ) -> Float[Tensor, "signals channels *codomain"]:
+        """Apply an operator to the differences, in chunks of channels, and add the means again if asked.
+
+        Only the result is allocated if the intermediates of a channel are small enough for scratch memory.
+        """
+        means = self._broadcast(len(operator.codomain) + 2)
+        if is_tracked(self.values):
+            result = operator(self.subtracted())
+            return result + means if add_means else result
+        out = empty(self.values, (*self.values.shape[:2], *operator.codomain))
+        centers = self._broadcast(self.values.ndim)
+        for part in chunks(self.values, out):
+            values = self.values[part]
+            centered = scratch(values, tuple(values.shape)).copy_(values).sub_(centers[part])
+            result = operator(centered, out[part])
+            if add_means:
+                result.add_(means[part])
+        return out
+
+    def _broadcast(self, dims: int) -> Tensor:
+        return self.means.reshape(*self.means.shape, *(1,) * (dims - 2))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The coefficients that a plan finds for centered values.
+
+    Attributes
+    ----------
+    coefficients : (signals, channels, *features)
+        The weights of the linear head.
+    report : dict
+        How the fit went, as JSON holds it.
+    learned : dict of tensors
+        Further estimates, such as a spectrum.
+    """
+
+    coefficients: Float[Tensor, "signals channels *features"]
     report: dict[str, Any]
     learned: dict[str, Tensor] = field(default_factory=dict)
 
 
-def apart(solve: Callable[[Tensor], Solved], values: Centred) -> Solved:
-    """Solve every signal by itself, where something is estimated of it that a batch must not share.
+def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:
+    """Solve each signal independently, for methods that estimate something which signals must not share.
 
-    The report of several has the most iterations, the worst residual, and each one's own under ``signals``.
+    The report of several signals has the most iterations, the worst residual, and each signal's report in ``signals``.
     """
-    each = [solve(signal) for signal in values.whole().split(1)]
+    each = [solve(signal) for signal in values.subtracted().split(1)]
     if len(each) == 1:
         return each[0]
-    reports = [solved.report for solved in each]
+    reports = [fitted.report for fitted in each]
     report = {
         "method": reports[0]["method"],
         "iterations": max(r["iterations"] for r in reports),
         "relative_residual": max(r["relative_residual"] for r in reports),
         "signals": reports,
     }
-    learned = {name: torch.cat([solved.learned[name] for solved in each]) for name in each[0].learned}
-    return Solved(torch.cat([solved.weights for solved in each]), report, learned)
+    learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in each[0].learned}
+    return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
 
 
 class Plan(ABC):
-    """What is factorised once for an encoding and a geometry.
+    """The factorization of a closed-form fit for an encoding and a geometry.
 
     Parameters
     ----------
     encoding : ComplexEncoding or FourierEncoding
-        The encoding; a copy of it is kept, with what it trains held fixed.
+        The encoding; a copy of it is kept, whose trainable numbers are held fixed.
     geometry : Geometry
-        Where the values will be.
+        Where the values will be; a copy of it is kept.
     center : bool
-        Fit each channel's mean apart.
-    dtype : torch.dtype
-        Of the values to come.
+        Whether each channel's mean is subtracted before the fit and added to its result.
+    dtype, device
+        Those of the values.
 
     Attributes
     ----------
     direct : bool
         Whether a fit is a fixed sequence of products, without iteration.
-
-    Notes
-    -----
-    A direct fit allocates its result and no more, as does a ``renderer``: what one product passes to the next lies in
-    memory that each thread keeps (see ``scratch``), some channels at a time, as many as a processor's cache holds. A
-    captured graph keeps its own. Beside it autograd takes what a gradient needs, libraries some for products in bf16
-    and for FFTs on a GPU, the imitation of TF32 on a CPU its rounded factors; a batch whose dimensions do not lie one
-    after another in memory is copied.
     """
 
     direct: bool = False
 
     def __init__(
         self,
-        encoding: ComplexEncoding | FourierEncoding,
+        encoding: Encoding,
         geometry: Geometry,
         *,
-        center: bool,
-        dtype: torch.dtype,
+        center: bool = True,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
-        self.geometry, self.center, self.dtype = geometry, center, dtype
+        self.geometry = copy.deepcopy(geometry)
+        self.center, self.dtype, self.device = center, dtype, device
 
     @abstractmethod
-    def solve(self, values: Centred) -> Solved:
-        """Return the weights of centred values, and how the solve went."""
-
-    def means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
-        """What is fitted apart: the mean of every channel, weighted as the geometry is."""
-        weights = getattr(self.geometry, "weights", None)
-        if weights is None:
-            return values.flatten(2).mean(-1)
-        weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
-        return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(
-            min=torch.finfo(values.dtype).tiny
-        )
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, and how the solve went."""
 
     def fit(self, values: Float[Tensor, "*batch_samples channels"]) -> Reconstruction:
         """Fit a signal, or a batch of signals that share the geometry.
@@ -123,26 +159,25 @@ class Plan(ABC):
         Parameters
         ----------
         values : (*batch, *samples, channels)
-            The samples are a lattice, or n points.
+            The values at the samples, which are a lattice or n points.
 
         Raises
         ------
         ValueError
-            If the values' shape does not end in the geometry's and the channels, or they are not of ``dtype``.
+            If the shape does not end in the geometry's and the channels, or the dtype is not the plan's.
         """
-        centred = self.centred(values)
-        solved = self.solve(centred)
-        encoding = copy.deepcopy(self.encoding)  # the plan's own stays as it is, whatever becomes of the fit
-        network = CoordinateNetwork(
-            encoding, Linear(), centred.means.numel(), weight=solved.weights.flatten(0, 1).contiguous()
-        )
-        offset = centred.means.reshape(*centred.batch, values.shape[-1])
+        centered = self.centered(values)
+        fitted = self.solve(centered)
+        encoding = copy.deepcopy(self.encoding)  # the plan's own is not changed by what becomes of the fit
+        weight = fitted.coefficients.flatten(0, 1).contiguous()
+        network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
+        offset = centered.means.reshape(*centered.batch, values.shape[-1])
         return Reconstruction(
-            network, offset, self.geometry.grid, centred.batch, solved.report, solved.learned
+            network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned
         )
 
-    def centred(self, values: Float[Tensor, "*batch_samples channels"]) -> Centred:
-        """The values (signals, channels, *samples) less their means, with those; see ``fit`` for what is raised."""
+    def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
+        """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
         shape = self.geometry.shape
         batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
         if tuple(values.shape[len(batch) : -1]) != shape:
@@ -150,16 +185,24 @@ class Plan(ABC):
         if values.dtype != self.dtype:
             raise _checks.wrong("values", f"{self.dtype}, as the plan was made for", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
-        means = self.means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        return Centred(stack, means, batch)
+        means = self._means(stack) if self.center else stack.new_zeros(stack.shape[:2])
+        return CenteredValues(stack, means, batch)
 
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
-        """Return what fits and renders at once, for plans that do not iterate.
+    def _means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
+        """Return the mean of every channel, weighted as the geometry is."""
+        if self.geometry.weights is None:
+            return values.flatten(2).mean(-1)
+        weights = self.geometry.weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
+        tiny = torch.finfo(values.dtype).tiny
+        return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(min=tiny)
+
+    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
+        """Return a function that fits and renders in one step, for plans that do not iterate.
 
         Parameters
         ----------
         shape, alignment
-            Of the render; see ``Reconstruction.render``.
+            The render; see ``Reconstruction.render``.
 
         Returns
         -------
@@ -181,9 +224,94 @@ class Plan(ABC):
         ValueError
             If the plan iterates, or the values are not on a CUDA device.
         """
-        if not self.direct:
-            raise self._iterates()
-        return CudaGraph(self.fit, values)
+        raise self._iterates()
 
     def _iterates(self) -> ValueError:
         return _checks.wrong("plan", "one of a whole lattice, which takes no iteration", type(self).__name__)
+
+
+class DirectPlan(Plan):
+    """A plan whose fit is one linear operator, without iteration.
+
+    A fit allocates its result and no more, as does a ``renderer``: intermediates are in memory that each thread keeps
+    (see ``linalg.buffers``), and channels are processed in chunks that fit into a processor's cache. A captured graph
+    has its own memory. Autograd, and FFTs on a GPU, allocate more; a batch whose dimensions are not adjacent in memory
+    is copied.
+
+    Attributes
+    ----------
+    operator : LinearOperator
+        The map from centered values to coefficients, with matrices in float64.
+    report : dict
+        The report of every fit.
+    """
+
+    direct = True
+    operator: LinearOperator
+    report: dict[str, Any]
+
+    def _prepare(self, operator: LinearOperator, report: dict[str, Any]) -> None:
+        self.operator, self.report = operator, report
+        self._operator = operator.to(dtype=self.dtype)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values."""
+        return Fitted(values.map(self._operator), dict(self.report))
+
+    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
+        """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
+        assert isinstance(self.encoding, ComplexEncoding)
+        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
+        designs = Kronecker(axis_operators(self.encoding, axes, device=self.device))
+        return Renderer(self.centered, (designs @ self.operator).to(dtype=self.dtype))
+
+    def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
+        """Record the fit of values of one shape as a CUDA graph; see ``CudaGraph``."""
+        return CudaGraph(self.fit, values)
+
+
+class Renderer:
+    """The map from values on a plan's geometry to the fitted signal on a lattice.
+
+    Parameters
+    ----------
+    center : function
+        ``Plan.centered``.
+    operator : LinearOperator
+        The map from centered values to the centered signal on the lattice.
+    """
+
+    def __init__(self, center: Callable[[Tensor], CenteredValues], operator: LinearOperator) -> None:
+        self.center, self.operator = center, operator
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the lattice."""
+        return self.operator.codomain
+
+    @torch.no_grad()
+    def __call__(self, values: Float[Tensor, "*batch_samples channels"]) -> Float[Tensor, "*result channels"]:
+        """Fit a signal, or a batch of them, and evaluate it: ``plan.fit(values).render(shape)``.
+
+        Parameters
+        ----------
+        values : (*batch, *samples, channels)
+            The values on the plan's geometry.
+
+        Returns
+        -------
+        (*batch, *shape, channels)
+            The fitted signal on the lattice.
+
+        Raises
+        ------
+        ValueError
+            If the shape does not end in the geometry's and the channels, or the dtype is not the plan's.
+        """
+        centered = self.center(values)
+        out = centered.map(self.operator, add_means=True)
+        return out.movedim(1, -1).reshape(*centered.batch, *self.shape, values.shape[-1])
+
+    def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Tensor]:
+        """Record this for values of one shape as a CUDA graph; see ``CudaGraph``."""
+        return CudaGraph(self, values)

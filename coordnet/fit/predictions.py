@@ -1,4 +1,4 @@
-"""What a network predicts at its samples, epoch after epoch: points one by one, or a lattice by mode products."""
+"""Predictions of a network at its samples, epoch after epoch: point by point, or on a lattice by mode products."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -7,26 +7,26 @@ import torch
 from torch import Tensor
 
 from coordnet.encodings import ComplexEncoding
-from coordnet.fit.blending import Blending, Kind
+from coordnet.fit.blending import interpolation
+from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axes, lattice_points
 from coordnet.sampling.samples import Samples, ScatteredPoints
 
-CACHED = (
-    2**11
-)  # points at once on a processor: MLPs 256 and 512 wide take 0.6 and 0.8 of the time of 57,600 at once
+# Points per step on a CPU: MLPs of width 256 and 512 take 0.6 and 0.8 of the time of 57,600 points at once.
+POINTS_IN_CACHE = 2**11
 
 
 @dataclass
 class Predictions(ABC):
-    """The targets of a network, and what it estimates of them.
+    """The targets of a network, and its estimates of them.
 
     Attributes
     ----------
     network : CoordinateNetwork
-        The one that is trained.
-    target, weights : tensor, and the same or one of a channel
-        Values less what is fitted apart, and their weights.
+        The network in training.
+    target, weights : tensor, and a tensor that broadcasts against it
+        The values minus the offset, and the weights of their squared errors.
     """
 
     network: CoordinateNetwork
@@ -38,80 +38,102 @@ class Predictions(ABC):
 
     @abstractmethod
     def estimate(self, index: Tensor | slice) -> Tensor:
-        """Of some of the targets."""
+        """Return the network's estimates of some targets."""
 
     @abstractmethod
-    def fitting(self, memory: int) -> int:
-        """How many targets' activations are so many bytes."""
+    def max_targets(self, memory: int) -> int:
+        """Return the number of targets whose activations fit into some bytes of memory."""
 
     def loss(self, index: Tensor | slice) -> Tensor:
-        """The weighted sum of squared errors."""
+        """Return the weighted sum of squared errors over some targets."""
         error = (self.estimate(index) - self.target[index]).square()
         return (error if self.weights is None else error * self.weights[index]).sum()
 
-    def amount(self, index: Tensor | slice) -> float:
-        """The sum of weights."""
+    def total_weight(self, index: Tensor | slice) -> float:
+        """Return the sum of the weights of some targets."""
         target = self.target[index]
         return float(target.numel() if self.weights is None else self.weights[index].expand_as(target).sum())
 
 
 @dataclass
-class Points(Predictions):
-    """At points one by one; a dense encoding that does not learn is evaluated once."""
+class PointPredictions(Predictions):
+    """Predictions point by point; a dense encoding without trainable numbers is evaluated once.
+
+    Attributes
+    ----------
+    inputs : (n, d) or (n, K)
+        The points, or their encodings.
+    encoded : bool
+        Whether the inputs are encodings.
+    """
 
     inputs: Tensor
     encoded: bool
 
     def estimate(self, index: Tensor | slice) -> Tensor:
-        """Of some of the points."""
+        """Return the network's values at some points."""
         network, inputs = self.network, self.inputs[index]
         return network.rest(network.first(inputs)) if self.encoded else network(inputs)
 
-    def fitting(self, memory: int) -> int:
-        """How many points' activations are so many bytes, or stay in a processor's cache."""
-        activations = self.network.scratch() + 2 * sum(self.network.head.widths)
-        fitting = max(1, memory // (activations * self.target.element_size()))
-        return min(fitting, CACHED) if self.target.device.type == "cpu" else fitting
+    def max_targets(self, memory: int) -> int:
+        """Return the number of points whose activations fit into memory and, on a CPU, into its cache."""
+        activations = self.network.floats_per_point + 2 * sum(self.network.head.widths)
+        count = max(1, memory // (activations * self.target.element_size()))
+        return min(count, POINTS_IN_CACHE) if self.target.device.type == "cpu" else count
 
 
 @dataclass
-class Rows(Predictions):
-    """On a lattice by mode products; a target is a row, of the first axis.
+class LatticePredictions(Predictions):
+    """Predictions on a lattice by mode products; a target is a row along the first axis.
 
-    The designs are evaluated once, or at each step where the encoders learn: O(N_j K_j) an axis.
+    Attributes
+    ----------
+    axes : tuple of Axis
+        The lattice.
+    designs : list of tensor, optional
+        The design of every axis if the encoders have no trainable numbers; otherwise they are evaluated at every step,
+        which takes O(N_j K_j) per axis.
     """
 
     axes: Axes
     designs: list[Tensor] | None
 
     def estimate(self, index: Tensor | slice) -> Tensor:
-        """Of some of the rows."""
+        """Return the network's values on some rows."""
         first, *others = self.designs or _designs(self.network, self.axes, self.target)
         nodes = self.network.first.on_lattice([first[index], *others])  # type: ignore[operator]
         return self.network.rest(nodes)
 
-    def fitting(self, memory: int) -> int:
-        """How many rows' activations are so many bytes."""
+    def max_targets(self, memory: int) -> int:
+        """Return the number of rows whose activations fit into memory."""
         row = self.target[0].numel() + self.target[0, ..., 0].numel() * 2 * sum(self.network.head.widths)
         return max(1, memory // (row * self.target.element_size()))
 
 
 @dataclass
-class Blended(Predictions):
-    """At scattered points as combinations of lattice nodes; every step evaluates the whole lattice."""
+class BlendedPredictions(Predictions):
+    """Predictions at scattered points, interpolated from the lattice; every step evaluates the whole lattice.
+
+    Attributes
+    ----------
+    axes, designs
+        See ``LatticePredictions``.
+    operator : LinearOperator
+        The map from lattice signals to values at the points.
+    """
 
     axes: Axes
     designs: list[Tensor] | None
-    blending: Blending
+    operator: LinearOperator
 
     def estimate(self, index: Tensor | slice) -> Tensor:
-        """Of some of the points."""
+        """Return the network's values at some points."""
         designs = self.designs or _designs(self.network, self.axes, self.target)
         nodes = self.network.first.on_lattice(designs)  # type: ignore[operator]
-        return self.network.rest(self.blending.forward(nodes.movedim(-1, 0)).T[index])
+        return self.network.rest(self.operator(nodes.movedim(-1, 0)).T[index])
 
-    def fitting(self, memory: int) -> int:
-        """All of them."""
+    def max_targets(self, memory: int) -> int:
+        """Return the number of points: all are evaluated together."""
         return len(self)
 
 
@@ -120,49 +142,50 @@ def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tenso
     return network.encoding.designs(axes, like.dtype, like.device)
 
 
-def predictions(
-    network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int, blending: Kind | None
-) -> Predictions:
-    """What suits a network and its samples.
+def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
+    """Return the predictions that suit a network and its samples.
 
     Parameters
     ----------
     network : CoordinateNetwork
-        The one that is trained.
+        The network in training.
     samples : Samples
-        Their values are the targets.
+        The targets. Scattered points are tied to their lattice if their ``blending`` is named.
     offset : (channels,)
-        What is fitted apart.
+        The values that are subtracted from the samples'.
     memory : int
         Bytes for the encoded samples.
-    blending : str, optional
-        See ``fit_gradient``.
     """
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)
-    dtype, device = values.dtype, values.device
     learns = any(p.requires_grad for p in network.encoding.parameters())
-    scattered = isinstance(samples.geometry, ScatteredPoints)
-    if isinstance(network.encoding, ComplexEncoding) and (blending or not scattered):
-        axes = samples.geometry.axes
-        designs = None if learns else _designs(network, axes, values)
-        if not isinstance(samples.geometry, ScatteredPoints):
-            return Rows(network, values, weights, axes, designs)
-        encoders = network.encoding.axis_encoders
-        points = samples.geometry.points
-        tied = Blending(axes, points, encoders=encoders, kind=blending or "linear", dtype=dtype)
-        return Blended(network, values, weights, axes, designs, tied)
-    if isinstance(samples.geometry, ScatteredPoints):
-        points = samples.geometry.points.to(values)
-    else:
-        points = lattice_points(samples.geometry.axes, dtype, device).flatten(0, -2)
-        values = values.flatten(0, -2)
-        if weights is not None:
-            weights = weights.flatten(0, -2)
-            known = (weights > 0).any(-1)
-            points, values, weights = points[known], values[known], weights[known]
+    factored = isinstance(network.encoding, ComplexEncoding)
+    scattered = samples.geometry if isinstance(samples.geometry, ScatteredPoints) else None
+    if factored and (scattered is None or scattered.blending):
+        designs = None if learns else _designs(network, samples.axes, values)
+        if scattered is None:
+            return LatticePredictions(network, values, weights, samples.axes, designs)
+        encoders = network.encoding.axis_encoders  # type: ignore[union-attr]
+        operator = interpolation(scattered, scattered.blending or "linear", encoders, values.dtype)
+        return BlendedPredictions(network, values, weights, samples.axes, designs, operator)
+    points, values, weights = _known_points(samples, values, weights)
     small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
-    if learns or isinstance(network.encoding, ComplexEncoding) or not small:
-        return Points(network, values, weights, points, False)
+    if learns or factored or not small:
+        return PointPredictions(network, values, weights, points, False)
     with torch.no_grad():
-        return Points(network, values, weights, network.encoding(points), True)
+        return PointPredictions(network, values, weights, network.encoding(points), True)
+
+
+def _known_points(
+    samples: Samples, values: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the points (n, d) at which something is known, and the values and weights there."""
+    if isinstance(samples.geometry, ScatteredPoints):
+        return samples.geometry.points.to(values), values, weights
+    points = lattice_points(samples.axes, values.dtype, values.device).flatten(0, -2)
+    values = values.flatten(0, -2)
+    if weights is None:
+        return points, values, None
+    weights = weights.flatten(0, -2)
+    known = (weights > 0).any(-1)
+    return points[known], values[known], weights[known]

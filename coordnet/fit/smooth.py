@@ -8,141 +8,114 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
-from coordnet.fit.centred import Centred
-from coordnet.fit.fused import Renderer
-from coordnet.fit.plan import Plan, Solved, apart
-from coordnet.fit.systems import PrecisionSystem, System, penalised
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
+from coordnet.fit.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
+from coordnet.fit.systems import ConstrainedSystem, System, penalized_system
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.linalg.operators import Diagonal
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
-from coordnet.priors.priors import Smoothness
-from coordnet.sampling.axes import Alignment, Axes, render_axes
-from coordnet.sampling.measurements import Masked, Observation
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.axes import Axes, ByAxes
+from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry
 
-CLUSTERING = 0.25  # excess over chance, with which the neighbour of an unknown point is unknown too
-HUBER = 1.345  # standard deviations: 95 % efficient where the errors are normal (Huber 1981, section 7.9)
+TOLERANCE = ByAxes(
+    {1: 1e-5, 2: 3e-4, 3: 1e-3}
+)  # the default tolerance of conjugate gradients, by number of axes
+HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
+HUBER_ROUNDS = 5
 
 
-class SmoothPlan(Plan):
-    """Minimise Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
-
-    A whole lattice takes no iteration: z = Bᵀ y / (1 + λρ). Elsewhere the normal equations
-    (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients: on the lattice itself or in the modes
-    (``penalised``). Where unknown points cluster (holes, scratches, text), a complete basis is solved in
-    precision form, known samples held exactly (``PrecisionSystem``).
+class SmoothLatticePlan(DirectPlan):
+    """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration.
 
     Parameters
     ----------
-    encoding, geometry, center
+    encoding, geometry, **options
         See ``Plan``.
-    observation : Observation, optional
-        How the samples depend on the lattice; none for a whole lattice.
     prior : Smoothness
-        p, λ, a_j and the form.
-    rcond : float, optional
-        Relative cut of singular values.
-    robust : bool
-        Huber's loss by reweighted solves, for samples with outliers.
-    tolerance, steps
-        Of conjugate gradients.
+        λ and ρ.
+    """
+
+    def __init__(
+        self, encoding: ComplexEncoding, geometry: Geometry, prior: Smoothness, **options: Any
+    ) -> None:
+        super().__init__(encoding, geometry, **options)
+        assert isinstance(self.encoding, ComplexEncoding)
+        self.modes = EncodingModes(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
+        gain = Diagonal(1 / (1 + prior.penalty(self.modes)))
+        operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
+        self._prepare(operator, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
+
+
+class SmoothPlan(Plan):
+    """Minimize Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
+
+    The normal equations (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, on the lattice itself or in the
+    modes (``penalized_system``). Where unknown points are clustered (holes, scratches, text) and the modes span the
+    lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
+
+    Parameters
+    ----------
+    encoding, geometry, **options
+        See ``Plan``.
+    measurement : Measurement
+        How the samples depend on the lattice.
+    prior : Smoothness
+        p, λ, a_j, the form of the system and the loss. Huber's loss is minimized by reweighted solves.
+    solver : ConjugateGradients
+        When the solves stop.
     progress : bool
-        Show a bar over their steps.
-    dtype, device
-        Of the values to come.
+        Whether to show a bar over the steps.
 
     Warns
     -----
     ConvergenceWarning
-        Where the steps did not suffice.
+        If the steps did not suffice.
     """
 
     def __init__(
         self,
         encoding: ComplexEncoding | FourierEncoding,
         geometry: Geometry,
-        observation: Observation | None,
+        measurement: Measurement,
         prior: Smoothness,
         *,
-        rcond: float | None = None,
-        center: bool = True,
-        robust: bool = False,
-        tolerance: float = 1e-4,
-        steps: int = 500,
+        solver: ConjugateGradients,
         progress: bool = False,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
+        **options: Any,
     ) -> None:
-        super().__init__(encoding, geometry, center=center, dtype=dtype)
-        self.modes = modes_of(self.encoding, geometry.axes, rcond=rcond, dtype=dtype, device=device)
-        self.observation, self.prior, self.robust = observation, prior, robust
-        self.progress = progress
-        self.tolerance = _checks.positive("tolerance", tolerance)
-        self.steps = _checks.integer("steps", steps, 1)
-        self.roughness = prior.roughness(self.modes)
-        self.gain = 1 / (1 + prior.strength * self.roughness)  # of a whole lattice
-        self.form = "modes"
-        if observation is not None and not robust:
-            self.form = choose_form(prior, self.modes, observation)
-        self.system = None if observation is None else self._system(observation)
+        super().__init__(encoding, geometry, **options)
+        self.modes = modes_of(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
+        self.measurement, self.prior, self.progress = measurement, prior, progress
+        self.tolerance = solver.tolerance or TOLERANCE[len(geometry.grid)]
+        self.steps = solver.steps
+        self.form = choose_form(prior, self.modes, measurement)
+        self.system = self._system(measurement)
 
-    def solve(self, values: Centred) -> Solved:
-        """Return the weights of centred values, with the form, the iterations and the residual."""
-        if self.robust:
-            return apart(self._robust, values)
-        if self.system is None:
-            weights = values.through(self._weights, self.encoding.shape)
-            return Solved(weights, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
-        return self._solved(*self._solve(values.whole(), self.system, None))
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, with the form, the iterations and the residual."""
+        if self.prior.loss == "huber":
+            return solve_each(self._solve_robustly, values)
+        return self._fitted(*self._solve(values.subtracted(), self.system))
 
-    def _weights(self, values: Tensor, out: Tensor | None) -> Tensor:
-        """Of a whole lattice."""
-        assert isinstance(self.modes, EncodingModes)
-        return self.modes.weights(self._gained(values, overwrite=out is not None), out)
-
-    def _gained(self, values: Tensor, overwrite: bool = False) -> Tensor:
-        """The modes of a whole lattice."""
-        assert isinstance(self.modes, EncodingModes)
-        return self.modes.analysis(values, overwrite).mul_(self.gain)
-
-    @property
-    def direct(self) -> bool:  # type: ignore[override]
-        """Whether a fit takes no iteration: on a whole lattice without outliers."""
-        return self.observation is None and not self.robust
-
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> Renderer:
-        """Return what fits and renders at once, on a whole lattice; see ``Plan.renderer``."""
-        if not self.direct:
-            return super().renderer(shape, alignment)
-        assert isinstance(self.encoding, ComplexEncoding) and isinstance(self.modes, EncodingModes)
-        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
-        fused = self.modes.fused(axis_operators(self.encoding, axes, device=self.roughness.device))
-
-        def apply(values: Tensor, out: Tensor | None) -> Tensor:
-            return fused(self._gained(values, overwrite=out is not None), out)
-
-        return Renderer(self.centred, apply, axes)
-
-    def _system(self, observation: Observation) -> System:
-        if self.form == "precision":
-            assert isinstance(observation, Masked)
-            return PrecisionSystem(self.modes, observation, self.roughness)
-        return penalised(self.modes, observation, self.prior.strength * self.roughness)
+    def _system(self, measurement: Measurement) -> System:
+        if self.form == "constrained":
+            return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
+        return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
 
     def _solve(
-        self, values: Tensor, system: System | None, start: Tensor | None
+        self, values: Tensor, system: System, start: Tensor | None = None
     ) -> tuple[Tensor, dict[str, Any]]:
-        if system is None:  # the first of the robust rounds
-            return self._gained(values), {}
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
-            def look(step: int, residual: float) -> None:
+            def show(step: int, residual: float) -> None:
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 
             solution = system.solve(
-                values, start=start, tolerance=self.tolerance, steps=self.steps, callback=look
+                values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show
             )
         solution.warn_unless_converged(self.tolerance)
         return solution.x, {
@@ -151,72 +124,53 @@ class SmoothPlan(Plan):
             "relative_residual": float(solution.relative_residual.max()),
         }
 
-    def _solved(self, z: Tensor, report: dict[str, Any]) -> Solved:
-        return Solved(self.modes.weights(z), {**report, "ranks": list(self.modes.ranks)})
+    def _fitted(self, z: Tensor, report: dict[str, Any]) -> Fitted:
+        return Fitted(self.modes.coefficients(z), {**report, "ranks": list(self.modes.ranks)})
 
-    def _robust(self, values: Float[Tensor, "1 channels *samples"], rounds: int = 5) -> Solved:
-        """Huber's loss: weights min(1, δ/|r|), δ of 1.345 robust standard deviations of the residuals r."""
-        base = self.observation or Masked(torch.ones_like(values[:1, :1]))
-        known = base.weights.expand_as(values) > 0
-        z, report = self._solve(values, self.system, None)
-        for _ in range(rounds):
-            residual = (base.forward(self.modes.synthesis(z)) - values).abs()
+    def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
+        known = self.measurement.weights.expand_as(values) > 0
+        z, report = self._solve(values, self.system)
+        limit = torch.zeros(())
+        for _ in range(HUBER_ROUNDS):
+            residual = (self.measurement(self.modes(z)) - values).abs()
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
-            observation = base.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
-            z, report = self._solve(values, self._system(observation), z)
-        return self._solved(z, {**report, "loss": "huber", "limit": float(limit)})
+            reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
+            z, report = self._solve(values, self._system(reweighted), z)
+        return self._fitted(z, {**report, "loss": "huber", "limit": float(limit)})
 
 
 def modes_of(
-    encoding: ComplexEncoding | FourierEncoding,
+    encoding: Encoding,
     axes: Axes,
     *,
-    rcond: float | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Modes:
-    """The modes in which an encoding's roughness is diagonal."""
+    """Return the modes in which an encoding's roughness is diagonal."""
     if isinstance(encoding, FourierEncoding):
         return FourierModes(encoding, dtype=dtype, device=device)
-    return EncodingModes(encoding, axes, rcond=rcond, dtype=dtype, device=device)
+    assert isinstance(encoding, ComplexEncoding)
+    return EncodingModes(encoding, axes, dtype=dtype, device=device)
 
 
-def choose_form(prior: Smoothness, modes: Modes, observation: Observation) -> str:
-    """The precision form where unknown points cluster, every lattice signal is reached and weights are 0 or 1.
+def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> str:
+    """Return the form of the system: "constrained" for structured masks of 0 and 1 whose lattice the modes span.
 
     Raises
     ------
     ValueError
-        If the precision form is asked for where there is none.
+        If the prior asks for the constrained form where there is none.
     """
     possible = (
-        modes.complete
-        and modes.whole() is modes
-        and isinstance(observation, Masked)
-        and is_plain(observation.weights)
+        prior.loss == "squared"
+        and modes.spans_grid
+        and modes.on_padded_grid() is modes
+        and measurement.is_plain_mask
     )
-    if prior.form == "precision" and not possible:
-        raise _checks.wrong(
-            "form", "modes, unless a lattice is masked by 0 and 1 and the basis complete", "precision"
-        )
-    if prior.form != "auto" or not possible:
-        return "modes" if prior.form == "auto" else prior.form
-    assert isinstance(observation, Masked)
-    return "precision" if is_structured(observation.weights) else "modes"
-
-
-def is_plain(weights: Tensor) -> bool:
-    """Whether weights are 0 and 1 alone."""
-    return bool(((weights == 0) | (weights == 1)).all())
-
-
-def is_structured(weights: Float[Tensor, "signals channels *lattice"]) -> bool:
-    """Whether an unknown point's neighbour is unknown by ``CLUSTERING`` more often than at random."""
-    unknown = weights == 0
-    pairs, both = 0, 0
-    for axis in range(2, unknown.ndim):
-        length = unknown.shape[axis]
-        left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
-        pairs += int(left.sum())
-        both += int((left & right).sum())
-    return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+    if prior.form == "constrained" and not possible:
+        expected = "modes, unless a lattice is masked by 0 and 1, the basis spans it and the loss is squared"
+        raise _checks.wrong("form", expected, "constrained")
+    if prior.form != "auto":
+        return prior.form
+    return "constrained" if possible and measurement.is_structured_mask else "modes"

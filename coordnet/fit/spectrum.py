@@ -1,4 +1,4 @@
-"""Learning the variance of every mode from the samples: expectation-maximisation, round by round."""
+"""Learning the variance of every mode from the samples, by rounds of expectation-maximization."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,65 +7,82 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.fit.systems import NEWTON, ModesSystem, PrecisionSystem, penalised
+from coordnet.fit.systems import NEWTON_STEPS, ConstrainedSystem, ModesSystem, System, penalized_system
+from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
-from coordnet.linalg.extension import lengthened
+from coordnet.linalg.operators import rotate
 from coordnet.priors.modes import Modes
-from coordnet.priors.priors import Smoothness
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Masked, Observation, Rotated, rotate
+from coordnet.sampling.measurements import Measurement
 
-WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})  # of the ratio's smoothing, in modes, by the number of axes
-DETERMINED = 0.05  # the share of smoothest modes that the samples determine by themselves
-FLOOR = 1e-6
-FEW_PAIRS = 1e-3  # of the samples: fewer, and the channels' covariance is not estimated from them
-FIRST = Smoothness(1.5, 0.01)
+# Standard deviation of the Gaussian that smooths the ratio of spectra, in modes, by the number of axes.
+SMOOTHING_WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})
+DETERMINED = 0.05  # the fraction of smoothest modes that the samples determine without a prior
+PENALTY_FLOOR = 1e-6
+# The fraction of samples that know both channels of a pair below which a covariance is not estimated from them.
+MIN_PAIRS = 1e-3
+COVARIANCE_PRIOR = Smoothness(1.5, 0.01)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Centred samples in channels that are uncorrelated.
+    """Centered samples in uncorrelated channels.
 
     Attributes
     ----------
     modes : Modes
-        Of the lattice.
-    observation : Observation
+        The modes of the lattice.
+    measurement : Measurement
         How the samples depend on the rotated lattice signal.
     values : (signals, channels, *samples)
-        Centred samples: rotated themselves where all channels share a mask, so that the channels are solved apart.
+        Centered samples. They are rotated themselves if all channels share a mask; channels are then solved
+        independently.
     rotation : (signals, channels, channels)
-        From the rotated channels to the signal's own.
+        The map from the rotated channels to the signal's own.
     variance : (signals, channels, 1, …)
-        Of the rotated channels.
+        The variance of each rotated channel.
     joint : bool
         Whether the channels' masks differ, so that the rotated channels are solved together.
-    held : bool
-        Whether known points are held and the unknown ones solved for, in precision form.
+    constrained : bool
+        Whether known points are held fixed and the unknown ones solved for.
     """
 
     modes: Modes
-    observation: Observation
+    measurement: Measurement
     values: Tensor
     rotation: Tensor
     variance: Tensor
     joint: bool
-    held: bool = False
+    constrained: bool = False
 
     def without(self, hidden: Tensor) -> "Problem":
-        """The same problem, some samples' weights set to zero."""
-        return replace(self, observation=self.observation.reweighted(1 - hidden))
+        """Return the problem with the weights of some samples set to zero."""
+        return replace(self, measurement=self.measurement.reweighted(1 - hidden))
 
     def error(self, z: Tensor, hidden: Tensor) -> float:
-        """The weighted mean squared error at hidden samples."""
-        residual = self.observation.forward(self.modes.synthesis(z)) - self.values
-        weights = (hidden * self.observation.weights).expand_as(residual)
+        """Return the weighted mean squared error at hidden samples."""
+        residual = self.measurement(self.modes(z)) - self.values
+        weights = (hidden * self.measurement.weights).expand_as(residual)
         return float((weights * residual.square()).sum() / weights.sum())
+
+    def on_padded_grid(self) -> "Problem":
+        """Return the problem in constrained form over the whole of a padded lattice, with unknown padding."""
+        modes = self.modes.on_padded_grid()
+        measurement = Measurement.mask(zero_pad(self.measurement.weights, modes.lattice))
+        values = zero_pad(self.values, modes.lattice)
+        return replace(self, modes=modes, measurement=measurement, values=values, constrained=True)
+
+    def system(self, penalty: Tensor) -> System:
+        """Return the linear system for the penalty (noise variance over signal variance) of every mode."""
+        if self.constrained:
+            return ConstrainedSystem(self.modes, self.measurement, penalty)
+        return ModesSystem(self.modes, self.measurement, penalty, joint=self.joint)
 
 
 @dataclass(frozen=True)
 class Round:
-    """One solve, with the penalty (noise over variance of every mode) that it took."""
+    """One solve, and the penalty (noise variance over signal variance of every mode) that it used."""
 
     number: int
     penalty: Tensor
@@ -74,61 +91,52 @@ class Round:
 
 def decorrelate(
     modes: Modes,
-    observation: Observation,
+    measurement: Measurement,
     values: Float[Tensor, "signals channels *samples"],
     *,
     rotated: bool = True,
 ) -> Problem:
-    """Rotate channels to the eigenvectors of their covariance, estimated from the samples that know both of a pair.
+    """Rotate channels to the eigenvectors of their covariance, estimated from samples that know both of a pair.
 
     Parameters
     ----------
-    modes, observation
-        See ``Problem``; the observation by the signal's own channels.
+    modes, measurement
+        See ``Problem``; the measurement is that of the signal's own channels.
     values : (signals, channels, *samples)
-        Centred samples.
+        Centered samples.
     rotated : bool
-        Leave the channels as they are if false.
+        If false, the channels are left as they are.
     """
-    weights = observation.weights.expand_as(values).flatten(2).double()
+    weights = measurement.weights.expand_as(values).flatten(2).double()
     y = weights * values.flatten(2)
     pairs = weights @ weights.mT
     covariance = (y @ y.mT) / pairs.clamp(min=1)
     if not rotated:
         covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
-    elif bool((pairs < FEW_PAIRS * weights.shape[-1]).any()):
-        covariance = _solved_covariance(modes, observation, values)
+    elif bool((pairs < MIN_PAIRS * weights.shape[-1]).any()):
+        covariance = _covariance_of_solutions(modes, measurement, values)
     variance, rotation = torch.linalg.eigh(covariance)
     variance = variance.clamp(min=0).to(values).reshape(*values.shape[:2], *(1,) * len(modes.lattice))
     rotation = rotation.to(values)
-    if observation.weights.shape[1] == 1:
-        return Problem(modes, observation, rotate(rotation.mT, values), rotation, variance, False)
-    return Problem(modes, Rotated(observation, rotation), values, rotation, variance, True)
+    if measurement.weights.shape[1] == 1:
+        return Problem(modes, measurement, rotate(rotation.mT, values), rotation, variance, False)
+    return Problem(modes, measurement.rotated(rotation), values, rotation, variance, True)
 
 
-def _solved_covariance(
-    modes: Modes, observation: Observation, values: Float[Tensor, "signals channels *samples"]
+def _covariance_of_solutions(
+    modes: Modes, measurement: Measurement, values: Float[Tensor, "signals channels *samples"]
 ) -> Float[Tensor, "signals channels channels"]:
-    """The covariance of channels that are never known together (a mosaic's), from each channel solved by itself."""
-    penalty = FIRST.strength * FIRST.roughness(modes)
-    z = penalised(modes, observation, penalty).solve(values, tolerance=1e-2).x
-    f = modes.synthesis(z).flatten(2).double()
+    """Return the covariance of channels that are never known together (a mosaic's), each solved independently."""
+    system = penalized_system(modes, measurement, COVARIANCE_PRIOR.penalty(modes))
+    f = modes(system.solve(values, tolerance=1e-2).x).flatten(2).double()
     return f @ f.mT / f.shape[-1]
 
 
-def hold_known(problem: Problem) -> Problem:
-    """The same problem in precision form, over the whole of a padded lattice; the padding is unknown."""
-    modes = problem.modes.whole()
-    observation = Masked(lengthened(problem.observation.weights, modes.lattice))
-    values = lengthened(problem.values, modes.lattice)
-    return replace(problem, modes=modes, observation=observation, values=values, held=True)
-
-
 def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:
-    """λρ of every mode, in proportion more where a channel varies less."""
+    """Return λρ of every mode, in inverse proportion to the channel's variance."""
     largest = problem.variance.amax(1, keepdim=True)
-    floor = FLOOR * largest.clamp(min=torch.finfo(largest.dtype).tiny)
-    return start.strength * start.roughness(problem.modes) * (largest / problem.variance.clamp(min=floor))
+    floor = PENALTY_FLOOR * largest.clamp(min=torch.finfo(largest.dtype).tiny)
+    return start.penalty(problem.modes) * (largest / problem.variance.clamp(min=floor))
 
 
 def rounds(
@@ -140,59 +148,48 @@ def rounds(
     steps: int = 500,
     start: Tensor | None = None,
 ) -> Iterator[Round]:
-    """Solve, learn the spectrum from the solution, solve again, without end."""
+    """Yield solves, each with the spectrum that was learned from the one before, without end."""
     number, z = 0, start
     while True:
-        solution = _solve(problem, penalty, z, tolerance, steps)
+        system = problem.system(penalty)
+        solution = system.solve(problem.values, start=z, tolerance=tolerance, steps=steps)
         yield Round(number, penalty, solution)
-        z = solution.x
-        penalty, number = (
-            update(problem.modes, z, penalty, smoothest, problem.observation.density),
-            number + 1,
-        )
-
-
-def _solve(problem: Problem, penalty: Tensor, start: Tensor | None, tolerance: float, steps: int) -> Solution:
-    modes, observation = problem.modes, problem.observation
-    if problem.held:
-        assert isinstance(observation, Masked)
-        system = PrecisionSystem(modes, observation, penalty)
-    else:
-        system = ModesSystem(modes, observation, penalty, joint=problem.joint)
-    return system.solve(problem.values, start=start, tolerance=tolerance, steps=steps)
+        z, number = solution.x, number + 1
+        penalty = update(problem.modes, z, penalty, smoothest, problem.measurement.density)
 
 
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
-    """One step of expectation-maximisation for the modes' variances P, given the modes' solution under them.
+    """Take one step of expectation-maximization for the modes' variances P, given the modes' solution under them.
 
-    With noise variance s² and density q a mode's posterior variance under random sampling is v = 1 / (1/τ + 1/P),
-    where τ = s²/q + (1 - q)/q mean(v), the effective noise that missing samples add, is iterated to its fixed
-    point. P is multiplied by the smoothed ratio (|z|² + v) / P. Its scale against s² comes from the
-    smoothest modes, which the samples determine by themselves.
+    With noise variance s² and density q, the posterior variance of a mode under random sampling is
+    v = 1 / (1/τ + 1/P), where τ = s²/q + (1 - q)/q mean(v), the effective noise that missing samples add, is iterated
+    to its fixed point. P is multiplied by the smoothed ratio (|z|² + v) / P. Its scale relative to s² comes from the
+    smoothest modes, which the samples determine without a prior.
     """
-    shape = 1 / penalty.clamp(min=FLOOR)
+    shape = 1 / penalty.clamp(min=PENALTY_FLOOR)
     energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
     energies = (energy / shape)[..., smoothest].median(-1).values
     noise = energies.amax(1) / 0.7  # the median of an exponential variable of mean one
     noise = noise.clamp(min=1e-12).reshape(-1, *(1,) * (z.ndim - 1))
     spectrum = noise * shape
-    tau = effective_noise(modes.thinned(spectrum), noise.flatten(1).unsqueeze(-1), density)
+    tau = effective_noise(modes.subsample(spectrum), noise.flatten(1).unsqueeze(-1), density)
     tau = tau.reshape(*tau.shape[:2], *(1,) * len(modes.lattice))
     ratio = energy.add_(spectrum * tau / (spectrum + tau)).div_(spectrum)
-    return penalty / modes.smooth(ratio, WIDTH[len(modes.lattice)]).clamp(min=FLOOR)
+    width = SMOOTHING_WIDTH[len(modes.lattice)]
+    return penalty / modes.smooth(ratio, width).clamp(min=PENALTY_FLOOR)
 
 
 def effective_noise(
     spectrum: Float[Tensor, "signals channels m"], noise: Float[Tensor, "signals 1 1"], density: float
 ) -> Float[Tensor, "signals channels 1"]:
-    """The fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling.
+    """Return the fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling.
 
-    The mean is concave in τ, so that Newton's method falls to the fixed point from whatever is above it; and where q is
-    above 1 (points that share a node), it rises to it from whatever is below.
+    The mean is concave in τ, so that Newton's method descends to the fixed point from any larger value. If q is above 1
+    (several points share a node), it ascends to it from any smaller value.
     """
     own, share = noise / density, (1 - density) / density
     tau = own + share * spectrum.mean(-1, keepdim=True) if share >= 0 else own / (1 - share)
-    for _ in range(NEWTON):
+    for _ in range(NEWTON_STEPS):
         ratio = spectrum / (spectrum + tau)
         slope = share * ratio.square().mean(-1, keepdim=True)
         tau = (own + tau * (share * ratio.mean(-1, keepdim=True) - slope)) / (1 - slope)
@@ -200,7 +197,7 @@ def effective_noise(
 
 
 def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:
-    """Which modes are the smoothest ``DETERMINED`` of all."""
+    """Return a mask of the smoothest modes, a fraction ``DETERMINED`` of all."""
     roughness = modes.roughness(anisotropy)
     count = max(2, int(DETERMINED * roughness.numel()))
     return roughness <= roughness.flatten().kthvalue(min(count, roughness.numel())).values

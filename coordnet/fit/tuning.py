@@ -12,13 +12,14 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.fit.closed_form import TOLERANCE, fit_closed_form, observe
+from coordnet.fit.blending import measure
+from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.hold_out import hide
-from coordnet.fit.smooth import modes_of
-from coordnet.fit.systems import penalised
+from coordnet.fit.smooth import TOLERANCE, modes_of
+from coordnet.fit.systems import penalized_system
 from coordnet.priors.modes import Modes
-from coordnet.priors.priors import Smoothness
-from coordnet.sampling.measurements import Masked, Observation
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
@@ -195,24 +196,24 @@ def _centred(samples: Samples) -> Tensor:
 
 def _system(
     encoding: ComplexEncoding | FourierEncoding, samples: Samples
-) -> tuple[Modes, Observation, Tensor]:
+) -> tuple[Modes, Measurement, Tensor]:
     values = _centred(samples)
     kind = {"dtype": values.dtype, "device": values.device}
     axes = samples.geometry.axes
     if isinstance(encoding, FourierEncoding):
         encoding = FourierEncoding.on(axes)
-    observation = observe(encoding, samples.geometry, **kind)
-    if observation is None:
-        observation = Masked(torch.ones_like(values[:, :1]))
-    return modes_of(encoding, axes, **kind), observation, values
+    measurement = measure(encoding, samples.geometry, **kind)
+    if measurement is None:
+        measurement = Measurement.mask(torch.ones_like(values[:, :1]))
+    return modes_of(encoding, axes, **kind), measurement, values
 
 
 def _hold_out(
     encoding: ComplexEncoding | FourierEncoding, samples: Samples, share: float, folds: int, seed: int
 ) -> Score:
-    modes, observation, values = _system(encoding, samples)
+    modes, measurement, values = _system(encoding, samples)
     generator = torch.Generator().manual_seed(seed)
-    parts = [hide(observation, values.shape[2:], share, generator) for _ in range(folds)]
+    parts = [hide(measurement, values.shape[2:], share, generator) for _ in range(folds)]
     hidden = [part for part in parts if part is not None]
     if len(hidden) < folds:
         raise _checks.wrong("samples", "enough of them to hide some", "too few")
@@ -221,10 +222,10 @@ def _hold_out(
     def score(prior: Smoothness) -> float:
         penalty, total = prior.strength * prior.roughness(modes), 0.0
         for part in hidden:
-            shown = observation.reweighted(1 - part)
-            z = penalised(modes, shown, penalty).solve(values, tolerance=tolerance, steps=200).x
-            residual = observation.forward(modes.synthesis(z)) - values
-            weights = (part * observation.weights).expand_as(residual)
+            shown = measurement.reweighted(1 - part)
+            z = penalized_system(modes, shown, penalty).solve(values, tolerance=tolerance, steps=200).x
+            residual = measurement(modes(z)) - values
+            weights = (part * measurement.weights).expand_as(residual)
             total += float((weights * residual.square()).sum() / weights.sum())
         return total / folds
 
@@ -235,7 +236,7 @@ def _gcv(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> Score
     if type(samples.geometry) is not Lattice or isinstance(encoding, FourierEncoding):
         raise _checks.wrong("criterion", "hold-out, unless a ComplexEncoding meets a whole lattice", "gcv")
     modes, _, values = _system(encoding, samples)
-    z = modes.analysis(values)
+    z = modes.adjoint(values)
     energy = z.square().sum((0, 1))
     outside = float(values.square().sum() - energy.sum())
     size, channels = math.prod(values.shape[2:]), values.shape[1]
@@ -244,7 +245,7 @@ def _gcv(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> Score
         penalty = prior.strength * prior.roughness(modes)
         left = penalty / (1 + penalty)
         residual = float((left.square() * energy).sum()) + max(outside, 0.0)
-        freedom = size - modes.trace(1 - left)
+        freedom = size - modes.filter_trace(1 - left)
         return size * residual / (channels * freedom**2)
 
     return score

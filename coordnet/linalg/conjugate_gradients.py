@@ -11,7 +11,8 @@ from torch import Tensor
 
 from coordnet import _checks
 
-DONE = 0.25  # of the systems that are worked on have converged when they are left out
+COMPACT_AT = 0.25  # drop converged systems once a quarter of them have converged
+Callback = Callable[[int, float], None]  # receives the step and the worst relative residual
 
 
 class ConvergenceWarning(_checks.CoordnetWarning):
@@ -19,16 +20,43 @@ class ConvergenceWarning(_checks.CoordnetWarning):
 
 
 @dataclass(frozen=True)
+class ConjugateGradients:
+    """Conjugate gradients, and when they stop.
+
+    Attributes
+    ----------
+    tolerance : float, optional
+        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, M being the preconditioner. By
+        default it depends on the number of axes of the signal.
+    steps : int
+        The largest number of steps.
+
+    Raises
+    ------
+    ValueError
+        If the tolerance is not positive, or the number of steps is below 1.
+    """
+
+    tolerance: float | None = None
+    steps: int = 500
+
+    def __post_init__(self) -> None:
+        if self.tolerance is not None:
+            _checks.positive("tolerance", self.tolerance)
+        _checks.integer("steps", self.steps, 1)
+
+
+@dataclass(frozen=True)
 class Solution:
-    """What conjugate gradients give.
+    """The result of conjugate gradients.
 
     Attributes
     ----------
     x : as the right-hand side
         The solution.
     iterations : int
-        Steps taken, of all systems together.
-    relative_residual : one number a system
+        The number of steps, which all systems take together.
+    relative_residual : one number per system
         √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the preconditioner M.
     converged : bool
         Whether every system reached the tolerance.
@@ -40,7 +68,7 @@ class Solution:
     converged: bool
 
     def warn_unless_converged(self, tolerance: float) -> None:
-        """Give a ``ConvergenceWarning`` where a system stopped early."""
+        """Give a ``ConvergenceWarning`` if a system stopped early."""
         if not self.converged:
             worst = float(self.relative_residual.max())
             warnings.warn(
@@ -53,22 +81,22 @@ class Solution:
 
 @runtime_checkable
 class LinearSystem(Protocol):
-    """A x = b of every signal and channel, (signals, channels, …), or of every signal's channels together."""
+    """The matrix A of A x = b for every signal and channel, (signals, channels, …), or for every signal's channels."""
 
     def operator(self, x: Tensor) -> Tensor:
-        """A x, self-adjoint in ``inner`` and positive (semi-)definite, as a fresh tensor."""
+        """Return A x in new memory; A is self-adjoint in ``inner`` and positive (semi-)definite."""
         ...
 
     def preconditioner(self, r: Tensor) -> Tensor:
-        """An approximation of A's inverse times r, self-adjoint in ``inner``, as a fresh tensor."""
+        """Return an approximation of A⁻¹ r in new memory, self-adjoint in ``inner``."""
         ...
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
-        """⟨a, b⟩ of every system, shaped to broadcast against them."""
+        """Return ⟨a, b⟩ of every system, shaped to broadcast against them."""
         ...
 
-    def only(self, kept: Bool[Tensor, "signals channels"]) -> "LinearSystem":
-        """The same of some systems, whose tensors are (kept, 1, …): see ``among``."""
+    def select(self, kept: Bool[Tensor, "signals channels"]) -> "LinearSystem":
+        """Return some of the systems, whose tensors are (kept, 1, …); see ``subset``."""
         ...
 
 
@@ -80,11 +108,11 @@ def conjugate_gradients(
     tolerance: float = 1e-4,
     steps: int = 500,
     check_every: int = 1,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callback | None = None,
 ) -> Solution:
-    """Solve A x = b for all systems at once, each with its own step.
+    """Solve A x = b for all systems at once, each with its own step length.
 
-    A system stands still once it has converged, and is left out once ``DONE`` of those worked on have.
+    A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
 
     Parameters
     ----------
@@ -93,25 +121,25 @@ def conjugate_gradients(
     b : (signals, channels, …)
         Right-hand sides.
     start : tensor, optional
-        Where to start; 0 if not given.
+        The initial x; 0 if not given.
     tolerance : float
-        Of the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) of every system.
+        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to.
     steps : int
-        At most so many.
+        The largest number of steps.
     check_every : int
-        Look at the residual after so many steps; on a GPU each look waits for the queue.
+        The number of steps between looks at the residual; on a GPU each look waits for the queue.
     callback : function, optional
         Called with the step and the worst relative residual at each look.
 
     Returns
     -------
     Solution
-        With the state after the last step; no warning is given here.
+        The state after the last step; no warning is given here.
 
     Raises
     ------
     ValueError
-        If ``b`` asks for a gradient.
+        If ``b`` requires a gradient.
 
     Notes
     -----
@@ -119,60 +147,91 @@ def conjugate_gradients(
     """
     if b.requires_grad and torch.is_grad_enabled():
         raise _checks.wrong("values", "detached ones: conjugate gradients keep no gradient", "a gradient")
-    tiny = torch.finfo(b.dtype).tiny
-    s = system.preconditioner(b)
-    scale = system.inner(b, s).real.clamp(min=tiny)
-    if start is None:
-        x, r = torch.zeros_like(b), b.clone()
-    else:
-        x, r = start.clone(), b - system.operator(start)
-        s = system.preconditioner(r)
-    p, rs = s, system.inner(r, s).real
-    step, squares = 0, (rs / scale).clamp(min=0)
-    enough = max(tolerance, 4 * torch.finfo(b.dtype).eps)
-    worst = float(squares.max().sqrt())
-    separate = squares.shape[:2] == b.shape[:2]  # else channels are solved together
-    solved, reached = x, squares  # of all systems, where x is of those at ``places`` among them
-    places = torch.arange(squares.numel(), device=b.device)
-    while worst > enough and step < steps:
-        q = system.operator(p)
-        alpha = rs / system.inner(p, q).real.clamp(min=tiny)
-        alpha = alpha.where(rs > enough**2 * scale, 0.0)
-        add_scaled(x, alpha, p)
-        add_scaled(r, -alpha, q)
-        s = system.preconditioner(r)
-        new = system.inner(r, s).real
-        add_scaled(s, new / rs.clamp(min=tiny), p)
-        p, rs, step = s, new, step + 1
+    run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps))
+    worst, step = run.worst, 0
+    while worst > run.tolerance and step < steps:
+        run.advance()
+        step += 1
         if step % check_every == 0 or step == steps:
-            squares = (rs / scale).clamp(min=0)
-            worst = float(squares.max().sqrt())
+            worst = run.look()
             if callback is not None:
                 callback(step, worst)
-            kept = (squares > enough**2).reshape(squares.shape[:2])
-            if separate and 0 < int(kept.sum()) <= (1 - DONE) * kept.numel():
-                _put(solved, x, places)
-                _put(reached, squares, places)
-                x, r, p, rs, scale, squares = (among(t, kept) for t in (x, r, p, rs, scale, squares))
-                system, places = system.only(kept), places[kept.flatten()]
-    _put(solved, x, places)
-    _put(reached, squares, places)
-    relative = reached.sqrt().flatten()
-    return Solution(solved, step, relative, float(relative.max()) <= tolerance)
+            run.compact()
+    x, squares = run.finish()
+    relative = squares.sqrt().flatten()
+    return Solution(x, step, relative, float(relative.max()) <= tolerance)
 
 
-def among(tensor: Shaped[Tensor, "..."], kept: Bool[Tensor, "signals channels"]) -> Shaped[Tensor, "..."]:
-    """Some systems of a tensor (signals or 1, channels or 1, …), as (kept, 1, …); what all share stays as it is."""
+class _Iteration:
+    """The state of conjugate gradients over the systems that have not been dropped.
+
+    ``solution`` and ``reached`` hold all systems; ``x`` and ``squares`` hold those at ``places`` among them.
+    """
+
+    def __init__(self, system: LinearSystem, b: Tensor, start: Tensor | None, tolerance: float) -> None:
+        self.system, self.tolerance, self.tiny = system, tolerance, torch.finfo(b.dtype).tiny
+        s = system.preconditioner(b)
+        self.scale = system.inner(b, s).real.clamp(min=self.tiny)
+        if start is None:
+            self.x, self.r = torch.zeros_like(b), b.clone()
+        else:
+            self.x, self.r = start.clone(), b - system.operator(start)
+            s = system.preconditioner(self.r)
+        self.p, self.rs = s, system.inner(self.r, s).real
+        self.squares = (self.rs / self.scale).clamp(min=0)
+        self.separate = self.squares.shape[:2] == b.shape[:2]  # else channels are solved together
+        self.solution, self.reached = self.x, self.squares
+        self.places = torch.arange(self.squares.numel(), device=b.device)
+
+    @property
+    def worst(self) -> float:
+        """The largest relative residual."""
+        return float(self.squares.max().sqrt())
+
+    def advance(self) -> None:
+        """Take one step in every system that has not converged."""
+        q = self.system.operator(self.p)
+        alpha = self.rs / self.system.inner(self.p, q).real.clamp(min=self.tiny)
+        alpha = alpha.where(self.rs > self.tolerance**2 * self.scale, 0.0)
+        add_scaled(self.x, alpha, self.p)
+        add_scaled(self.r, -alpha, q)
+        s = self.system.preconditioner(self.r)
+        rs = self.system.inner(self.r, s).real
+        add_scaled(s, rs / self.rs.clamp(min=self.tiny), self.p)
+        self.p, self.rs = s, rs
+
+    def look(self) -> float:
+        """Compute the residuals and return the largest relative one."""
+        self.squares = (self.rs / self.scale).clamp(min=0)
+        return self.worst
+
+    def compact(self) -> None:
+        """Drop converged systems if there are enough of them."""
+        kept = (self.squares > self.tolerance**2).reshape(self.squares.shape[:2])
+        if not (self.separate and 0 < int(kept.sum()) <= (1 - COMPACT_AT) * kept.numel()):
+            return
+        self._store()
+        for name in ("x", "r", "p", "rs", "scale", "squares"):
+            setattr(self, name, subset(getattr(self, name), kept))
+        self.system, self.places = self.system.select(kept), self.places[kept.flatten()]
+
+    def finish(self) -> tuple[Tensor, Tensor]:
+        """Return the solution and the squared relative residuals of all systems."""
+        self._store()
+        return self.solution, self.reached
+
+    def _store(self) -> None:
+        for all_systems, part in ((self.solution, self.x), (self.reached, self.squares)):
+            if part is not all_systems:
+                channels = all_systems.shape[1]
+                all_systems[self.places // channels, self.places % channels] = part.flatten(0, 1)
+
+
+def subset(tensor: Shaped[Tensor, "..."], kept: Bool[Tensor, "signals channels"]) -> Shaped[Tensor, "..."]:
+    """Select systems of a tensor (signals or 1, channels or 1, …), as (kept, 1, …); a shared tensor stays the same."""
     if tensor.shape[:2] == (1, 1):
         return tensor
     return tensor.expand(*kept.shape, *tensor.shape[2:])[kept].unsqueeze(1)
-
-
-def _put(whole: Tensor, part: Tensor, places: Tensor) -> None:
-    """Put some systems where they belong among all."""
-    if part is not whole:
-        channels = whole.shape[1]
-        whole[places // channels, places % channels] = part.flatten(0, 1)
 
 
 def scaled(scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
@@ -183,7 +242,7 @@ def scaled(scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
 
 
 def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
-    """Add scale × z to ``out`` in place, in real arithmetic too."""
+    """Add scale × z to ``out`` in place, in real arithmetic."""
     if not z.is_complex():
         return out.addcmul_(scale, z)
     torch.view_as_real(out).addcmul_(scale.unsqueeze(-1), torch.view_as_real(z))
@@ -191,7 +250,10 @@ def add_scaled(out: Tensor, scale: Float[Tensor, "..."], z: Tensor) -> Tensor:
 
 
 def dot(a: Float[Tensor, "*systems n"], b: Float[Tensor, "*systems n"]) -> Float[Tensor, "*systems"]:
-    """Σ a b of every system, without a product in memory; on a CPU one BLAS call each, a tenth of ``bmm``'s time."""
+    """Return Σ a b of every system without storing the products.
+
+    On a CPU each system takes one BLAS call, a tenth of the time of ``bmm``.
+    """
     if a.is_cuda or a.requires_grad or b.requires_grad:
         return torch.linalg.vecdot(a, b)
     pairs = zip(a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1]), strict=True)

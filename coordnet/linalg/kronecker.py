@@ -1,4 +1,4 @@
-"""Kronecker-structured linear algebra: mode products, and least squares through one SVD an axis.
+"""Kronecker products of a matrix per axis: mode products, and least squares through one SVD per axis.
 
 Tensors here are channels first, ``(*batch, *axes)``: the last d axes are the modes, everything before them is
 batch. A Kronecker product is never formed; ``(A₁ ⊗ … ⊗ A_d) vec(T)`` is ``mode_product(T, [A₁, …, A_d])``.
@@ -6,19 +6,22 @@ batch. A Kronecker product is never formed; ``(A₁ ⊗ … ⊗ A_d) vec(T)`` is
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.banded import Windows
-from coordnet.linalg.scratch import scratch
+from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.buffers import scratch
+from coordnet.linalg.operators import Composition, Diagonal, LinearOperator
 
-Operator = Tensor | Windows  # a matrix along one axis
+Matrix = Tensor | BandedMatrix  # the matrix of one axis
+T = TypeVar("T")
 
 
 class RankWarning(_checks.CoordnetWarning):
@@ -26,7 +29,7 @@ class RankWarning(_checks.CoordnetWarning):
 
 
 def mode_product(
-    tensor: Float[Tensor, "..."], matrices: Sequence[Operator], out: Float[Tensor, "..."] | None = None
+    tensor: Float[Tensor, "..."], matrices: Sequence[Matrix], out: Float[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes.
 
@@ -35,43 +38,39 @@ def mode_product(
     tensor : (*batch, K₁, …, K_d)
         The coefficients.
     matrices : d matrices (N_j, K_j)
-        One an axis, dense or as ``Windows``.
+        One per axis, dense or banded.
     out : (*batch, N₁, …, N_d), optional
-        Where to write it, without a gradient; what comes between then lies in scratch memory.
+        Memory for the result, for use without autograd; intermediate products are then in scratch memory.
 
     Returns
     -------
     (*batch, N₁, …, N_d)
-        Row-major ``vec`` of it is the Kronecker product of the matrices times row-major ``vec`` of the tensor.
+        Its row-major ``vec`` is the Kronecker product of the matrices times the row-major ``vec`` of the tensor.
 
     Raises
     ------
     ValueError
-        If an axis of the tensor has not the length that its matrix takes.
+        If the length of an axis is not the number of columns of its matrix.
     """
     dims = len(matrices)
     modes = tuple(tensor.shape[tensor.ndim - dims :])
     if modes != tuple(a.shape[1] for a in matrices):
         raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", modes)
     for j, a in reversed(list(enumerate(matrices))):
-        axis = tensor.ndim - dims + j
-        into = out if out is None or j == 0 else _between(tensor, a, axis, out)
-        tensor = product_along(tensor, a, axis, into)
+        axis, result = tensor.ndim - dims + j, out
+        if out is not None and j > 0:
+            shape = (*tensor.shape[:axis], a.shape[0], *tensor.shape[axis + 1 :])
+            result = scratch(tensor, shape, tensor, out)
+        tensor = product_along(tensor, a, axis, result)
     return tensor
 
 
-def _between(tensor: Tensor, matrix: Operator, axis: int, out: Tensor) -> Tensor:
-    """Scratch memory for a product along one axis that does not lie in a tensor's, nor in that of the last result."""
-    shape = (*tensor.shape[:axis], matrix.shape[0], *tensor.shape[axis + 1 :])
-    return scratch(tensor, shape, tensor, out)
-
-
 def product_along(
-    tensor: Float[Tensor, "..."], matrix: Operator, axis: int, out: Float[Tensor, "..."] | None = None
+    tensor: Float[Tensor, "..."], matrix: Matrix, axis: int, out: Float[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
     """T ×_j A along one axis of a tensor (…, K, …), which becomes (…, N, …): in ``out`` if given, contiguous."""
-    if isinstance(matrix, Windows):
-        return matrix.apply(tensor, axis, out)
+    if isinstance(matrix, BandedMatrix):
+        return matrix.along(tensor, axis, out)
     before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
     rows, columns = matrix.shape
     shape = (*before, rows, *after)
@@ -92,16 +91,89 @@ def outer_sum(vectors: Sequence[Float[Tensor, " _"]]) -> Float[Tensor, "..."]:
     return reduce(lambda a, b: a.unsqueeze(-1) + b, vectors)
 
 
+def for_each_distinct(items: Sequence[T], make: Callable[[T], "T | object"], same: Callable) -> list:
+    """Return ``make`` of every item, computed once for items that are the same."""
+    results: list = []
+    for j, item in enumerate(items):
+        first = next((i for i in range(j) if same(items[i], item)), None)
+        results.append(make(item) if first is None else results[first])
+    return results
+
+
+class Kronecker(LinearOperator):
+    """A₁ ⊗ … ⊗ A_d, applied as mode products.
+
+    Parameters
+    ----------
+    matrices : d matrices (N_j, K_j)
+        One per axis, dense or banded.
+    """
+
+    def __init__(self, matrices: Sequence[Matrix]) -> None:
+        self.matrices = list(matrices)
+        self.domain = tuple(a.shape[1] for a in matrices)
+        self.codomain = tuple(a.shape[0] for a in matrices)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the mode product of x."""
+        return mode_product(x, self.matrices, out)
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the mode product of y with the transposed matrices."""
+        return mode_product(y, self._transposed, out)
+
+    @cached_property
+    def _transposed(self) -> list[Matrix]:
+        return _per_matrix(self.matrices, lambda a: a.T.contiguous() if isinstance(a, Tensor) else a.mT)
+
+    def fused(self, other: LinearOperator) -> "Kronecker | None":
+        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂, equal axes computed once."""
+        if not isinstance(other, Kronecker):
+            return None
+        pairs = list(zip(self.matrices, other.matrices, strict=True))
+        products = for_each_distinct(
+            pairs, lambda pair: compose(*pair), lambda p, q: p[0] is q[0] and p[1] is q[1]
+        )
+        return Kronecker(products)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
+        """Return the operator on another device, or for tensors of another dtype.
+
+        Entries of banded matrices that are below the rounding of the dtype are dropped.
+        """
+        return Kronecker(_per_matrix(self.matrices, lambda a: a.to(device=device, dtype=dtype)))
+
+    def diagonal(self) -> Tensor:
+        """Return the outer product of the diagonals of the (square) matrices."""
+        return outer_product([a.diagonal() for a in self.matrices])
+
+
+def _per_matrix(matrices: Sequence[Matrix], make: Callable[[Matrix], Matrix]) -> list[Matrix]:
+    """Return ``make`` of every matrix, computed once for a matrix that several axes share."""
+    return for_each_distinct(matrices, make, lambda a, b: a is b)
+
+
+def compose(after: Matrix, before: Matrix) -> Matrix:
+    """Return the matrix product, banded where both factors are."""
+    if isinstance(after, Tensor) == isinstance(before, Tensor):
+        return after @ before  # type: ignore[operator]
+    return _dense(after) @ _dense(before)
+
+
+def _dense(matrix: Matrix) -> Tensor:
+    return matrix if isinstance(matrix, Tensor) else matrix.dense()
+
+
 @dataclass(frozen=True)
 class AxisFactor:
-    """The thin SVD A = U diag(s) Vᵀ of one axis, cut at its numerical rank.
+    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank.
 
     Attributes
     ----------
     u : (N, r)
         Orthonormal columns.
     s : (r,)
-        Singular values, falling.
+        Singular values in descending order.
     v : (K, r)
         Orthonormal columns.
     """
@@ -115,19 +187,24 @@ class AxisFactor:
         """The numerical rank r."""
         return self.s.numel()
 
+    @property
+    def pseudo_inverse(self) -> Float[Tensor, "k n"]:
+        """A⁺ = V diag(1/s) Uᵀ."""
+        return (self.v / self.s) @ self.u.mH
+
 
 def default_rcond(shape: Sequence[int], dtype: torch.dtype) -> float:
-    """The relative cut below which singular values are noise: ε max(N, K), as LAPACK's users have it."""
+    """Return the relative cutoff below which singular values are noise: ε max(N, K), as in LAPACK's drivers."""
     return torch.finfo(dtype).eps * max(shape)
 
 
-def factorise(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
+def factorize(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
     """Thin SVD of one axis in float64, without the singular values below ``rcond`` times the largest.
 
     Raises
     ------
     ValueError
-        If the matrix holds a value that is not finite, or nothing but zeros.
+        If the matrix has a value that is not finite, or is zero.
     """
     matrix = matrix.detach().double()
     if not bool(torch.isfinite(matrix).all()):
@@ -140,9 +217,9 @@ def factorise(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
 
 
 def _thin_svd(matrix: Float[Tensor, "n k"]) -> tuple[Tensor, Tensor, Tensor]:
-    """U, s, V; of a symmetric matrix by its eigendecomposition QΛQᵀ = (Q sign Λ) |Λ| Qᵀ, which takes half the time.
+    """Return U, s, V; for a symmetric matrix from its eigendecomposition QΛQᵀ = (Q sign Λ) |Λ| Qᵀ.
 
-    Even bumps on their own nodes, the usual case, have a symmetric design.
+    The eigendecomposition takes half the time. Symmetric designs are the usual case: even bumps, each on its own node.
     """
     if not torch.equal(matrix, matrix.mT):
         u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
@@ -153,46 +230,38 @@ def _thin_svd(matrix: Float[Tensor, "n k"]) -> tuple[Tensor, Tensor, Tensor]:
     return q * eigenvalues[order].sign(), s, q
 
 
-@dataclass(frozen=True)
-class LeastSquaresSolution:
-    """What a Kronecker least-squares solve gives.
-
-    Attributes
-    ----------
-    weights : (*batch, K₁, …, K_d)
-        The minimum-norm (or ridge) coefficients.
-    residual_norm : (*batch,)
-        ‖y - A w‖₂ of every right-hand side.
-    """
-
-    weights: Float[Tensor, "..."]
-    residual_norm: Float[Tensor, "..."]
-
-
 class KroneckerLeastSquares:
-    """Minimise ‖(A₁ ⊗ … ⊗ A_d) w - y‖² + λ ‖w‖² exactly, for any number of right-hand sides.
+    """Minimize ‖(A₁ ⊗ … ⊗ A_d) w - y‖² + λ ‖w‖² exactly, for any number of right-hand sides.
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
-    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one where λ = 0. A ridge on each
-    axis would be another problem. The factorisation is made once, in float64; its parts are ``analysis``, and
-    ``gain`` and ``synthesis`` where a gain stands between them (else None and empty).
+    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A ridge on each
+    axis would be another problem. The factorization is computed once, in float64.
 
     Parameters
     ----------
     matrices : d matrices (N_j, K_j)
-        The design of each axis. Equal ones are factorised once.
+        The design of each axis. Equal ones are factorized once.
     ridge : float
         λ, at least 0.
     rcond : float, optional
-        Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. By default
+        Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
         ε max(N_j, K_j), with ε of ``dtype``.
     dtype : torch.dtype, optional
-        Of the right-hand sides; the matrices' own by default.
+        The dtype of the right-hand sides; the matrices' own by default.
+
+    Attributes
+    ----------
+    inverse : LinearOperator
+        The map from right-hand sides (*batch, N₁, …, N_d) to coefficients (*batch, K₁, …, K_d), in float64.
+    ranks : tuple of int
+        The numerical rank of every axis.
+    degrees_of_freedom : float
+        The trace of the map from values to fitted values.
 
     Warns
     -----
     RankWarning
-        Where an axis has a lower rank than it has columns (and rows to tell them apart).
+        If an axis has a lower rank than its smaller dimension.
 
     Raises
     ------
@@ -204,6 +273,8 @@ class KroneckerLeastSquares:
     The Kronecker SVD is in Golub and Van Loan, Matrix Computations, 4th ed., section 12.3.
     """
 
+    inverse: LinearOperator
+
     def __init__(
         self,
         matrices: Sequence[Float[Tensor, "_ _"]],
@@ -212,48 +283,26 @@ class KroneckerLeastSquares:
         rcond: float | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        self.ridge = _checks.nonnegative("ridge", ridge)
-        dtype = dtype or matrices[0].dtype
+        ridge = _checks.nonnegative("ridge", ridge)
         size = max(max(a.shape) for a in matrices)
-        self.rcond = default_rcond((size,), dtype) if rcond is None else _checks.nonnegative("rcond", rcond)
-        self.matrices = [a.to(dtype) for a in matrices]
-        self.factors = _factorise_each(matrices, self.rcond)
-        self.ranks = tuple(f.rank for f in self.factors)
+        default = default_rcond((size,), dtype or matrices[0].dtype)
+        rcond = default if rcond is None else _checks.nonnegative("rcond", rcond)
+        factors: list[AxisFactor] = for_each_distinct(matrices, lambda a: factorize(a, rcond), torch.equal)
+        self.ranks = tuple(f.rank for f in factors)
         _warn_of_rank(self.ranks, matrices)
-        sigma = outer_product([f.s for f in self.factors])
-        kept = sigma > self.rcond * sigma.max()
-        gain = torch.where(kept, sigma / (sigma.square() + self.ridge), 0.0)
+        sigma = outer_product([f.s for f in factors])
+        kept = sigma > rcond * sigma.max()
+        gain = torch.where(kept, sigma / (sigma.square() + ridge), 0.0)
         self.degrees_of_freedom = float((gain * sigma).sum())
-        apart = {id(f): f for f in self.factors}
-        if self.ridge == 0 and bool(kept.all()):
-            parts, self.gain = {key: (f.v / f.s) @ f.u.mH for key, f in apart.items()}, None
-            self.synthesis: list[Tensor] = []
+
+        def each(make: Callable[[AxisFactor], Tensor]) -> list[Tensor]:
+            return for_each_distinct(factors, make, lambda f, g: f is g)
+
+        if ridge == 0 and bool(kept.all()):
+            self.inverse = Kronecker(each(lambda f: f.pseudo_inverse))
         else:
-            parts, self.gain = {key: f.u.mH for key, f in apart.items()}, gain
-            self.synthesis = [f.v for f in self.factors]
-        self.analysis = [parts[id(f)] for f in self.factors]
-        self._dtype = dtype
-
-    def weights(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the coefficients (*batch, K₁, …, K_d) of right-hand sides (*batch, N₁, …, N_d)."""
-        z = mode_product(values, [a.to(self._dtype) for a in self.analysis])
-        if self.gain is None:
-            return z
-        return mode_product(z * self.gain.to(self._dtype), [c.to(self._dtype) for c in self.synthesis])
-
-    def solve(self, values: Float[Tensor, "..."]) -> LeastSquaresSolution:
-        """Return the coefficients of right-hand sides (*batch, N₁, …, N_d) with their residual norms."""
-        weights = self.weights(values)
-        residual = values - mode_product(weights, self.matrices)
-        return LeastSquaresSolution(weights, residual.flatten(-len(self.matrices)).norm(dim=-1))
-
-
-def _factorise_each(matrices: Sequence[Tensor], rcond: float) -> list[AxisFactor]:
-    factors: list[AxisFactor] = []
-    for j, a in enumerate(matrices):
-        same = next((i for i in range(j) if torch.equal(matrices[i], a)), None)
-        factors.append(factorise(a, rcond) if same is None else factors[same])
-    return factors
+            onto, back = Kronecker(each(lambda f: f.u.mH)), Kronecker(each(lambda f: f.v))
+            self.inverse = Composition([back, Diagonal(gain), onto])
 
 
 def _warn_of_rank(ranks: tuple[int, ...], matrices: Sequence[Tensor]) -> None:

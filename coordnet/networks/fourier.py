@@ -1,4 +1,4 @@
-"""The linear layer of a Fourier encoding: evaluation of a Fourier series on lattices and at points."""
+"""The linear layer on a Fourier encoding: a Fourier series, evaluated on lattices and at points."""
 
 import math
 
@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet.encodings import FourierEncoding
+from coordnet.networks.layers import contract
 from coordnet.sampling.axes import Axes, Axis
 
 
@@ -18,7 +19,7 @@ class FourierLinear(nn.Module):
     encoding : FourierEncoding
         The padded lattice.
     weight : (channels, P₁, …, P_d)
-        The values on it.
+        The lattice values.
     """
 
     weight: Tensor
@@ -29,16 +30,11 @@ class FourierLinear(nn.Module):
         self._axes, self._shape = encoding.axes, encoding.shape
 
     def forward(self, factors: list[Tensor]) -> Float[Tensor, "*points channels"]:
-        """Evaluate at points given by the complex factors of their features, (…, P_j) an axis."""
-        points = factors[0].shape[:-1]
-        flat = [f.reshape(-1, f.shape[-1]) for f in factors]
-        out = flat[0] @ self._series().movedim(0, -1).reshape(self._shape[0], -1)
-        for f, k in zip(flat[1:], self._shape[1:], strict=True):
-            out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
-        return out.real.reshape(*points, -1)
+        """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""
+        return contract(factors, self._series()).real
 
     def on_axes(self, axes: Axes) -> Float[Tensor, "*lattice channels"]:
-        """Evaluate on a lattice, in new memory: its own nodes are there already, others take a chirp transform."""
+        """Evaluate on a lattice, in new memory: its own nodes are copied, others take a chirp transform."""
         out = self.weight
         for j, axis in enumerate(axes):
             own, dim = self._axes[j], j + 1
@@ -55,10 +51,10 @@ class FourierLinear(nn.Module):
 
 
 def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[Tensor, "*rows m"]:
-    """The Fourier series through the P nodes own.start + i own.spacing, evaluated at the positions of ``onto``.
+    """Evaluate the Fourier series through the P nodes own.start + i own.spacing at the positions of ``onto``.
 
     The positions are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
-    k m = (k² + m² - (m - k)²) / 2 it is a convolution, and takes three FFTs whatever the number of positions.
+    k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs whatever the number of positions.
 
     Notes
     -----
@@ -91,5 +87,5 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
 
 
 def _turn(cycles: Float[Tensor, " n"], dtype: torch.dtype) -> Tensor:
-    """exp(2πi cycles)."""
+    """Return exp(2πi cycles)."""
     return torch.polar(torch.ones_like(cycles), 2 * math.pi * (cycles - cycles.round())).to(dtype)

@@ -1,50 +1,61 @@
-"""Choices of a head: how wide, which activation, which initialisation."""
+"""Heads: widths, activation and initialization of the layers on an encoding."""
 
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-import torch
-from jaxtyping import Float, Shaped
-from torch import Tensor, nn
+from torch import nn
 
 from coordnet import _checks
+from coordnet.networks.layers import Activation, finer, gabor, gaussian, siren
 
 
 @dataclass(frozen=True)
 class Head:
-    """What every choice of a head tells."""
+    """The widths, activation and initialization of a network's layers; this one has no hidden layers.
+
+    Attributes
+    ----------
+    name : str
+        The head's name in the registry.
+    complex : bool
+        Whether the hidden layers are complex.
+    """
 
     name: ClassVar[str]
     complex: ClassVar[bool] = False
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The widths of the hidden layers: none."""
+        """The widths of the hidden layers."""
         return ()
 
+    def activation(self) -> nn.Module:
+        """Return a layer's activation."""
+        return nn.ReLU()
+
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """Half-widths of the uniform draws of weights and biases: 1/√fan-in, as ``nn.Linear`` has it."""
+        """Return the half-widths of the uniform draws of weights and biases: 1/√fan-in, as in ``nn.Linear``."""
         return 1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in)
 
 
 @dataclass(frozen=True)
 class Linear(Head):
-    """The choice of a linear head: one weight a feature and channel, no bias on a complex encoding."""
+    """A linear head: one weight per feature and channel, without a bias on a complex encoding."""
 
     name: ClassVar[str] = "linear"
 
 
 @dataclass(frozen=True)
 class MLP(Head):
-    """The choice of a multilayer perceptron with ReLU.
+    """A multilayer perceptron with ReLU activations.
 
     Attributes
     ----------
     depth : int
-        Number of hidden layers; 0 is linear.
+        The number of hidden layers; 0 is linear.
     width : int
-        Units of each.
+        The units of each hidden layer.
 
     Raises
     ------
@@ -69,14 +80,10 @@ class MLP(Head):
         """The widths of the hidden layers."""
         return (self.width,) * self.depth
 
-    def activation(self) -> nn.Module:
-        """A layer's activation."""
-        return nn.ReLU()
-
 
 @dataclass(frozen=True)
 class Siren(MLP):
-    """The choice of sin(ω₀ x) activations, with their initialisation.
+    """A multilayer perceptron with sin(ω₀ x) activations and their initialization (SIREN).
 
     Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the
     pre-activations has variance 1 in every layer but the first.
@@ -84,7 +91,7 @@ class Siren(MLP):
     Attributes
     ----------
     omega : float
-        ω₀.
+        The frequency ω₀.
 
     Notes
     -----
@@ -97,28 +104,28 @@ class Siren(MLP):
     omega: float = 30.0
 
     def activation(self) -> nn.Module:
-        """A layer's activation."""
+        """Return a layer's activation."""
         return Activation(siren, self.omega)
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """Half-widths of the uniform draws of weights and biases."""
+        """Return the half-widths of the uniform draws of weights and biases."""
         weight = 1 / fan_in if layer == 0 else math.sqrt(6 / fan_in) / self.omega
         return weight, 1 / math.sqrt(fan_in)
 
 
 @dataclass(frozen=True)
 class Finer(Siren):
-    """The choice of sin(ω₀ (|x| + 1) x) activations, with SIREN's weights and wider first biases.
+    """A multilayer perceptron with sin(ω₀ (|x| + 1) x) activations, SIREN's weights and wider first biases.
 
     Attributes
     ----------
     bias : float
-        Half-width of the uniform draw of the first layer's biases.
+        The half-width of the uniform draw of the first layer's biases.
 
     Notes
     -----
     Liu et al., "FINER: Flexible Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic Activation
-    Functions" (CVPR 2024), equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as their code has it.
+    Functions" (CVPR 2024), equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their code.
     """
 
     name: ClassVar[str] = "finer"
@@ -126,23 +133,23 @@ class Finer(Siren):
     bias: float = 1.0
 
     def activation(self) -> nn.Module:
-        """A layer's activation."""
+        """Return a layer's activation."""
         return Activation(finer, self.omega)
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """Half-widths of the uniform draws of weights and biases."""
+        """Return the half-widths of the uniform draws of weights and biases."""
         weight, bias = super().bounds(fan_in, layer)
         return weight, self.bias if layer == 0 else bias
 
 
 @dataclass(frozen=True)
 class GaussianMLP(MLP):
-    """The choice of exp(-x² / (2a²)) activations.
+    """A multilayer perceptron with exp(-x² / (2a²)) activations.
 
     Attributes
     ----------
     scale : float
-        a.
+        The width a.
 
     Notes
     -----
@@ -155,18 +162,18 @@ class GaussianMLP(MLP):
     scale: float = 0.1
 
     def activation(self) -> nn.Module:
-        """A layer's activation."""
+        """Return a layer's activation."""
         return Activation(gaussian, self.scale)
 
 
 @dataclass(frozen=True)
 class Wire(MLP):
-    """The choice of complex Gabor activations, exp(iω₀x) exp(-|s₀x|²), on complex layers; the real part is the output.
+    """Complex layers with Gabor activations exp(iω₀x) exp(-|s₀x|²); the output is the real part (WIRE).
 
     Attributes
     ----------
     omega, scale : float
-        ω₀ and s₀.
+        The frequency ω₀ and the inverse width s₀.
 
     Notes
     -----
@@ -181,7 +188,7 @@ class Wire(MLP):
     scale: float = 10.0
 
     def activation(self) -> nn.Module:
-        """A layer's activation."""
+        """Return a layer's activation."""
         return Activation(gabor, self.omega, self.scale)
 
 
@@ -189,84 +196,20 @@ HEADS: dict[str, type[Head]] = {h.name: h for h in (Linear, MLP, Siren, Finer, G
 
 
 def head_from(configuration: dict[str, Any]) -> Head:
-    """Construct the choice of a head from its configuration.
+    """Construct a head from its configuration.
 
     Raises
     ------
     ValueError
-        If the configuration is no head's.
+        If the configuration is not that of a head.
     """
     options = dict(configuration)
     kind = HEADS.get(options.pop("kind", ""))
     if kind is None:
-        raise _checks.wrong("configuration", "of a head: " + ", ".join(HEADS), configuration)
+        raise _checks.wrong("configuration", "that of a head: " + ", ".join(HEADS), configuration)
     return kind(**options)
 
 
 def head_configuration(head: Head) -> dict[str, Any]:
-    """What ``head_from`` needs, as JSON holds it."""
+    """Return the configuration that ``head_from`` takes, as JSON holds it."""
     return {"kind": head.name, **asdict(head)}
-
-
-def siren(x: Float[Tensor, "*shape"], omega: float) -> Float[Tensor, "*shape"]:
-    """sin(ω₀ x)."""
-    return torch.sin(omega * x)
-
-
-def finer(x: Float[Tensor, "*shape"], omega: float) -> Float[Tensor, "*shape"]:
-    """sin(ω₀ (|x| + 1) x), the factor held fixed in the derivative."""
-    return torch.sin(omega * (x.detach().abs() + 1) * x)
-
-
-def gaussian(x: Float[Tensor, "*shape"], scale: float) -> Float[Tensor, "*shape"]:
-    """exp(-x² / (2a²))."""
-    return torch.exp(-0.5 * (x / scale).square())
-
-
-def gabor(x: Shaped[Tensor, "*shape"], omega: float, scale: float) -> Shaped[Tensor, "*shape"]:
-    """exp(iω₀x - |s₀x|²) of real or complex x."""
-    z = x if x.is_complex() else torch.complex(x, torch.zeros_like(x))
-    return torch.exp(1j * omega * z - (scale * z.abs()).square())
-
-
-class Activation(nn.Module):
-    """A function of a layer's output and its scales.
-
-    Parameters
-    ----------
-    function : function
-        Of the output and the scales.
-    *scales : float
-        Positive.
-    """
-
-    def __init__(self, function: Any, *scales: float) -> None:
-        super().__init__()
-        self.function, self.scales = function, scales
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The function at x."""
-        return self.function(x, *self.scales)
-
-
-class ComplexLinear(nn.Module):
-    """W z + b with complex W and b, kept as real and imaginary parts so that casts of a module leave them whole.
-
-    Parameters
-    ----------
-    fan_in, fan_out : int
-        Complex numbers in and out.
-    real : bool
-        Return the real part alone.
-    """
-
-    def __init__(self, fan_in: int, fan_out: int, real: bool = False) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(2, fan_out, fan_in))
-        self.bias = nn.Parameter(torch.empty(2, fan_out))
-        self.real = real
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Evaluate at complex z."""
-        out = nn.functional.linear(z, torch.complex(*self.weight), torch.complex(*self.bias))
-        return out.real if self.real else out

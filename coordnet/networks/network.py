@@ -1,7 +1,7 @@
-"""Coordinate networks: an encoding, and a head."""
+"""Coordinate networks: a head on an encoding."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -9,60 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding, FourierEncoding
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.encodings.designs import axis_operators
-from coordnet.linalg.allocation import empty
-from coordnet.linalg.kronecker import Operator, mode_product
-from coordnet.linalg.scratch import parts
-from coordnet.linalg.tracking import tracked
 from coordnet.networks.fourier import FourierLinear
-from coordnet.networks.heads import MLP, ComplexLinear, Head
+from coordnet.networks.heads import Head
+from coordnet.networks.layers import ComplexLinear, KroneckerLinear
 from coordnet.sampling.axes import Axes, lattice_points
-
-
-class KroneckerLinear(nn.Module):
-    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
-
-    Parameters
-    ----------
-    weight : (channels, K₁, …, K_d)
-        An ``nn.Parameter`` if it is to be trained; else kept as a buffer, through which gradients still flow.
-    bias : (channels,), optional
-        b.
-    """
-
-    weight: Tensor
-
-    def __init__(self, weight: Float[Tensor, "channels *modes"], bias: nn.Parameter | None = None) -> None:
-        super().__init__()
-        if isinstance(weight, nn.Parameter):
-            self.weight = weight
-        else:
-            self.register_buffer("weight", weight)
-        self.bias = bias
-
-    def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
-        """Evaluate at points given by the factors of their features, (…, K_j) an axis."""
-        points = factors[0].shape[:-1]
-        flat = [f.reshape(-1, f.shape[-1]) for f in factors]
-        modes = self.weight.shape[1:]
-        out = flat[0] @ self.weight.movedim(0, -1).reshape(modes[0], -1)
-        for f, k in zip(flat[1:], modes[1:], strict=True):
-            out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
-        return self._shifted(out.reshape(*points, -1))
-
-    def on_lattice(self, designs: Sequence[Operator]) -> Float[Tensor, "*lattice channels"]:
-        """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j): mode products."""
-        if any(tracked(a) for a in (self.weight, *designs) if isinstance(a, Tensor)):
-            return self._shifted(mode_product(self.weight, designs).movedim(0, -1))
-        weight = self.weight.unsqueeze(0)
-        out = empty(weight, (*weight.shape[:2], *(a.shape[0] for a in designs)))
-        for part in parts(weight, out):
-            mode_product(weight[part], designs, out[part])
-        return self._shifted(out[0].movedim(0, -1))
-
-    def _shifted(self, out: Tensor) -> Tensor:
-        return out if self.bias is None else out + self.bias
 
 
 class CoordinateNetwork(nn.Module):
@@ -75,13 +27,18 @@ class CoordinateNetwork(nn.Module):
     encoding : Encoding
         The encoding.
     head : Head
-        The choice of a head.
+        The widths, activation and initialization of the layers.
     channels : int
-        Of the signal.
+        The number of outputs.
     generator : torch.Generator, optional
-        Draws the initial weights, uniform within the head's bounds; one seeded with 0 if not given.
+        The source of the initial weights, uniform within the head's bounds; by default one with seed 0.
     weight : (channels, K₁, …, K_d), optional
-        The solution of a closed-form fit, for a linear head on a complex encoding.
+        The solution of a closed-form fit, for a linear head on a complex or Fourier encoding.
+
+    Raises
+    ------
+    ValueError
+        If a Fourier encoding has no weight, or the number of channels is below 1.
     """
 
     def __init__(
@@ -99,54 +56,62 @@ class CoordinateNetwork(nn.Module):
         self.channels = _checks.integer("channels", channels, 1)
         widths = (*head.widths, channels)
         generator = generator or torch.Generator().manual_seed(0)
-        if isinstance(encoding, FourierEncoding):
-            if weight is None:
-                raise _checks.wrong(
-                    "weight", "the solution of a closed-form fit, for a Fourier encoding", "none"
-                )
-            self.first: nn.Module = FourierLinear(encoding, weight)
-        elif weight is not None:
-            self.first = KroneckerLinear(weight)
-        elif isinstance(encoding, ComplexEncoding):
-            self.first = _kronecker_linear(encoding.shape, widths[0], head, generator)
-        else:
-            self.first = _linear(_real, encoding.shape[0], widths[0], head, 0, generator)
+        self.first = self._first_layer(widths[0], weight, generator)
         rest: list[nn.Module] = []
         for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False), 1):
-            assert isinstance(head, MLP)
-            kind = partial(ComplexLinear, real=layer == head.depth) if head.complex else _real
+            kind = partial(ComplexLinear, real=layer == len(head.widths)) if head.complex else _real
             rest += [head.activation(), _linear(kind, fan_in, fan_out, head, layer, generator)]
         self.rest = nn.Sequential(*rest)
+
+    def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
+        encoding = self.encoding
+        if isinstance(encoding, FourierEncoding):
+            if weight is None:
+                expected = "the solution of a closed-form fit, for a Fourier encoding"
+                raise _checks.wrong("weight", expected, "none")
+            return FourierLinear(encoding, weight)
+        if weight is not None:
+            return KroneckerLinear(weight)
+        if isinstance(encoding, ComplexEncoding):
+            return _kronecker_linear(encoding.shape, width, self.head, generator)
+        return _linear(_real, encoding.shape[0], width, self.head, 0, generator)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points in units of the unit interval."""
         return self.rest(self.first(self.encoding(points)))
 
     def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Evaluate on the lattice that axes span, (*lattice, channels), by mode products where the encoding allows."""
+        """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
         if isinstance(self.first, FourierLinear):
             return self.first.on_axes(axes)
         if isinstance(self.encoding, ComplexEncoding):
-            assert isinstance(self.first, KroneckerLinear)
-            return self.rest(self.first.on_lattice(axis_operators(self.encoding, axes, dtype, device)))
+            designs = axis_operators(self.encoding, axes, dtype, device)
+            return self.rest(self.first.on_lattice(designs))  # type: ignore[operator]
         return self(lattice_points(axes, dtype, device))
 
     @property
+    def is_separable(self) -> bool:
+        """Whether the network is linear in the product of one encoding per axis, so that lattices need no points."""
+        return self.encoding.is_factored and not self.head.widths
+
+    @property
     def parameter_count(self) -> int:
-        """Weights and biases of the head, as the papers count them, and the numbers that the encoding trains."""
+        """The weights and biases of the head, as the papers count them, and the trainable numbers of the encoding."""
         layers = (self.first, self.rest)
         head = sum(t.numel() for layer in layers for t in layer.state_dict().values())
         return head + sum(t.numel() for t in self.encoding.parameters())
 
-    def scratch(self) -> int:
-        """The widest intermediate of one point, in numbers, to plan chunks by."""
+    @property
+    def floats_per_point(self) -> int:
+        """The number of floats in the widest intermediate result of one point."""
+        features, *others = self.encoding.shape
         widest = max((self.channels, *self.head.widths))
-        if isinstance(self.encoding, DenseEncoding):
-            return self.encoding.shape[0] + 2 * widest
-        return math.prod(self.encoding.shape[1:]) * max((self.channels, *self.head.widths[:1])) + 2 * widest
+        if not self.encoding.is_factored:
+            return features + 2 * widest
+        return math.prod(others) * max((self.channels, *self.head.widths[:1])) + 2 * widest
 
 
-_real = partial(nn.utils.skip_init, nn.Linear)  # drawn below, by the generator
+_real = partial(nn.utils.skip_init, nn.Linear)  # initialized below, by the generator
 
 
 def _linear(
@@ -157,19 +122,20 @@ def _linear(
     layer: int,
     generator: torch.Generator,
 ) -> nn.Module:
-    made = kind(fan_in, fan_out)
-    for (name, parameter), bound in zip(made.named_parameters(), head.bounds(fan_in, layer), strict=True):
+    linear = kind(fan_in, fan_out)
+    bounds = zip(linear.named_parameters(), head.bounds(fan_in, layer), strict=True)
+    for (name, parameter), bound in bounds:
         assert name in ("weight", "bias")
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
-    return made
+    return linear
 
 
 def _kronecker_linear(
     modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator
 ) -> KroneckerLinear:
-    draw = [torch.empty(channels, *modes), torch.empty(channels)]
+    tensors = [torch.empty(channels, *modes), torch.empty(channels)]
     bounds = head.bounds(math.prod(modes), 0)
-    weight, shift = (
-        nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(draw, bounds, strict=True)
+    weight, bias = (
+        nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(tensors, bounds, strict=True)
     )
-    return KroneckerLinear(weight, shift if head.widths else None)
+    return KroneckerLinear(weight, bias if head.widths else None)

@@ -1,4 +1,4 @@
-"""The fitted thing: callable at any point, renderable at any resolution, savable."""
+"""Reconstructions: fitted signals that are evaluated at points, rendered at any resolution, and saved."""
 
 import json
 import math
@@ -11,15 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, FourierEncoding, encoding_from
-from coordnet.linalg.tracking import tracked
+from coordnet.encodings import encoding_from
+from coordnet.linalg.buffers import is_tracked
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, render_axes
 
 FORMAT = "coordnet-1"
-STRUCTURED = (ComplexEncoding, FourierEncoding)  # with a linear head, evaluated on a lattice without points
-MEMORY = 2**30  # bytes that an evaluation may take beside its result
+MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,17 @@ class Reconstruction:
     Attributes
     ----------
     network : CoordinateNetwork
-        With ``channels`` outputs for each signal of a batch.
+        The function, with ``channels`` outputs for each signal of a batch.
     offset : (*batch, channels)
-        The signal's mean, fitted apart; zero where it was not.
+        The mean that was subtracted from the signal before the fit; zero where none was.
     grid : tuple of int
-        The signal's own lengths: what ``render()`` gives, and what "pixel" alignment is relative to.
+        The signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative.
     batch : tuple of int
-        Leading dimensions of the values that were fitted together.
+        The leading dimensions of the values that were fitted together.
     report : dict
-        How the fit went: ranks, degrees of freedom, iterations and whatever else its method tells.
+        How the fit went: ranks, degrees of freedom, iterations and more, depending on the method.
     learned : dict of tensors
-        What else the method estimated: the spectrum of an adaptive prior, say.
+        Further estimates of the method, such as the spectrum of an adaptive prior.
     """
 
     network: CoordinateNetwork
@@ -51,7 +50,7 @@ class Reconstruction:
 
     @property
     def channels(self) -> int:
-        """Channels of each signal."""
+        """The number of channels of each signal."""
         return self.network.channels // math.prod(self.batch)
 
     def __call__(
@@ -62,14 +61,14 @@ class Reconstruction:
         Parameters
         ----------
         points : (*points, d)
-            In units of the unit interval. Gradients flow to them.
+            Points in units of the unit interval; gradients flow to them.
         memory : int
-            Bytes for intermediates; more points than fit are evaluated in chunks.
+            Bytes for intermediate results; more points than fit into them are evaluated in chunks.
 
         Returns
         -------
         (*batch, *points, channels)
-            The values there.
+            The values.
 
         Raises
         ------
@@ -80,7 +79,7 @@ class Reconstruction:
         if points.shape[-1:] != (d,):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
         points = points.to(self.offset)
-        rows = max(1, memory // (self.network.scratch() * self.offset.element_size()))
+        rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk) for chunk in points.reshape(-1, d).split(rows)]
         return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
 
@@ -92,16 +91,16 @@ class Reconstruction:
         Parameters
         ----------
         shape : tuple of int, optional
-            Lengths of the lattice; the signal's own if not given.
+            The lengths of the lattice; the signal's own if not given.
         alignment : "pixel" or "sample"
-            Where the outputs sit; see ``Axis.render``.
+            The positions of the outputs; see ``Axis.render``.
         memory : int
-            Bytes for intermediates; larger lattices are rendered in blocks of rows.
+            Bytes for intermediate results; larger lattices are rendered in blocks of rows.
 
         Returns
         -------
         (*batch, *shape, channels)
-            The values there.
+            The values.
 
         Raises
         ------
@@ -113,9 +112,9 @@ class Reconstruction:
     def on_axes(self, axes: Axes, *, memory: int = MEMORY) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
         network, dtype, device = self.network, self.offset.dtype, self.offset.device
-        if isinstance(network.encoding, STRUCTURED) and not network.head.widths:
+        if network.is_separable:
             return self._finish(network.on_lattice(axes, dtype, device), len(axes))
-        row = math.prod(a.count for a in axes[1:]) * network.scratch() * self.offset.element_size()
+        row = math.prod(a.count for a in axes[1:]) * network.floats_per_point * self.offset.element_size()
         step = max(1, memory // row)
         blocks = []
         for i in range(0, axes[0].count, step):
@@ -125,11 +124,11 @@ class Reconstruction:
         return self._finish(torch.cat(blocks), len(axes))
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
-        """The offset added to what the network gave, whose memory is nobody else's."""
+        """Add the offset to the network's output, in place where autograd allows it."""
         values = values.unflatten(-1, (*self.batch, self.channels))
         values = values.movedim(tuple(range(dims, dims + len(self.batch))), tuple(range(len(self.batch))))
         offset = self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
-        return values + offset if tracked(values) or tracked(offset) else values.add_(offset)
+        return values + offset if is_tracked(values) or is_tracked(offset) else values.add_(offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the reconstruction to a safetensors file, its configuration in the metadata.
@@ -163,7 +162,7 @@ class Reconstruction:
         Raises
         ------
         ValueError
-            If the file is missing, damaged, or not one of ours.
+            If the file is missing, damaged, or was not written by ``save``.
         """
         from safetensors import SafetensorError, safe_open
 
@@ -171,7 +170,7 @@ class Reconstruction:
         try:
             with safe_open(os.fspath(path), "pt", device=str(device)) as file:
                 metadata = file.metadata() or {}
-                # Copies are aligned as the saved tensors were; products of others differ in their last bits.
+                # Copies are aligned as the saved tensors were; products of unaligned ones differ in their last bits.
                 tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
             return cls._restore(json.loads(metadata["coordnet"]), tensors)
         except FileNotFoundError:
@@ -191,9 +190,7 @@ class Reconstruction:
         encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
         channels, offset = configuration["channels"], tensors.pop("offset")
         state = _under("network.", tensors)
-        weight = None
-        if isinstance(encoding, STRUCTURED) and not head.widths:
-            weight = state["first.weight"]
+        weight = state["first.weight"] if encoding.is_factored and not head.widths else None
         network = CoordinateNetwork(encoding, head, channels, weight=weight)
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()

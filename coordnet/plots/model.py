@@ -33,7 +33,7 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     }
     if len(model.grid) == 2:
         numbers["rank of each channel"] = list(linear_fit_rank(model, RANK))
-    if "precision" in model.learned:
+    if "penalty" in model.learned:
         drawn, found = _spectrum_figure(model)
     elif isinstance(model.network.encoding, FourierEncoding):
         raise ValueError(
@@ -45,7 +45,7 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
 
 
 def _spectrum_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    variance = 10 * torch.log10(1 / model.learned["precision"][0].clamp(min=1e-6))
+    variance = 10 * torch.log10(1 / model.learned["penalty"][0].clamp(min=1e-6))
     figure = Figure(figsize=(4.6 * len(variance), 4.2), layout="constrained")
     signed = isinstance(model.network.encoding, FourierEncoding)
     for c, ax in enumerate(figure.subplots(1, len(variance), squeeze=False)[0]):

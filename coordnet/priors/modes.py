@@ -4,13 +4,10 @@ Signals here are ``(signals, channels, *lattice)`` and their modes ``(signals, c
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
-import scipy.fft
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,108 +16,93 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.linalg.conjugate_gradients import dot
 from coordnet.linalg.kronecker import (
-    Operator,
+    Kronecker,
+    Matrix,
     default_rcond,
-    factorise,
+    factorize,
+    for_each_distinct,
     mode_product,
     outer_product,
     outer_sum,
     product_along,
 )
-from coordnet.linalg.scratch import scratch
-from coordnet.linalg.separable import Stages
-from coordnet.linalg.tracking import tracked
-from coordnet.linalg.transforms import cosine_matrix, cosines, inverse_cosines
+from coordnet.linalg.operators import Diagonal, LinearOperator
+from coordnet.linalg.transforms import CosineBasis, cosine_matrix
 from coordnet.sampling.axes import Axes
 
-THINNED = 2**16
-# Samples of an axis from which even a prime number of them is sooner transformed than multiplied, on a CPU.
-LONG = 512
-FAST_ON_CUDA = (
-    1024  # an axis from which FFTs move less memory than matrix products compute; by arithmetic, not measured
-)
+MAX_SUBSAMPLE = 2**16  # modes whose mean stands for the mean of all
 
 
-class Modes(ABC):
-    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice, with the roughness μ_j of each on its axis.
+class Modes(LinearOperator):
+    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice: z ↦ B z, with the roughness μ_j of each mode on its axis.
 
     Attributes
     ----------
-    lattice : tuple of int
-        Lengths of the lattice.
-    complete : bool
-        Whether every lattice signal is a combination of them.
-    ranks : tuple of int
-        The number of modes along each axis.
+    spans_grid : bool
+        Whether every lattice signal is a combination of modes.
     """
 
-    lattice: tuple[int, ...]
-    complete: bool
-    ranks: tuple[int, ...]
+    spans_grid: bool
+
+    @property
+    def lattice(self) -> tuple[int, ...]:
+        """The lengths of the lattice."""
+        return self.codomain
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The last dimensions of a tensor, which the modes or the lattice run along."""
+        """The trailing dimensions of a tensor that run along the modes or the lattice."""
         return tuple(range(-len(self.lattice), 0))
 
-    def whole(self) -> "Modes":
-        """The same modes, whatever they have of padding counted as lattice."""
+    def on_padded_grid(self) -> "Modes":
+        """Return the same modes with their padding, if there is one, as a part of the lattice."""
         return self
 
     @abstractmethod
-    def synthesis(self, z: Tensor) -> Float[Tensor, "signals channels *lattice"]:
-        """B z: the lattice signal of some modes."""
-
-    @abstractmethod
-    def analysis(self, f: Float[Tensor, "signals channels *lattice"]) -> Tensor:
-        """Bᵀ f: the modes of a lattice signal; the inverse of ``synthesis`` on its range."""
-
-    @abstractmethod
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
-        """a₁μ₁ ⊕ … ⊕ a_dμ_d, the energy of first differences of each mode."""
+        """Return a₁μ₁ ⊕ … ⊕ a_dμ_d, the energy of first differences of each mode."""
 
     @abstractmethod
-    def weights(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """The encoding's coefficients of some modes."""
+    def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
+        """Return the encoding's coefficients for some modes."""
 
-    def trace(self, symbol: Float[Tensor, "*modes"]) -> float:
-        """Of B diag(symbol) Bᵀ."""
+    def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:
+        """Return the trace of B diag(symbol) Bᵀ."""
         return float(symbol.sum())
 
-    def thinned(self, x: Float[Tensor, "signals channels *modes"]) -> Float[Tensor, "signals channels m"]:
-        """Evenly spread modes, at most ``THINNED`` of them, whose mean stands for that of all."""
+    def subsample(self, x: Float[Tensor, "signals channels *modes"]) -> Float[Tensor, "signals channels m"]:
+        """Return evenly spread modes, at most ``MAX_SUBSAMPLE`` of them, whose mean stands for that of all."""
         flat = x.flatten(2)
-        return flat[..., :: max(1, flat.shape[-1] // THINNED) | 1]
+        return flat[..., :: max(1, flat.shape[-1] // MAX_SUBSAMPLE) | 1]
 
     @abstractmethod
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
-        """A Gaussian mean over neighbouring modes, ``width`` of them wide."""
+        """Return a Gaussian mean over neighboring modes, with a standard deviation of ``width`` modes."""
 
     def inner(self, a: Tensor, b: Tensor) -> Tensor:
-        """⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
+        """Return ⟨a, b⟩ of every signal and channel, shaped to broadcast against them."""
         product = dot(a.flatten(2), b.flatten(2))
         return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
     def filter(
         self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor, overwrite: bool = False
     ) -> Float[Tensor, "signals channels *lattice"]:
-        """B diag(symbol) Bᵀ f, in the memory of f where that may be overwritten and it is of use."""
-        return self.synthesis(self.analysis(f).mul_(symbol))
+        """Return B diag(symbol) Bᵀ f, computed in the memory of f if ``overwrite`` is true and that is possible."""
+        z = self.adjoint(f, f if overwrite and self.in_place else None).mul_(symbol)
+        return self(z, z if self.in_place else None)
 
 
 class EncodingModes(Modes):
     """The modes of a complex encoding's span on a lattice.
 
-    With the thin SVD A_j = U_j S_j V_jᵀ of an axis's design and its first differences D, the eigenvectors of
-    (D U_j)ᵀ(D U_j) = Q_j diag(μ_j) Q_jᵀ give B_j = U_j Q_j: the generalised eigenproblem of ∫ψ'ψ'ᵀ against the Gram
-    matrix, by lattice quadrature, without forming a Gram matrix. Where an axis reaches every lattice signal (as a
-    basis with a node a sample does) its modes are the cosines of the DCT, whatever the encoder.
+    With the thin SVD A_j = U_j S_j V_jᵀ of an axis's design and the first differences D, the eigenvectors of
+    (D U_j)ᵀ(D U_j) = Q_j diag(μ_j) Q_jᵀ give B_j = U_j Q_j. This is the generalized eigenproblem of ∫ψ'ψ'ᵀ against the
+    Gram matrix by lattice quadrature, without forming a Gram matrix. If an axis reaches every lattice signal (a basis
+    with a node per sample does), its modes are the cosines of the DCT, whatever the encoder.
 
-    A mode of unit norm takes coefficients of norm ‖C e‖, the product of its axes'. Where that times the norm of the
-    designs is above 1/``rcond``, rounding would drown the mode in what it is made of, and it is left out: axes that
-    are each well enough conditioned may not be so together.
-
-    With ``overwrite`` a method may write over what it is given, and leaves its result there or in scratch memory.
+    A mode of unit norm takes coefficients of norm ‖C e‖, the product over the axes. If that times the norm of the
+    designs is above 1/``rcond``, rounding would hide the mode, and it is left out: axes that are well conditioned one
+    by one need not be so together.
 
     Parameters
     ----------
@@ -128,10 +110,17 @@ class EncodingModes(Modes):
         The encoding.
     axes : tuple of Axis
         The lattice.
-    rcond : float, optional
-        Relative cut of singular values; see ``KroneckerLeastSquares``.
     dtype, device
-        Of the values to come.
+        Those of the signals.
+
+    Attributes
+    ----------
+    basis : LinearOperator
+        B.
+    to_coefficients : LinearOperator
+        The map from modes to the encoding's coefficients, with its matrices in float64.
+    ranks : tuple of int
+        The number of modes along each axis.
     """
 
     def __init__(
@@ -139,95 +128,65 @@ class EncodingModes(Modes):
         encoding: ComplexEncoding,
         axes: Axes,
         *,
-        rcond: float | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.lattice = tuple(axis.count for axis in axes)
-        self._inverse = None
-        self._kept: Tensor | None = None
-        inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
+        self.codomain = tuple(axis.count for axis in axes)
+        inverse = separable_inverse(encoding, axes, warn=False, dtype=dtype, device=device)
+        kept: Tensor | None = None
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
-            self._inverse = Stages(inverse)
-            self._to_weights = self._inverse.ready("float32", dtype)
-            made = _each_axis(inverse, lambda a: _complete_axis(a, device))
+            per_axis = for_each_distinct(inverse, lambda a: _spanning_axis(a, device), _equal)
         else:
             designs = encoding.designs(axes, device=device)
-            cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
-            made = _each_axis(designs, lambda a: _axis_modes(a, cut))
-            kept = cut * outer_product([axis.growth() for axis in made]) <= 1
-            self._kept = None if bool(kept.all()) else kept.to(dtype)
-        self.ranks = tuple(len(axis.roughness) for axis in made)
-        self.complete = self.ranks == self.lattice and self._kept is None
-        self._axes, self._dtype = made, dtype
-        self._roughness = [axis.roughness.to(dtype) for axis in made]
+            cut = default_rcond([n for a in designs for n in a.shape], dtype)
+            per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), _equal)
+            accurate = cut * outer_product([axis.growth() for axis in per_axis]) <= 1
+            kept = None if bool(accurate.all()) else accurate.to(dtype)
+            inverse = None
+        self.ranks = self.domain = tuple(len(axis.roughness) for axis in per_axis)
+        self.spans_grid = self.ranks == self.codomain and kept is None
+        self._roughness = [axis.roughness.to(dtype) for axis in per_axis]
+        self.basis = self._basis(per_axis, kept, dtype, device)
+        self.in_place = self.basis.in_place
+        coefficients = Kronecker([a.coefficients() for a in per_axis]) if inverse is None else None
+        self.to_coefficients = coefficients or Kronecker(inverse or []) @ self.basis
+        self._to_coefficients = self.to_coefficients.to(dtype=dtype)
+        self._kept = kept
 
-    @cached_property
-    def _basis(self) -> list[Tensor]:
-        return [axis.basis().to(self._dtype) for axis in self._axes]
+    def _basis(
+        self,
+        per_axis: "list[_AxisModes]",
+        kept: Tensor | None,
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> LinearOperator:
+        if self.spans_grid:
+            return CosineBasis(self.codomain, dtype, device)
+        basis = Kronecker([axis.basis().to(dtype) for axis in per_axis])
+        return basis if kept is None else basis @ Diagonal(kept)
 
-    @cached_property
-    def _adjoint(self) -> list[Tensor]:
-        return [b.T.contiguous() for b in self._basis]
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
+        """Return the lattice signal B x."""
+        return self.basis(x, out)
 
-    @cached_property
-    def axis_coefficients(self) -> list[Float[Tensor, "_ _"]]:
-        """C_j of every axis, (K_j, r_j), with A_j C_j = B_j."""
-        return [axis.coefficients().to(self._dtype) for axis in self._axes]
+    def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
+        """Return the modes Bᵀ y."""
+        return self.basis.adjoint(y, out)
 
-    def synthesis(self, z: Tensor, overwrite: bool = False) -> Float[Tensor, "signals channels *lattice"]:
-        """B z: by a fast cosine transform where that is what it is."""
-        if self._fast(z):
-            return inverse_cosines(z, len(self.axes), overwrite)
-        out = scratch(z, (*z.shape[:2], *self.lattice), z) if overwrite else None
-        return mode_product(z if self._kept is None else z * self._kept, self._basis, out)
+    def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
+        """Return the encoding's coefficients for some modes."""
+        return self._to_coefficients(z)
 
-    def analysis(self, f: Float[Tensor, "signals channels *lattice"], overwrite: bool = False) -> Tensor:
-        """Bᵀ f."""
-        if self._fast(f):
-            return cosines(f, len(self.axes), overwrite)
-        out = scratch(f, (*f.shape[:2], *self.ranks), f) if overwrite else None
-        z = mode_product(f, self._adjoint, out)
-        return z if self._kept is None else z.mul_(self._kept)
-
-    def filter(
-        self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor, overwrite: bool = False
-    ) -> Float[Tensor, "signals channels *lattice"]:
-        """B diag(symbol) Bᵀ f, by cosine transforms in place where they are fast."""
-        if not self._fast(f):
-            return super().filter(f, symbol)
-        dims = len(self.axes)
-        return inverse_cosines(cosines(f, dims, overwrite).mul_(symbol), dims, overwrite=True)
-
-    def trace(self, symbol: Float[Tensor, "*modes"]) -> float:
-        """Of B diag(symbol) Bᵀ, without the modes that are left out."""
-        return super().trace(symbol if self._kept is None else symbol * self._kept)
+    def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:
+        """Return the trace of B diag(symbol) Bᵀ, without the modes that are left out."""
+        return super().filter_trace(symbol if self._kept is None else symbol * self._kept)
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
-        """a₁μ₁ ⊕ … ⊕ a_dμ_d."""
+        """Return a₁μ₁ ⊕ … ⊕ a_dμ_d."""
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
-    def weights(
-        self, z: Tensor, out: Float[Tensor, "signals channels *features"] | None = None
-    ) -> Float[Tensor, "signals channels *features"]:
-        """The encoding's coefficients of some modes: A⁺ B z where A⁺ is narrow, else C z.
-
-        In ``out`` if given, which gives it ``z`` to write over.
-        """
-        if self._inverse is not None:
-            return self._to_weights(self.synthesis(z, overwrite=out is not None), out)
-        return mode_product(z, self.axis_coefficients, out)
-
-    def fused(self, designs: Sequence[Operator]) -> Callable[[Tensor, Tensor | None], Tensor]:
-        """What renders modes by the designs of a lattice, without the coefficients between; see ``weights``."""
-        if self._inverse is not None:
-            onto = self._inverse.then(designs).ready("float32", self._dtype)
-            return lambda z, out: onto(self.synthesis(z, overwrite=out is not None), out)
-        stages = Stages([axis.coefficients() for axis in self._axes])
-        return stages.then(designs).ready("float32", self._dtype)
-
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
-        """A Gaussian mean over neighbouring modes, less of them at the ends."""
+        """Return a Gaussian mean over neighboring modes, of which there are fewer at the ends."""
         kernels = []
         for n in self.ranks:
             k = torch.arange(n, device=x.device)
@@ -235,26 +194,19 @@ class EncodingModes(Modes):
             kernels.append(kernel / kernel.sum(1, keepdim=True))
         return mode_product(x, kernels)
 
-    def _fast(self, x: Tensor) -> bool:
-        if not self.complete or tracked(x):
-            return False
-        if x.device.type != "cpu":
-            return max(self.lattice) >= FAST_ON_CUDA
-        return all(n >= LONG or scipy.fft.next_fast_len(n) == n for n in self.lattice)
-
 
 @dataclass(frozen=True)
 class _AxisModes:
-    """What the modes of one axis are made of, B (N, r) and C (K, r) when they are wanted.
+    """The modes of one axis; the matrices are computed on demand.
 
     Attributes
     ----------
     basis, coefficients : function
-        B, and C with A C = B.
+        Return B (N, r), and C (K, r) with A C = B.
     roughness : (r,)
         μ.
     norm : float
-        ‖A‖₂, or NaN where nobody asks.
+        ‖A‖₂, or NaN where it is not needed.
     """
 
     basis: Callable[[], Tensor]
@@ -263,25 +215,16 @@ class _AxisModes:
     norm: float = math.nan
 
     def growth(self) -> Tensor:
-        """‖A‖ ‖C e‖ of every mode e."""
+        """Return ‖A‖ ‖C e‖ of every mode e."""
         return self.norm * self.coefficients().norm(dim=0)
 
 
-def _each_axis(matrices: Sequence[Operator], make: Callable[[Any], _AxisModes]) -> list[_AxisModes]:
-    """The modes of every axis, of equal ones once."""
-    made: list[_AxisModes] = []
-    for j, a in enumerate(matrices):
-        same = next((i for i in range(j) if _equal(matrices[i], a)), None)
-        made.append(make(a) if same is None else made[same])
-    return made
-
-
-def _equal(a: Operator, b: Operator) -> bool:
+def _equal(a: Matrix, b: Matrix) -> bool:
     return a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b))
 
 
-def _complete_axis(inverse: Operator, device: torch.device | str, norm: float = math.nan) -> _AxisModes:
-    """The cosines of an axis that reaches every lattice signal, of whose design the pseudo-inverse is known."""
+def _spanning_axis(inverse: Matrix, device: torch.device | str, norm: float = math.nan) -> _AxisModes:
+    """Return the cosines of an axis that reaches every lattice signal, given its design's pseudo-inverse."""
     n = inverse.shape[1]
     mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
 
@@ -292,11 +235,11 @@ def _complete_axis(inverse: Operator, device: torch.device | str, norm: float = 
 
 
 def _axis_modes(design: Tensor, rcond: float) -> _AxisModes:
-    """The modes of one axis by the SVD of its design."""
-    factor = factorise(design, rcond)
+    """Return the modes of one axis from the SVD of its design."""
+    factor = factorize(design, rcond)
     norm = float(factor.s[0])
     if factor.rank == len(design):
-        return _complete_axis((factor.v / factor.s) @ factor.u.mH, design.device, norm)
-    stiffness = factor.u.diff(dim=0)
-    mu, q = torch.linalg.eigh(stiffness.mH @ stiffness)
+        return _spanning_axis(factor.pseudo_inverse, design.device, norm)
+    differences = factor.u.diff(dim=0)
+    mu, q = torch.linalg.eigh(differences.mH @ differences)
     return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0), norm)

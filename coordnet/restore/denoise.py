@@ -12,16 +12,16 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fit.spectrum import FLOOR, WIDTH
-from coordnet.linalg.extension import closed, mirrored
+from coordnet.fit.spectrum import PENALTY_FLOOR, SMOOTHING_WIDTH
+from coordnet.linalg.borders import make_periodic, reflect
+from coordnet.linalg.operators import rotate
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.fourier import FourierModes
-from coordnet.priors.priors import Smoothness
+from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.restored import Restored
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.measurements import rotate
 
 ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
@@ -136,7 +136,7 @@ def _reconstruction(
     """The reconstruction whose values on the lattice are a centered estimate and the mean."""
     grid = tuple(estimate.shape[2:])
     encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
-    weight = closed(estimate, encoding.shape)[0].contiguous()
+    weight = make_periodic(estimate, encoding.shape)[0].contiguous()
     network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight)
     network.requires_grad_(False)
     return Reconstruction(network, mean, grid, (), report, learned)
@@ -152,7 +152,7 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = _principal(values)
     shape = _windows(values)
-    least = [float(v) for v in variance[0] if v > FLOOR * variance.max()]
+    least = [float(v) for v in variance[0] if v > PENALTY_FLOOR * variance.max()]
     if not least or max(shape) == 1:
         return 0.0
     rotated = rotate(rotation.mT, values)[:, -len(least) :]
@@ -161,13 +161,13 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     taper = _window(shape).square().to(tiles)  # what is smooth does not leak into the highest modes
     taper = taper / taper.square().mean().sqrt()
     tiles, modes = tiles * taper, _window_modes(tiles)
-    high = torch.ones(modes.analysis(tiles[:1]).shape[2:], dtype=torch.bool, device=signal.device)
+    high = torch.ones(modes.adjoint(tiles[:1]).shape[2:], dtype=torch.bool, device=signal.device)
     for j, length in enumerate(shape):
         count = high.shape[j]
         k = torch.arange(count, device=signal.device)
         k = torch.minimum(k, length - k)
         high &= (k >= CORNER * (length // 2)).reshape(-1, *(1,) * (len(shape) - 1 - j))
-    energy = modes.analysis(tiles).abs().square()[..., high]
+    energy = modes.adjoint(tiles).abs().square()[..., high]
     count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent ones: the taper ties neighbours
     middle = (1 - 1 / (9 * count)) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
     level = energy.mean(-1).median(0).values / middle
@@ -191,7 +191,7 @@ def _filtered(
     for _ in range(passes):
         estimate = _local(rotated, estimate, sigma)
         tell()
-    return rotate(rotation, estimate), {"precision": sigma**2 / spectrum, "rotation": rotation}
+    return rotate(rotation, estimate), {"penalty": sigma**2 / spectrum, "rotation": rotation}
 
 
 def _principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tensor, "signals c"]]:
@@ -207,15 +207,15 @@ def _whole(
     """The Wiener filter with one learned spectrum for each channel, and that spectrum."""
     lattice = values.shape[2:]
     margin = tuple(PADDING if n > 1 else 0 for n in lattice)
-    modes = _window_modes(padded := mirrored(values, margin, margin))
-    z, noise = modes.analysis(padded), sigma**2
+    modes = _window_modes(padded := reflect(values, margin, margin))
+    z, noise = modes.adjoint(padded), sigma**2
     energy = z.abs().square()
-    spectrum = noise / (START.strength * START.roughness(modes)).clamp(min=FLOOR)
+    spectrum = noise / (START.strength * START.roughness(modes)).clamp(min=PENALTY_FLOOR)
     for _ in range(ROUNDS):
         gain = spectrum / (spectrum + noise)
         ratio = gain * (gain * energy + noise) / spectrum
-        spectrum = spectrum * modes.smooth(ratio, WIDTH[len(lattice)]).clamp(min=FLOOR)
-    estimate = modes.synthesis(z * (spectrum / (spectrum + noise)))
+        spectrum = spectrum * modes.smooth(ratio, SMOOTHING_WIDTH[len(lattice)]).clamp(min=PENALTY_FLOOR)
+    estimate = modes(z * (spectrum / (spectrum + noise)))
     for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
         estimate = estimate.narrow(axis, m, n)
     return estimate, spectrum
@@ -232,17 +232,17 @@ def _local(
     margin = tuple(b - 1 if b > 1 else 0 for b in shape)
     longer = [-(-(n + m) // b) * b + b for n, m, b in zip(lattice, margin, shape, strict=True)]
     after = tuple(p - n - m for p, n, m in zip(longer, lattice, margin, strict=True))
-    noisy, known = mirrored(values, margin, after), mirrored(pilot, margin, after)
+    noisy, known = reflect(values, margin, after), reflect(pilot, margin, after)
     window = _window(shape).to(values)
     total, cover = torch.zeros_like(noisy), torch.zeros_like(noisy[:1, :1])
     for shifts in itertools.product(*(range(0, b, h) for b, h in zip(shape, hops, strict=True))):
         tiles, guess = _tiles(noisy, shape, shifts) * window, _tiles(known, shape, shifts) * window
         modes = _window_modes(tiles)
-        variance = modes.smooth(modes.analysis(guess).abs().square(), LOCAL_WIDTH).clamp(min=0)
-        filtered = modes.synthesis(modes.analysis(tiles) * (variance / (variance + sigma**2))) * window
+        variance = modes.smooth(modes.adjoint(guess).abs().square(), LOCAL_WIDTH).clamp(min=0)
+        filtered = modes(modes.adjoint(tiles) * (variance / (variance + sigma**2))) * window
         _add_tiles(total, filtered, shape, shifts)
         _add_tiles(cover, window.square().expand(len(tiles), 1, *shape), shape, shifts)
-    result = total / cover.clamp(min=FLOOR)
+    result = total / cover.clamp(min=PENALTY_FLOOR)
     for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
         result = result.narrow(axis, m, n)
     return result

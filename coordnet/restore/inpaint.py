@@ -8,7 +8,7 @@ from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fit.closed_form import fit_closed_form
-from coordnet.priors.priors import Adaptive
+from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Lattice

@@ -15,7 +15,7 @@ from coordnet.fit.closed_form import plan
 from coordnet.restore.rows import Rows, stream_render
 from coordnet.restore.upscale import (
     DEFAULT_SIGMA,
-    RCOND,
+    INTERPOLATION,
     choose_sigma,
     enlarged,
     premultiplied,
@@ -81,7 +81,7 @@ def upscale_rows(
         raise _checks.wrong("memory", f"at least {planned:,} bytes for axes of this length", f"{memory:,}")
     sigma, tried = _sigma(source, alpha)
     geometry = Lattice(grid)
-    made = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, rcond=RCOND)
+    made = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
     values = _Premultiplied(source) if alpha else source
     blocks = stream_render(made, values, shape, memory=memory, progress=progress)
     if alpha:

@@ -12,11 +12,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fit.least_squares import LeastSquaresPlan
 from coordnet.fit.plan import Plan
-from coordnet.linalg.banded import Windows
-from coordnet.linalg.kronecker import Operator, product_along
-from coordnet.linalg.separable import Stages
+from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.media.mapped import read_rows, release
 from coordnet.sampling.axes import Alignment
 
@@ -79,8 +77,7 @@ def stream_render(
     grid = tuple(source.shape[:-1])
     if grid != plan.geometry.shape:
         raise _checks.wrong("source", f"shape ({plan.geometry.shape}, channels)", tuple(source.shape))
-    stages = _stages(plan, shape, alignment)
-    first, *others = stages.analysis
+    first, *others = _matrices(plan, shape, alignment)
     budget = available_memory() // 2 if memory is None else _checks.integer("memory", memory, 1)
     step = block_rows(first, tuple(source.shape), shape, budget)
     chunk = max(1, min(grid[0], step * grid[0] // shape[0]))
@@ -96,19 +93,18 @@ def stream_render(
             bar.update(b - a)
 
 
-def _stages(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> Stages:
-    """The plan's fit and the render as one operator an axis."""
-    if not isinstance(plan, LeastSquaresPlan) or plan.stages.gain is not None:
-        raise _checks.wrong("plan", "one of least squares with an operator an axis", type(plan).__name__)
-    kind = (plan.precision, plan.dtype, torch.device(plan.device).type)
-    if kind != ("float32", torch.float32, "cpu"):
-        raise _checks.wrong("plan", "one of float32 on the CPU", f"{kind[0]} of {kind[1]} on {kind[2]}")
-    stages = plan.renderer(shape, alignment).apply
-    assert isinstance(stages, Stages)
-    return stages
+def _matrices(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> list[Matrix]:
+    """The plan's fit and the render as one matrix per axis."""
+    kind = (plan.dtype, torch.device(plan.device).type)
+    if kind != (torch.float32, "cpu"):
+        raise _checks.wrong("plan", "one of float32 on the CPU", f"{kind[0]} on {kind[1]}")
+    operator = plan.renderer(shape, alignment).operator
+    if not isinstance(operator, Kronecker):
+        raise _checks.wrong("plan", "one of least squares with one matrix per axis", type(plan).__name__)
+    return operator.matrices
 
 
-def block_rows(first: Operator, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
+def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
     """The most rows of a block that fit into some memory together with the rows that they need.
 
     Raises
@@ -120,7 +116,7 @@ def block_rows(first: Operator, source: tuple[int, ...], shape: tuple[int, ...],
     entering = math.prod(source[1:-1]) * channels * size
     leaving = math.prod(shape[1:]) * channels * size
     ratio = source[0] / shape[0]
-    margin = max(w.block.shape[1] for w in first.blocks) if isinstance(first, Windows) else 1
+    margin = max(w.entries.shape[1] for w in first.blocks) if isinstance(first, BandedMatrix) else 1
     fixed = COPIES * margin * entering
     each = COPIES * (leaving + (1 + ratio) * entering)
     rows = int((memory - fixed) // each)
@@ -129,16 +125,16 @@ def block_rows(first: Operator, source: tuple[int, ...], shape: tuple[int, ...],
     return min(rows, shape[0])
 
 
-def _first_axis(operator: Operator, a: int, b: int, source: Rows, means: Tensor, chunk: int) -> Tensor:
+def _first_axis(operator: Matrix, a: int, b: int, source: Rows, means: Tensor, chunk: int) -> Tensor:
     """Rows a … b - 1 of the first axis's operator times the source, (channels, b - a, …)."""
-    if isinstance(operator, Windows):
+    if isinstance(operator, BandedMatrix):
         parts = [w for w in operator.blocks if w.rows.stop > a and w.row < b]
         low, high = min(w.column for w in parts), max(w.columns.stop for w in parts)
         x = _rows(_read(source, low, high, means))
         out = x.new_empty(x.shape[0], b - a, x.shape[2])
         for w in parts:
             top, bottom = max(a, w.row), min(b, w.rows.stop)
-            block = w.block[top - w.row : bottom - w.row]
+            block = w.entries[top - w.row : bottom - w.row]
             part = x[:, w.column - low : w.columns.stop - low]
             out[:, top - a : bottom - a] = block @ part
         return out.reshape(*out.shape[:2], *source.shape[1:-1])

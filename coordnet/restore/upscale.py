@@ -10,6 +10,7 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fit.least_squares import LeastSquares
 from coordnet.metrics.scores import psnr, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.restore.restored import Restored
@@ -21,7 +22,7 @@ SIGMAS = ("0.5px", "0.64px", "0.8px", "1px")
 DEFAULT_SIGMA = "0.64px"
 SMALLEST = 8  # pixels a side that a picture needs for the choice of σ
 LARGEST = 2**28  # pixels of the largest result
-RCOND = 1e-6  # below every singular value of these widths, so that the pixels are interpolated at any size
+INTERPOLATION = LeastSquares(rcond=1e-6)  # keeps every singular value of these widths, at any size
 OPAQUE = 0.5 / 65535  # half a 16-bit step: below it a color cannot be told from its product with the opacity
 
 Picture = Float[Tensor, "height width channels"]
@@ -80,7 +81,7 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
 def fitted(values: Picture, sigma: str) -> Reconstruction:
     """The least-squares fit of Gaussians of a width, one at each pixel."""
     samples = sample(values)
-    return fit_closed_form(ComplexEncoding.like(Gaussian, samples, sigma=sigma), samples, rcond=RCOND)
+    return fit_closed_form(ComplexEncoding.like(Gaussian, samples, sigma=sigma), samples, INTERPOLATION)
 
 
 def choose_sigma(values: Picture) -> tuple[str, dict[str, float]]:

@@ -1,169 +1,175 @@
-"""Observations: how samples depend on the lattice signal, y = S f with weights W."""
+"""Measurements: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
 
 import copy
+import itertools
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
 
-from jaxtyping import Bool, Float
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
-from coordnet.fit.blending import Blending
-from coordnet.linalg.conjugate_gradients import among
+from coordnet.linalg.conjugate_gradients import subset
+from coordnet.linalg.operators import ChannelRotation, Identity, LinearOperator, Shape
+
+Outside = Literal["error", "clamp"]
+# In a structured mask the neighbor of an unknown point is unknown by this much more often than at random.
+CLUSTERING = 0.25
 
 
-class Observation(ABC):
-    """The parts of the normal equations SᵀWS f = SᵀW y that depend on the samples.
+class Measurement:
+    """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors.
 
-    Attributes
+    Parameters
     ----------
-    density : float
-        Trace of SᵀWS over the lattice's size: the fraction of known points, for a mask.
+    operator : LinearOperator
+        S, from signals (signals, channels, *lattice) to samples (signals, channels, *samples).
     weights : (signals or 1, channels or 1, *samples)
-        W.
+        W; 0 where nothing is known.
+    row_energy : float or (*samples)
+        The squared norm of every row of S.
     """
 
-    density: float
-    weights: Tensor
+    def __init__(
+        self,
+        operator: LinearOperator,
+        weights: Float[Tensor, "signals channels *samples"],
+        row_energy: float | Float[Tensor, "*samples"] = 1.0,
+    ) -> None:
+        self.operator, self.weights, self.row_energy = operator, weights, row_energy
+        self.lattice = operator.domain
 
-    @abstractmethod
-    def forward(
+    @property
+    def density(self) -> float:
+        """The trace of SᵀWS divided by the size of the lattice: the fraction of known points, for a mask."""
+        traces = (self.weights * self.row_energy).flatten(2).sum(-1)
+        return float(traces.mean()) / math.prod(self.lattice)
+
+    @classmethod
+    def mask(cls, weights: Float[Tensor, "signals channels *lattice"]) -> "Measurement":
+        """Return the measurement of the lattice's own entries, those of weight 0 being unknown."""
+        return cls(Identity(tuple(weights.shape[2:])), weights)
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether the samples are entries of the lattice itself."""
+        return isinstance(self.operator, Identity)
+
+    @property
+    def is_plain_mask(self) -> bool:
+        """Whether the samples are entries of the lattice, with weights of 0 and 1 alone."""
+        return self.is_mask and bool(((self.weights == 0) | (self.weights == 1)).all())
+
+    @property
+    def is_structured_mask(self) -> bool:
+        """Whether the samples are entries of the lattice, and the unknown ones are clustered."""
+        return self.is_mask and is_structured(self.weights)
+
+    def __call__(
         self, f: Float[Tensor, "signals channels *lattice"]
     ) -> Float[Tensor, "signals channels *samples"]:
-        """S f."""
+        """Return S f."""
+        return self.operator(f)
 
-    @abstractmethod
-    def adjoint(
+    def backproject(
         self, y: Float[Tensor, "signals channels *samples"]
     ) -> Float[Tensor, "signals channels *lattice"]:
-        """SᵀW y."""
-
-    @abstractmethod
-    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Observation":
-        """The same samples, each weight multiplied by a factor."""
-
-    def only(self, kept: Bool[Tensor, "signals channels"]) -> "Observation":
-        """The same samples of some signals' channels alone, where channels are not mixed."""
-        some = copy.copy(self)
-        some.weights = among(self.weights, kept)
-        return some
-
-    @abstractmethod
-    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
-        """The diagonal of SᵀWS; where that is not diagonal, its sums over rows."""
+        """Return SᵀW y."""
+        return self.operator.adjoint(self.weights * y)
 
     def normal(
         self, f: Float[Tensor, "signals channels *lattice"]
     ) -> Float[Tensor, "signals channels *lattice"]:
-        """SᵀWS f."""
-        return self.adjoint(self.forward(f))
+        """Return SᵀWS f."""
+        return self.backproject(self(f))
+
+    def lumped_diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
+        """Return the row sums of SᵀWS for an S whose rows sum to 1: its diagonal, for a mask."""
+        return self.operator.adjoint(self.weights).clamp(min=0)
+
+    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Measurement":
+        """Return the same samples with each weight multiplied by a factor."""
+        some = copy.copy(self)
+        some.weights = self.weights * factor
+        return some
+
+    def rotated(self, rotation: Float[Tensor, "signals c c"]) -> "Measurement":
+        """Return the same samples as a measurement y = S (R f) of channels f in another orthonormal basis."""
+        some = copy.copy(self)
+        some.operator = self.operator @ ChannelRotation(rotation, self.operator.domain)
+        return some
+
+    def select(self, kept: Bool[Tensor, "signals channels"]) -> "Measurement":
+        """Return the measurement of some signals' channels, for an operator that does not mix channels."""
+        some = copy.copy(self)
+        some.weights = subset(self.weights, kept)
+        return some
 
 
-class Masked(Observation):
-    """Some entries of the lattice itself.
+def is_structured(weights: Float[Tensor, "signals channels *lattice"]) -> bool:
+    """Whether an unknown point's neighbor is unknown by ``CLUSTERING`` more often than at random."""
+    unknown = weights == 0
+    pairs, both = 0, 0
+    for axis in range(2, unknown.ndim):
+        length = unknown.shape[axis]
+        left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
+        pairs += int(left.sum())
+        both += int((left & right).sum())
+    return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+
+
+class Interpolation(LinearOperator):
+    """The sparse matrix S that maps a lattice signal to values at scattered points.
 
     Parameters
     ----------
-    weights : (signals or 1, channels or 1, *lattice)
-        0 where nothing is known.
+    lattice : tuple of int
+        The lengths of the lattice.
+    index : (n, m)
+        The flat indices of the m nodes that each point depends on.
+    weights : (n, m)
+        Their weights.
     """
 
-    def __init__(self, weights: Float[Tensor, "signals channels *lattice"]) -> None:
-        self.weights = weights
-        self.density = float(weights.mean())
+    def __init__(self, lattice: Shape, index: Int[Tensor, "n m"], weights: Float[Tensor, "n m"]) -> None:
+        self.domain, self.codomain = tuple(lattice), (len(index),)
+        self.index, self.weights = index, weights
 
-    def forward(
-        self, f: Float[Tensor, "signals channels *lattice"]
-    ) -> Float[Tensor, "signals channels *lattice"]:
-        """S f, with S the identity; the weights leave out what is not known."""
-        return f
+    @classmethod
+    def tensor_product(
+        cls, lattice: Shape, axes: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype
+    ) -> "Interpolation":
+        """Combine node indices (n, m_j) and weights (n, m_j) per axis into those of the lattice's nodes."""
+        strides = [math.prod(lattice[j + 1 :]) for j in range(len(lattice))]
+        indices, weights = [], []
+        for corner in itertools.product(*(range(weight.shape[1]) for _, weight in axes)):
+            chosen = [(index[:, k], weight[:, k]) for (index, weight), k in zip(axes, corner, strict=True)]
+            indices.append(sum(i * stride for (i, _), stride in zip(chosen, strides, strict=True)))
+            weights.append(math.prod(weight for _, weight in chosen).to(dtype))  # type: ignore[arg-type]
+        return cls(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
+
+    def __call__(
+        self, x: Float[Tensor, "*signals_lattice"], out: Tensor | None = None
+    ) -> Float[Tensor, "*signals n"]:
+        """Return S x: one gather for all signals, summed as it goes."""
+        batch = self.batch_of(x)
+        rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
+        values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
+        result = values.reshape(*batch, *self.codomain)
+        return result if out is None else out.copy_(result)
 
     def adjoint(
-        self, y: Float[Tensor, "signals channels *lattice"]
-    ) -> Float[Tensor, "signals channels *lattice"]:
-        """W y."""
-        return self.weights * y
+        self, y: Float[Tensor, "*signals n"], out: Tensor | None = None
+    ) -> Float[Tensor, "*signals_lattice"]:
+        """Return Sᵀ y: every value added to the nodes that it depends on."""
+        result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
+        for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
+            result.index_add_(-1, index, y * weight)
+        result = result.reshape(*y.shape[:-1], *self.domain)
+        return result if out is None else out.copy_(result)
 
-    def reweighted(self, factor: Float[Tensor, "signals channels *lattice"]) -> "Masked":
-        """The same entries, each weight multiplied by a factor."""
-        return Masked(self.weights * factor)
-
-    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
-        """W."""
-        return self.weights
-
-
-class Scattered(Observation):
-    """Points between the nodes, through a blending matrix.
-
-    Parameters
-    ----------
-    blending : Blending
-        S.
-    weights : (signals or 1, channels or 1, n)
-        W.
-    """
-
-    def __init__(self, blending: Blending, weights: Float[Tensor, "signals channels n"]) -> None:
-        self.blending, self.weights = blending, weights
-        squares = blending.weights.square().sum(1)
-        size = math.prod(blending.lattice)
-        self.density = float((squares * weights).sum(-1).mean()) / size
-
-    def forward(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels n"]:
-        """S f."""
-        return self.blending.forward(f)
-
-    def adjoint(self, y: Float[Tensor, "signals channels n"]) -> Float[Tensor, "signals channels *lattice"]:
-        """SᵀW y."""
-        return self.blending.adjoint(self.weights * y)
-
-    def reweighted(self, factor: Float[Tensor, "signals channels n"]) -> "Scattered":
-        """The same points, each weight multiplied by a factor."""
-        return Scattered(self.blending, self.weights * factor)
-
-    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
-        """SᵀW 1: every row of S sums to 1."""
-        return self.blending.adjoint(self.weights).clamp(min=0)
-
-
-class Rotated(Observation):
-    """Samples of channels that are rotations of the unknown ones: y = S (R f).
-
-    Parameters
-    ----------
-    base : Observation
-        S and W, by channel.
-    rotation : (signals, channels, channels)
-        R, orthonormal.
-    """
-
-    def __init__(self, base: Observation, rotation: Float[Tensor, "signals channels channels"]) -> None:
-        self.base, self.rotation = base, rotation
-        self.weights, self.density = base.weights, base.density
-
-    def forward(
-        self, f: Float[Tensor, "signals channels *lattice"]
-    ) -> Float[Tensor, "signals channels *samples"]:
-        """S R f."""
-        return self.base.forward(rotate(self.rotation, f))
-
-    def adjoint(
-        self, y: Float[Tensor, "signals channels *samples"]
-    ) -> Float[Tensor, "signals channels *lattice"]:
-        """Rᵀ SᵀW y."""
-        return rotate(self.rotation.mT, self.base.adjoint(y))
-
-    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Rotated":
-        """The same samples, each weight multiplied by a factor."""
-        return Rotated(self.base.reweighted(factor), self.rotation)
-
-    def diagonal(self) -> Float[Tensor, "signals channels *lattice"]:
-        """The diagonal of RᵀSᵀWSR."""
-        return rotate(self.rotation.square().mT, self.base.diagonal())
-
-
-def rotate(
-    rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"]
-) -> Float[Tensor, "signals c *lattice"]:
-    """R f, over the channels."""
-    return (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
+    def row_energy(self) -> Float[Tensor, " n"]:
+        """Return the squared norm of every row."""
+        return self.weights.square().sum(1)

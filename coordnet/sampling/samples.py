@@ -1,6 +1,8 @@
-"""What is known of a signal: where it was sampled, and the values there."""
+"""Samples: where a signal was sampled, and the values there."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -8,28 +10,68 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.measurements import Outside
+
+Blend = Literal["similarity", "printed", "linear", "cubic"]
+BLENDS = ("similarity", "printed", "linear", "cubic")
+
+
+class Geometry(ABC):
+    """Where a signal is sampled.
+
+    Attributes
+    ----------
+    grid : tuple of int
+        The lengths of the signal's own grid, one per axis.
+    weights : tensor, optional
+        The weights of the squared errors; None where every sample counts alike.
+    is_whole_lattice : bool
+        Whether every point of a lattice is sampled.
+    is_scattered : bool
+        Whether the samples are points anywhere, and not points of a lattice.
+    """
+
+    grid: tuple[int, ...]
+    weights: Tensor | None = None
+    is_whole_lattice: bool = False
+    is_scattered: bool = False
+
+    @property
+    @abstractmethod
+    def axes(self) -> Axes:
+        """The positions of the lattice along each axis."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values, without channels."""
+
+    @abstractmethod
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return where the signal's own grid was sampled."""
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Lattice(Geometry):
     """A regular part of a signal's grid: every ``steps[j]``-th sample from ``offsets[j]`` on, along each axis.
 
     Attributes
     ----------
     grid : tuple of int
-        The signal's own lengths, one an axis.
+        The signal's own lengths, one per axis.
     steps, offsets : tuple of int
         The whole grid if left out.
 
     Raises
     ------
     ValueError
-        If a step is below 1 or an offset falls outside the axis.
+        If a step is below 1 or an offset is outside the axis.
     """
 
     grid: tuple[int, ...]
     steps: tuple[int, ...] = ()
     offsets: tuple[int, ...] = ()
+    is_whole_lattice = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", self.steps or (1,) * len(self.grid))
@@ -75,10 +117,11 @@ class MaskedLattice(Lattice):
     Raises
     ------
     ValueError
-        If the weights have not the lattice's shape, are negative or not finite, or are zero everywhere.
+        If the weights do not have the lattice's shape, are negative or not finite, or are zero everywhere.
     """
 
     weights: Float[Tensor, "..."] = field(default_factory=lambda: torch.ones(()))
+    is_whole_lattice = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +131,7 @@ class MaskedLattice(Lattice):
 
     @property
     def density(self) -> float:
-        """The mean weight: the fraction of entries that are known where weights are 0 and 1."""
+        """The mean weight: the fraction of known entries, for weights of 0 and 1."""
         return float(self.weights.mean())
 
     @property
@@ -104,7 +147,7 @@ class MaskedLattice(Lattice):
 
 
 @dataclass(frozen=True)
-class ScatteredPoints:
+class ScatteredPoints(Geometry):
     """Points anywhere in [0, 1)^d, tied to a lattice of the given lengths.
 
     Attributes
@@ -112,29 +155,44 @@ class ScatteredPoints:
     grid : tuple of int
         The lengths of the lattice on which the reconstruction lives.
     points : (n, d)
-        In units of the unit interval; repeated points are allowed.
+        Coordinates in units of the unit interval; points may be repeated.
     weights : (n, 1) or (n, channels), optional
-        Of the squared errors; 1 if not given.
+        The weights of the squared errors; 1 if not given.
+    blending : str, optional
+        How a point depends on the nodes around it: "linear" or "cubic" interpolation, or "similarity", least squares
+        by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take "cubic"
+        in one and two dimensions and "linear" in more, which reproduce constants, and gradient fits evaluate the
+        encoding at the points themselves.
+    outside : "error" or "clamp"
+        Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
+        after the last node is always accepted.
 
     Raises
     ------
     ValueError
-        If a coordinate is not finite, the number of axes does not fit, there is no point, or a weight is negative.
+        If a coordinate is not finite, the number of axes does not fit, there is no point, a weight is negative, or an
+        option has another value.
     """
 
     grid: tuple[int, ...]
     points: Float[Tensor, "n d"]
     weights: Float[Tensor, "n _"] | None = None
+    blending: Blend | None = None
+    outside: Outside = "error"
+    is_scattered = True
 
     def __post_init__(self) -> None:
         if self.points.shape[1] != len(self.grid):
-            raise _checks.wrong("points", f"{len(self.grid)} coordinates a point", self.points.shape[1])
+            raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", self.points.shape[1])
         if len(self.points) == 0:
             raise _checks.wrong("points", "at least one point", "none")
         if not bool(torch.isfinite(self.points).all()):
             raise _checks.wrong("points", "finite coordinates", "NaN or infinity")
         if self.weights is not None:
             check_weights(self.weights)
+        if self.blending is not None:
+            _checks.choice("blending", self.blending, BLENDS)
+        _checks.choice("outside", self.outside, ("error", "clamp"))
 
     @property
     def axes(self) -> Axes:
@@ -143,15 +201,22 @@ class ScatteredPoints:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the values: the number of points."""
+        """The number of points."""
         return (len(self.points),)
 
-
-Geometry = Lattice | MaskedLattice | ScatteredPoints
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return zeros: scattered points are not points of the grid."""
+        return torch.zeros(*self.grid, channels, dtype=torch.bool)
 
 
 def check_weights(weights: Float[Tensor, "..."]) -> None:
-    """Refuse weights that are negative, not finite, or zero everywhere."""
+    """Check that weights are finite, not negative, and not all zero.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise _checks.wrong("weights", "finite numbers of at least 0", "others")
     if not bool((weights > 0).any()):
@@ -165,14 +230,14 @@ class Samples:
     Attributes
     ----------
     geometry : Lattice, MaskedLattice or ScatteredPoints
-        Where.
+        Where the signal was sampled.
     values : (*lattice, channels), or (n, channels) at scattered points
-        What; zero where a masked lattice knows nothing.
+        The values; zero where a masked lattice is unknown.
 
     Raises
     ------
     ValueError
-        If the values do not fit the geometry, or a known one is not finite.
+        If the values do not fit the geometry, or one is not finite.
     """
 
     geometry: Geometry
@@ -196,11 +261,14 @@ class Samples:
         return self.geometry.grid
 
     @property
+    def axes(self) -> Axes:
+        """The positions of the samples' lattice along each axis."""
+        return self.geometry.axes
+
+    @property
     def weights(self) -> Tensor | None:
         """The geometry's weights; None where every value counts alike."""
-        return (
-            None if not isinstance(self.geometry, MaskedLattice | ScatteredPoints) else self.geometry.weights
-        )
+        return self.geometry.weights
 
     def mean(self) -> Float[Tensor, " channels"]:
         """Return the (weighted) mean of every channel."""
@@ -208,6 +276,5 @@ class Samples:
         if self.weights is None:
             return self.values.mean(axes)
         weights = self.weights.to(self.values).expand_as(self.values)
-        return (weights * self.values).sum(axes) / weights.sum(axes).clamp(
-            min=torch.finfo(weights.dtype).tiny
-        )
+        tiny = torch.finfo(weights.dtype).tiny
+        return (weights * self.values).sum(axes) / weights.sum(axes).clamp(min=tiny)

@@ -17,6 +17,7 @@ from coordnet.bench.protocols import workers
 from coordnet.bench.protocols.records import NAME, read
 from coordnet.bench.protocols.run import Options, cells
 from coordnet.bench.protocols.running import run_cell
+from tests.helpers import python
 
 CODE = "import sys; from coordnet.cli import main; sys.exit(main())"
 CHEAP = ("*spline*", "nearest*", "closed form, complex rff", "gradient, complex gaussian")
@@ -75,8 +76,8 @@ def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(folder, tmp_path
     subprocess.run(command(folder, undisturbed, *many), check=True)
     moments = random.Random(0)
     for _ in range(10):
-        process = subprocess.Popen(command(folder, killed, *many))
-        assert kill_soon(process, killed / NAME, moments.uniform(0.0, 0.1))
+        with python(*command(folder, killed, *many)[1:]) as process:
+            assert kill_soon(process, killed / NAME, moments.uniform(0.0, 0.1))
     assert len(read(killed)) < len(read(undisturbed))
     subprocess.run(command(folder, killed, *many), check=True)
     assert by_key(killed) == by_key(undisturbed)
@@ -103,8 +104,9 @@ def test_cheap_methods_come_first(folder):
 
 
 def test_two_runs_at_once_share_the_cells(folder, tmp_path):
-    both = [subprocess.Popen(command(folder, tmp_path / "out")) for _ in range(2)]
-    assert [process.wait(120) for process in both] == [0, 0]
+    arguments = command(folder, tmp_path / "out")[1:]
+    with python(*arguments) as one, python(*arguments) as other:
+        assert (one.wait(), other.wait()) == (0, 0)
     experiments.run("table1", Options(folder, images=2, epochs=3, seeds=3, methods=CHEAP), tmp_path / "alone")
     assert by_key(tmp_path / "out") == by_key(tmp_path / "alone")
 

@@ -9,7 +9,6 @@ from PIL import Image
 from scipy.io import wavfile
 
 from coordnet.fit import methods
-from coordnet.fit.plan_cache import PLANS
 from coordnet.media import load_image, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
@@ -117,13 +116,6 @@ def test_nothing_held_out_is_ranked_by_the_fit(run, photo):
     assert record["ranked_by"] == "fitted"
     assert all(m["psnr"]["held_out"] is None for m in found.values())
     assert [m["name"] for m in record["methods"]][-1].startswith("rff")
-
-
-def test_the_factorisation_is_in_the_seconds_of_every_fit(run, photo):
-    """Quick fits are done twice; were plans kept, the second time would find the first one's."""
-    PLANS.clear()
-    compared(run, photo, "--encoder", "gaussian")
-    assert PLANS.misses == 0
 
 
 def test_one_epoch_warms_training_up(run, photo, monkeypatch):

@@ -24,7 +24,7 @@ ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, En
 
 
 @pytest.mark.parametrize("name", ONE_AXIS)
-@pytest.mark.parametrize("grid", [(17,), (9, 12), (6, 5, 7), (3, 4, 3, 2), (2, 3, 2, 3, 2)])
+@pytest.mark.parametrize("grid", [(17,), (6, 5, 7), (2, 3, 2, 3, 2)])
 def test_fits_equal_the_dense_solve(name, grid, generator):
     """The same system, formed and solved in float64, in one to five axes."""
     signal = torch.rand(*grid, 2, generator=generator, dtype=torch.float64)

@@ -8,7 +8,8 @@ from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
 from coordnet.fit.defaults import LONGEST, choose, combinations, default_encoder, default_prior
 from coordnet.fit.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, Samples, ScatteredPoints
 

@@ -45,15 +45,18 @@ def test_training_lowers_the_error(kind, head, pattern, photograph, generator):
 
 
 def test_a_convex_fit_reaches_the_closed_form(generator):
-    """Complex and linear by gradient descends to the least-squares residual."""
+    """Complex and linear by gradient descends to the least-squares residual.
+
+    The condition is about 12 and the arithmetic float64: Adam arrives within 400 epochs, to about 1e-10.
+    """
     signal = torch.rand(10, 10, 1, generator=generator, dtype=torch.float64)
     samples = sample(signal, "full")
-    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.2)
+    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
     best = (fit_closed_form(encoding, samples).render() - signal).square().mean()
     made = fit_gradient(
-        CoordinateNetwork(encoding, Linear(), 1), samples, epochs=3000, lr=5e-2, weight_decay=0.0
+        CoordinateNetwork(encoding, Linear(), 1), samples, epochs=400, lr=5e-2, weight_decay=0.0
     )
-    assert made.report["loss"] == pytest.approx(float(best), rel=1e-3)
+    assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
 
 
 def test_the_network_given_is_left_alone(photograph):
@@ -129,28 +132,26 @@ def test_misfits_are_refused():
         fit_gradient(network(SimpleEncoding, Linear(), samples), samples, epochs=0)
 
 
-@pytest.mark.slow
 def test_an_rff_mlp_beats_nearest_neighbour_on_a_photograph(capsys):
-    image = load_image("astronaut")[40:296:2, 150:406:2]
-    assert image.shape == (128, 128, 3)
+    image = load_image("astronaut")[40:104, 180:244]
     samples = sample(image, "every:2")
-    encoding = SimpleEncoding.like(RandomFourier, samples, sigma=14.0, features=512)
-    net = CoordinateNetwork(encoding, MLP(4, 256), 3)
-    made = fit_gradient(net, samples, epochs=200, lr=5e-3, progress=True)
+    encoding = SimpleEncoding.like(RandomFourier, samples, sigma=7.0, features=256)
+    net = CoordinateNetwork(encoding, MLP(4, 128), 3)
+    made = fit_gradient(net, samples, epochs=100, lr=8e-3, progress=True)
     held_out = ~samples.geometry.known(3)
-    assert psnr(made.render(), image, held_out) >= psnr(baselines.nearest(samples), image, held_out)
+    assert psnr(made.render(), image, held_out) > psnr(baselines.nearest(samples), image, held_out)
     bar = capsys.readouterr().err
-    assert "200/200" in bar
+    assert "100/100" in bar
     assert "fit PSNR" in bar
-    assert bar.count("\r") > 3
+    assert bar.count("\r") >= 2  # its first and its last state, whatever the clock
 
 
 def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(generator):
-    """The twin has the rows of the dense matrix S (A ⊗ A), S being the blending matrix."""
+    """The twin has the rows of the dense matrix S (A ⊗ A), S being the blending matrix, of condition 12."""
     points = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 0.9
     values = torch.rand(60, 2, generator=generator, dtype=torch.float64)
     samples = Samples(ScatteredPoints((8, 8), points), values)
-    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.2)
+    encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
     blending = Blending(samples.geometry.axes, points, encoders=encoding.axis_encoders, kind="similarity")
     matrix = blending.forward(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
     centred = values - values.mean(0)
@@ -158,12 +159,12 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     made = fit_gradient(
         CoordinateNetwork(encoding, Linear(), 2),
         samples,
-        epochs=3000,
+        epochs=400,
         lr=5e-2,
         weight_decay=0.0,
         blending="similarity",
     )
-    assert made.report["loss"] == pytest.approx(float(best), rel=1e-3)
+    assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
 
 
 def test_blending_needs_a_complex_encoding_and_scattered_points(photograph):

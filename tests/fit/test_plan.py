@@ -1,34 +1,21 @@
-"""Renderers, precision, CUDA graphs and the cache of plans."""
+"""Plans and their renderers: memory, batches, derivatives and CUDA graphs."""
 
 import contextlib
 import functools
 import itertools
 import tracemalloc
 
-import numpy as np
 import pytest
 import torch
 
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.designs import OPERATORS, axis_operators
-from coordnet.encodings.encoders import DFT, Gaussian, RandomFourier, Triangle
+from coordnet.encodings.encoders import DFT, Gaussian, Triangle
 from coordnet.fit import cuda_graphs
-from coordnet.fit.plan_cache import PLANS
 from coordnet.linalg import allocation
 from coordnet.linalg import scratch as scratch_memory
-from coordnet.linalg.cache import digest, tensor_bytes
-from coordnet.linalg.kronecker import RankWarning
-from coordnet.linalg.precision import check_precision, to_tf32
 from coordnet.sampling.samples import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
-
-
-@pytest.fixture(autouse=True)
-def empty_cache():
-    cn.clear_plans()
-    yield
-    cn.clear_plans()
 
 
 def gaussian(*grid, **options):
@@ -54,13 +41,13 @@ def test_a_renderer_is_fit_and_render(options, features, alignment, generator):
     assert torch.allclose(plan.renderer()(batch), plan.fit(batch).render(), atol=1e-10)
 
 
-@pytest.mark.parametrize(("encoder", "features"), [(Gaussian, None), (DFT, None), (DFT, 9)])
+@pytest.mark.parametrize(("encoder", "features"), [(Gaussian, None), (DFT, 9)])
 @pytest.mark.parametrize(
     "options",
     [{}, {"ridge": 0.1}, {"prior": cn.Smoothness()}, {"center": False}],
     ids=["plain", "ridge", "smooth", "uncentred"],
 )
-@pytest.mark.parametrize("grid", [(50,), (96, 80), (256, 200), (12, 14, 10)], ids=str)
+@pytest.mark.parametrize("grid", [(50,), (150, 140), (12, 14, 10)], ids=str)
 def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     geometry = Lattice(grid)
     plan = cn.plan(ComplexEncoding.like(encoder, geometry, features=features), geometry, **options)
@@ -72,15 +59,14 @@ def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     assert _peak(lambda: fit.render(render.shape)) == 4 * 2 ** len(grid) * values.numel()
 
 
-@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
 @pytest.mark.parametrize("most", [0, 2000, 4000, 20000])
-def test_pieces_that_are_not_kept_change_nothing(precision, most, monkeypatch, generator):
+def test_pieces_that_are_not_kept_change_nothing(most, monkeypatch, generator):
     geometry = Lattice((30, 24))
     encoding = ComplexEncoding.like(DFT, geometry, features=9)
-    plan = cn.plan(encoding, geometry, ridge=1e-3, precision=precision)
+    plan = cn.plan(encoding, geometry, ridge=1e-3)
     values = torch.rand(30, 24, 2, generator=generator)
     expected = plan.fit(values).network.first.weight.clone()
-    cn.clear_plans()
+    scratch_memory.clear_scratch()
     monkeypatch.setattr(scratch_memory, "MOST", most)
     assert torch.allclose(plan.fit(values).network.first.weight, expected)
 
@@ -130,8 +116,8 @@ def test_results_do_not_depend_on_the_batch(generator):
 
 
 @pytest.mark.parametrize("encoder", [Gaussian, DFT])
-@pytest.mark.parametrize("options", [{}, {"prior": cn.Smoothness()}, {"precision": "bf16"}], ids=str)
-@pytest.mark.parametrize("channels", [0.5, 1, 2, 3, 4])
+@pytest.mark.parametrize("options", [{}, {"prior": cn.Smoothness()}], ids=["plain", "smooth"])
+@pytest.mark.parametrize("channels", [0.5, 2, 3])
 def test_results_do_not_depend_on_the_parts(encoder, options, channels, monkeypatch, generator):
     geometry = Lattice((150, 140))
     plan = cn.plan(ComplexEncoding.like(encoder, geometry), geometry, **options)
@@ -161,7 +147,7 @@ def test_large_results_are_the_small_ones(monkeypatch, generator):
     [(None, False), (cn.Smoothness(), False), (cn.Smoothness(), True), (cn.Adaptive(), False)],
 )
 def test_iterated_fits_do_not_depend_on_the_batch(prior, robust, generator):
-    pictures = torch.stack([synthetic_photograph(40, 36, seed=seed) for seed in range(3)])
+    pictures = torch.stack([synthetic_photograph(24, 20, seed=seed) for seed in range(3)])
     pictures[1] *= 0.1
     geometry = cn.sample(pictures[0], "random:0.4", generator=generator).geometry
     encoding = ComplexEncoding.like(Triangle, geometry)
@@ -211,13 +197,11 @@ def test_values_without_channels_are_refused():
     assert plan.renderer((9, 9))(torch.zeros(8, 8, 0)).shape == (9, 9, 0)
 
 
-@pytest.mark.parametrize("cached", [False, True])
-def test_a_plan_keeps_its_mask(cached, generator):
-    PLANS.clear()
+def test_a_plan_keeps_its_mask(generator):
     mask = (torch.rand(12, 12, 1, generator=generator) < 0.5).float()
     values = torch.rand(12, 12, 1, generator=generator) * mask
     geometry = MaskedLattice((12, 12), weights=mask)
-    plan = cn.plan(ComplexEncoding.like(Triangle, geometry), geometry, prior=cn.Smoothness(), cached=cached)
+    plan = cn.plan(ComplexEncoding.like(Triangle, geometry), geometry, prior=cn.Smoothness())
     before = plan.fit(values).render()
     mask.fill_(1.0)
     assert torch.equal(plan.fit(values).render(), before)
@@ -230,36 +214,6 @@ def test_a_plan_that_iterates_has_no_renderer():
         plan.renderer((8, 8))
     with pytest.raises(ValueError, match="takes no iteration"):
         plan.capture(torch.zeros(4, 4, 1))
-
-
-def test_tf32_keeps_ten_bits(generator):
-    x = torch.randn(1000, generator=generator) * 1e3
-    rounded = to_tf32(x)
-    mantissa, _ = torch.frexp(rounded)
-    assert torch.equal((mantissa * 2**11).frac(), torch.zeros(1000))
-    assert ((rounded - x).abs() <= x.abs() * 2.0**-11).all()
-    assert torch.equal(to_tf32(torch.tensor([1 + 2.0**-11, 1 + 2.0**-10])), torch.tensor([1 + 2.0**-10] * 2))
-
-
-@pytest.mark.parametrize(("precision", "least", "most"), [("tf32", 65, 90), ("bf16", 45, 72)])
-@pytest.mark.parametrize("size", [40, 160])
-def test_lower_precisions_cost_what_their_bits_say(precision, least, most, size, generator):
-    encoding, samples = gaussian(size, size)
-    values = torch.rand(size, size, 3, generator=generator)
-    exact = cn.plan(encoding, samples).renderer((50, 50))(values)
-    plan = cn.plan(encoding, samples, precision=precision)
-    for made in (plan.renderer((50, 50))(values), plan.fit(values).render((50, 50))):
-        assert least < -10 * float((made - exact).square().mean().log10()) < most
-
-
-def test_precision_is_refused_where_there_is_none():
-    encoding, samples = gaussian(8, 8)
-    with pytest.raises(ValueError, match="`precision`: expected one of float32, tf32, bf16"):
-        check_precision("fp8", torch.float32)
-    with pytest.raises(ValueError, match="`precision`: expected float32, values being"):
-        cn.plan(encoding, samples, precision="tf32", dtype=torch.float64)
-    with pytest.raises(ValueError, match="`precision`: expected float32 unless"):
-        cn.plan(encoding, samples, precision="bf16", prior=cn.Smoothness(1.0, 0.1))
 
 
 @pytest.mark.parametrize("prior", [None, cn.Smoothness(1.0, 0.1), cn.Adaptive()])
@@ -305,89 +259,6 @@ def test_a_graph_replays_on_what_it_is_given(monkeypatch):
             graph(other)
 
 
-def test_equal_plans_are_made_once():
-    first = cn.plan(*gaussian(12, 9), cached=True)
-    assert cn.plan(*gaussian(12, 9), cached=True) is first
-    assert (PLANS.hits, PLANS.misses) == (1, 1)
-    for other in (
-        cn.plan(*gaussian(12, 10), cached=True),
-        cn.plan(*gaussian(12, 9, sigma="0.7px"), cached=True),
-        cn.plan(*gaussian(12, 9), cached=True, dtype=torch.float64),
-        cn.plan(*gaussian(12, 9), cached=True, prior=cn.Smoothness(1.0, 0.1)),
-        cn.plan(*gaussian(12, 9)),
-    ):
-        assert other is not first
-    assert PLANS.hits == 1
-    cn.clear_plans()
-    assert len(PLANS) == 0
-    assert cn.plan(*gaussian(12, 9), cached=True) is not first
-
-
-def test_plans_differ_by_what_their_tensors_hold():
-    def masked(weights):
-        geometry = MaskedLattice((5, 5), weights=weights.unsqueeze(-1))
-        return cn.plan(ComplexEncoding.like(Triangle, geometry), geometry, cached=True)
-
-    eye = torch.eye(5)
-    assert masked(eye) is masked(eye.clone())
-    assert masked(eye) is not masked(eye.flip(0))
-    samples, drawn = Lattice((9,)), []
-    for seed in (0, 1, 0):
-        made = RandomFourier.like(samples.axes[0], generator=torch.Generator().manual_seed(seed))
-        drawn.append(cn.plan(ComplexEncoding([made]), samples, cached=True, rcond=0.0))
-    assert drawn[0] is drawn[2]
-    assert drawn[0] is not drawn[1]
-
-
-def test_fits_of_whole_lattices_share_their_plan(generator):
-    samples = cn.sample(torch.rand(12, 9, 3, generator=generator), "full")
-    encoding = ComplexEncoding.like(Gaussian, samples)
-    first = cn.fit_closed_form(encoding, samples)
-    first.network.encoding.encoders[0].sigma = 1e9  # of this fit alone
-    second = cn.fit_closed_form(encoding, samples)
-    assert PLANS.hits == 1
-    assert torch.allclose(second.render(alignment="sample"), samples.values, atol=1e-4)
-
-
-def test_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(PLANS, "most", 2)
-    first, second = (cn.plan(*gaussian(n, 5), cached=True) for n in (5, 6))
-    assert cn.plan(*gaussian(5, 5), cached=True) is first
-    cn.plan(*gaussian(7, 5), cached=True)  # drops the second, used longest ago
-    assert cn.plan(*gaussian(5, 5), cached=True) is first
-    assert cn.plan(*gaussian(6, 5), cached=True) is not second
-    assert len(PLANS) == 2
-    monkeypatch.setattr(PLANS, "most_bytes", tensor_bytes(first) - 1)
-    cn.clear_plans()
-    assert cn.plan(*gaussian(5, 5), cached=True) is not cn.plan(*gaussian(5, 5), cached=True)
-
-
-def test_encoders_are_told_apart_by_what_they_hold(generator):
-    """By their class and attributes too, whatever they tell of themselves."""
-    values = torch.rand(9, 1, generator=generator)
-
-    def own(power):
-        class Own(Triangle):
-            def bump(self, distance):
-                return super().bump(distance) ** power * self.sign
-
-        Own.__qualname__ = "Own"
-        return Own
-
-    samples = Lattice((9,))
-    encoders = [own(1).like(samples.axes[0]), own(2).like(samples.axes[0])]
-    for encoder in encoders:
-        encoder.sign = 1.0
-    fits = [cn.plan(ComplexEncoding([e]), samples, cached=True).fit(values) for e in encoders]
-    assert (PLANS.hits, PLANS.misses) == (0, 2)
-    assert not torch.equal(fits[0].render((20,)), fits[1].render((20,)))
-    before = fits[0].render((20,))
-    assert torch.equal(fits[0].render((20,)), before)
-    fits[0].network.encoding.encoders[0].sign = -1.0
-    offset = fits[0].offset
-    assert torch.allclose(fits[0].render((20,)) - offset, offset - before)
-
-
 def test_axes_are_told_apart_by_what_their_encoders_hold(generator):
     class Own(Gaussian):
         def bump(self, distance):
@@ -400,59 +271,6 @@ def test_axes_are_told_apart_by_what_their_encoders_hold(generator):
     values = torch.rand(150, 150, 1, generator=generator)
     fit = cn.plan(encoding, geometry).fit(values)
     assert torch.allclose(fit.render(alignment="sample"), values, atol=1e-3)
-
-
-def test_encoders_are_told_apart_by_their_axes():
-    geometry, (a, b) = Lattice((8, 8, 8)), (Gaussian(8, sigma=s) for s in (0.08, 0.13))
-    for encoders in ([a, b, a], [a, b, b], [b, a, b]):
-        plan = cn.plan(ComplexEncoding(encoders), geometry, cached=True)
-        assert [e.sigma for e in plan.encoding.encoders] == [e.sigma for e in encoders]
-
-
-def test_digests_are_of_values():
-    long = np.arange(5000.0)
-    other = long.copy()
-    assert digest(long, {"a": 1}) == digest(other, {"a": 1})
-    other[2500] = -1
-    things = (
-        long,
-        other,
-        torch.from_numpy(long).float(),
-        5000,
-        long[::-1],
-        long.reshape(2, -1),
-        np.array(["a"]),
-    )
-    things += (
-        [long, other],
-        [other, long],
-        {"a": (1, 2)},
-        {"a": ((1,), 2)},
-        {1: 2, "a": 3},
-        torch.ones(2) * 1j,
-        [[1], [2]],
-        [[1, [2]]],
-    )
-    made = [digest(thing) for thing in things]
-    assert None not in made
-    assert len(set(made)) == len(made)
-    module = torch.nn.Linear(2, 2)
-    module.register_buffer("own", torch.ones(2), persistent=False)
-    with torch.no_grad():
-        before = digest(module)
-        module.own *= 2
-        assert None not in (before, digest(module))
-        assert digest(module) != before
-
-
-def test_what_may_change_unseen_has_no_digest():
-    hooked, followed = torch.nn.ReLU(), torch.ones(2, requires_grad=True)
-    hooked.register_forward_hook(lambda *_: None)
-    for thing in (object(), lambda: 1, hooked, followed, torch.nn.Linear(2, 2), np.array([object()]), [{3}]):
-        assert digest(1, thing) is None
-    assert torch.func.grad(lambda x: x * (digest(1) is None))(torch.tensor(3.0)) == 1
-    for prior in (cn.Adaptive(), cn.Smoothness(1.5, 0.1, (1.0, 2.0))):
-        assert digest(prior, Lattice((3, 4))) is not None
 
 
 def test_a_changed_encoder_is_evaluated_anew(generator):
@@ -474,26 +292,6 @@ def test_a_changed_encoder_is_evaluated_anew(generator):
         assert torch.allclose(fit.render((20,)), 3**power * before)
 
 
-def test_designs_of_a_lattice_are_made_once(generator):
-    encoding, geometry = gaussian(140, 130)
-    fit = cn.plan(encoding, geometry).fit(torch.rand(140, 130, 1, generator=generator))
-    before = fit.render((200, 200))
-    made = OPERATORS.misses
-    assert torch.equal(fit.render((200, 200)), before)
-    assert (made, OPERATORS.misses) == (2, 2)
-    cn.clear_plans()
-    assert torch.equal(fit.render((200, 200)), before)
-    assert OPERATORS.misses == 2
-
-
-def test_designs_are_kept_without_a_gradient():
-    encoding, geometry = gaussian(20, 20, learnable=True)
-    with torch.no_grad():
-        kept = axis_operators(encoding, geometry.axes)
-    assert not any(a.requires_grad for a in kept)
-    assert all(a.requires_grad for a in axis_operators(encoding, geometry.axes))
-
-
 def test_what_inference_made_serves_gradients(generator):
     samples = cn.sample(torch.rand(12, 9, 3, generator=generator), "full")
     encoding = ComplexEncoding.like(Gaussian, samples)
@@ -504,21 +302,3 @@ def test_what_inference_made_serves_gradients(generator):
     assert torch.allclose(fit.render((20, 20)), expected, atol=1e-5)
     fit.render((20, 20)).sum().backward()
     assert values.grad is not None
-
-
-def test_what_a_plan_makes_later_is_counted(generator):
-    samples = Lattice((30, 20))
-    plan = cn.plan(ComplexEncoding.like(DFT, samples, features=9), samples, prior=cn.Smoothness())
-    before = tensor_bytes(plan)
-    plan.fit(torch.rand(30, 20, 1, generator=generator))
-    made = plan.modes._basis + plan.modes._adjoint + plan.modes.axis_coefficients
-    held = sum(tensor.untyped_storage().nbytes() for tensor in made)
-    assert tensor_bytes(plan) >= before + held - 8
-    assert before > 8 * 30 * 9  # the factors of the axes, in what makes the bases
-
-
-def test_plans_that_warn_warn_again():
-    for _ in range(2):
-        with pytest.warns(RankWarning):
-            cn.plan(*gaussian(40, 40, sigma="4px"), cached=True)
-    assert len(PLANS) == 0

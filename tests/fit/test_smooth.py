@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.fft
 import torch
+from coordnet.priors.priors import Smoothness
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
@@ -17,11 +18,10 @@ from coordnet.linalg import transforms as cosines
 from coordnet.linalg.conjugate_gradients import ConvergenceWarning
 from coordnet.metrics.scores import psnr
 from coordnet.priors.modes import EncodingModes
-from coordnet.priors.priors import Smoothness
 from coordnet.sampling.measurements import Masked
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
-from tests.helpers import kron, synthetic_photograph
+from tests.helpers import dense_point_fit, kron, synthetic_photograph
 
 GRIDS = [(13,), (6, 7), (4, 5, 3), (3, 2, 3, 2)]
 
@@ -170,7 +170,7 @@ def test_a_filter_is_its_matrix_and_changes_its_signal_only_where_it_may(overwri
 
 
 @given(st.integers(0, 999), st.sampled_from(["random:0.3", "entries:0.3"]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_batches_and_channels_are_solved_apart(seed, pattern):
     g = torch.Generator().manual_seed(seed)
     geometry = sample(torch.rand(8, 9, 2), pattern, generator=g).geometry
@@ -231,11 +231,10 @@ def mirrored_astronaut(size):
     return picture[:size, :size]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fraction, limit", [(0.25, 20), (0.1, 30), (0.05, 40)])
 def test_iterations_do_not_grow_with_size(fraction, limit):
     counts = []
-    for size in (128, 256, 512, 1024):
+    for size in (128, 256, 512):
         samples = sample(mirrored_astronaut(size), f"random:{fraction}")
         encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(1.5, 0.01)
         made = fit_closed_form(encoding, samples, prior=prior, tolerance=1e-4)
@@ -244,8 +243,10 @@ def test_iterations_do_not_grow_with_size(fraction, limit):
     assert max(counts) <= 1.2 * counts[0]
 
 
-@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
-@pytest.mark.parametrize("power, strength", [(1.0, 0.01), (1.5, 0.01), (2.0, 0.003)])
+@pytest.mark.parametrize(
+    ("fraction", "power", "strength"),
+    [(0.1, 1.5, 0.01), (0.25, 1.0, 0.01), (0.25, 1.5, 0.01), (0.25, 2.0, 0.003), (0.5, 1.5, 0.01)],
+)
 def test_the_lattice_takes_fewer_steps_than_the_modes_and_agrees(fraction, power, strength):
     samples = sample(mirrored_astronaut(96).double(), f"random:{fraction}")
     encoding = ComplexEncoding.like(Triangle, samples)
@@ -298,28 +299,10 @@ def test_blending_is_near_the_exact_design(generator):
     encoding = ComplexEncoding.like(Gaussian, samples)
     prior = Smoothness(2.0, 1e-4)
     fresh = torch.rand(500, 2, generator=generator, dtype=torch.float64) * 0.8 + 0.05
-    errors = [
-        float((fit_closed_form(encoding, samples, prior=prior, **options)(fresh) - franke(fresh)).norm())
-        for options in ({}, {"exact": True})
-    ]
+    blended = fit_closed_form(encoding, samples, prior=prior)
+    exact = dense_point_fit(encoding, samples, dense_roughness((16, 16), (1.0, 1.0), 2.0), 1e-4)
+    errors = [float((fit(fresh) - franke(fresh)).norm()) for fit in (blended, exact)]
     assert errors[0] < 3 * errors[1]
-
-
-def test_the_exact_design_is_the_dense_solve(generator):
-    points = torch.rand(40, 2, generator=generator, dtype=torch.float64)
-    weights = torch.rand(40, 1, generator=generator, dtype=torch.float64)
-    values = torch.rand(40, 2, generator=generator, dtype=torch.float64)
-    samples = Samples(ScatteredPoints((5, 4), points, weights), values)
-    encoding = ComplexEncoding.like(Gaussian, samples)
-    made = fit_closed_form(encoding, samples, prior=Smoothness(1.0, 0.1), exact=True)
-    a = kron(encoding.designs(samples.geometry.axes))
-    factors = encoding(points)
-    rows = torch.stack([torch.kron(p, q) for p, q in zip(*factors, strict=True)])
-    r = a.T @ dense_roughness((5, 4), (1.0, 1.0), 1.0) @ a
-    w = weights.flatten()
-    mean = (weights * values).sum(0) / weights.sum()
-    solved = torch.linalg.solve(rows.T @ torch.diag(w) @ rows + 0.1 * r, rows.T @ (weights * (values - mean)))
-    assert torch.allclose(made(points), rows @ solved + mean, atol=1e-8)
 
 
 def test_duplicate_points_and_weights_average(generator):
@@ -413,7 +396,6 @@ def test_bad_priors_are_refused(options, message):
     [
         ({"ridge": 1.0, "prior": Smoothness()}, "`ridge`: expected 0"),
         ({"robust": True}, "`robust`: expected a prior"),
-        ({"exact": True, "prior": Smoothness()}, "`exact`: expected scattered points"),
     ],
 )
 def test_options_that_do_not_go_together(options, message):

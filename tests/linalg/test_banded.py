@@ -136,7 +136,7 @@ def test_pseudo_inverse_and_its_condition(local):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("grid", [(150, 300), (300, 20), (5, 6, 200)])
+@pytest.mark.parametrize("grid", [(150, 260), (5, 6, 200)])
 def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, generator):
     samples = Lattice(grid)
     encoding = ComplexEncoding([local(axis) for axis in samples.axes])
@@ -201,10 +201,10 @@ def test_smooth_fits_on_bands_are_those_of_the_dense_path(photograph, monkeypatc
     whole = cn.sample(cn.load_image("astronaut")[:160, :140], "full")
     encoding = ComplexEncoding.like(Gaussian, samples)
     prior = cn.Smoothness(1.5, 0.03)
-    fits = [cn.fit_closed_form(encoding, s, prior=prior, cached=False) for s in (samples, whole)]
+    fits = [cn.plan(encoding, s.geometry, prior=prior).fit(s.values) for s in (samples, whole)]
     dense_only(monkeypatch)
     for fit, s in zip(fits, (samples, whole), strict=True):
-        twin = cn.fit_closed_form(encoding, s, prior=prior, cached=False)
+        twin = cn.plan(encoding, s.geometry, prior=prior).fit(s.values)
         assert fit.report.get("iterations") == twin.report.get("iterations")
         assert torch.allclose(fit.render((200, 200)), twin.render((200, 200)), atol=1e-4)
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.linalg.extension import closed, mirrored
-from coordnet.restore.denoise import _add_tiles, _local, _tiles, _window, _windows
+from coordnet.linalg.borders import make_periodic, reflect
+from coordnet.restore.denoise import _add_tiles, _local, _tiles, _window, _windows, noise_level
 from tests.helpers import synthetic_photograph
 
 
@@ -16,17 +16,17 @@ def test_mirroring_is_numpy_s_reflection():
 
     f = torch.rand(1, 2, 5, 1, 3)
     expected = np.pad(f.numpy(), ((0, 0), (0, 0), (7, 12), (0, 0), (1, 0)), mode="reflect")
-    assert torch.equal(mirrored(f, (7, 0, 1), (12, 0, 0)), torch.from_numpy(expected))
-    assert torch.equal(mirrored(f, (0, 2, 0), (0, 1, 0)), f.expand(1, 2, 5, 1, 3).repeat(1, 1, 1, 4, 1))
+    assert torch.equal(reflect(f, (7, 0, 1), (12, 0, 0)), torch.from_numpy(expected))
+    assert torch.equal(reflect(f, (0, 2, 0), (0, 1, 0)), f.expand(1, 2, 5, 1, 3).repeat(1, 1, 1, 4, 1))
 
 
 def test_a_closed_signal_keeps_its_place_and_moves_no_faster_across_the_border():
     f = torch.linspace(0, 1, 30).reshape(1, 1, 30)
-    period = closed(f, (50,))
+    period = make_periodic(f, (50,))
     assert torch.equal(period[..., :30], f)
     steps = torch.cat([period, period[..., :1]], dim=-1).diff().abs()
     assert float(steps.max()) < 0.08  # beside zeros: 1
-    assert torch.equal(closed(f, (30,)), f)
+    assert torch.equal(make_periodic(f, (30,)), f)
 
 
 @pytest.mark.parametrize(("shape", "shifts"), [((4, 6), (1, 3)), ((4, 1), (0, 0)), ((3, 2, 4), (1, 0, 2))])
@@ -67,13 +67,13 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma):
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_noise_is_estimated(sigma, channels):
     y = noisy(synthetic_photograph(160, 160, channels), sigma)
-    assert cn.noise_level(y) == pytest.approx(sigma, rel=0.1)
-    assert cn.denoise(y).chosen["sigma"] == cn.noise_level(y)
+    assert noise_level(y) == pytest.approx(sigma, rel=0.1)
+    assert cn.denoise(y).chosen["sigma"] == noise_level(y)
 
 
 def test_a_steep_slope_is_no_noise():
     slope = torch.arange(300.0).unsqueeze(-1)
-    assert cn.noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
+    assert noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
 
 
 @pytest.mark.parametrize("grid", [(300,), (20, 24, 18), (1, 40), (40, 1), (3, 5), (1, 1), (5, 6, 4, 4)])

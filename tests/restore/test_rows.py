@@ -16,7 +16,9 @@ from coordnet.encodings.encoders import DFT, Gaussian
 from coordnet.media import mapped
 from coordnet.media.big import open_rows, write_rows
 from coordnet.media.errors import MediaError
+from coordnet.priors.smoothness import Smoothness
 from coordnet.restore import rows as streaming
+from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import SIGMAS, choose_sigma, premultiplied, unmultiplied
 from coordnet.sampling.samples import Lattice
 from tests.helpers import refused, synthetic_photograph
@@ -28,7 +30,7 @@ def planned(grid, encoder=Gaussian, **options):
 
 
 def streamed(plan, source, shape, **options):
-    return torch.from_numpy(np.concatenate(list(cn.stream_render(plan, source, shape, **options))))
+    return torch.from_numpy(np.concatenate(list(stream_render(plan, source, shape, **options))))
 
 
 @pytest.mark.parametrize("rows", [7, 64, 65, 1000])
@@ -46,7 +48,7 @@ def test_blocks_of_any_size_make_the_render(rows, encoder, alignment, monkeypatc
 def test_any_number_of_axes_and_little_memory(grid, generator):
     values = torch.rand(*grid, 1, generator=generator)
     plan, shape = planned(grid), tuple(n + 11 for n in grid)
-    blocks = list(cn.stream_render(plan, values.numpy(), shape, memory=2**20))
+    blocks = list(stream_render(plan, values.numpy(), shape, memory=2**20))
     assert torch.allclose(torch.from_numpy(np.concatenate(blocks)), plan.fit(values).render(shape), atol=1e-5)
     assert (len(blocks) > 1) == (len(grid) > 1)
 
@@ -62,12 +64,11 @@ def test_what_cannot_be_streamed(generator):
             "`source`: expected finite",
         ),
         (planned((9, 8)), values, 100, "`memory`: expected at least"),
-        (planned((9, 8), ridge=0.1), values, None, "`plan`: expected one of least squares"),
-        (planned((9, 8), precision="bf16"), values, None, "`plan`: expected one of float32 .* bf16"),
+        (planned((9, 8), prior=Smoothness()), values, None, "`plan`: expected one of least squares"),
         (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .*float64"),
     ):
         with pytest.raises(ValueError, match=said):
-            list(cn.stream_render(plan, source, (18, 16), memory=memory))
+            list(stream_render(plan, source, (18, 16), memory=memory))
 
 
 @pytest.mark.parametrize("shape", [(40, 30, 2), (50, 1), (12, 9, 7, 1)])
@@ -252,7 +253,7 @@ small, large = (Lattice((n, n)) for n in (256, 4096))
 plans = [cn.plan(ComplexEncoding.like(Gaussian, g), g) for g in (small, large)]
 render = plans[1].renderer((8192, 8192))
 before = peak_gib()
-for block in cn.stream_render(plans[1], source, (8192, 8192), memory=2**24):
+for block in stream_render(plans[1], source, (8192, 8192), memory=2**24):
     pass
 print(peak_gib() - before)
 """

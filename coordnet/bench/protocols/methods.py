@@ -18,7 +18,8 @@ from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.priors import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
@@ -78,8 +79,7 @@ def closed_form(case: Case, settings: Mapping[str, Any]) -> Outcome:
     samples = _tied(case.samples, settings)
     encoding, encode = _encoded(samples, settings, case)
     prior, tuning = _prior(settings, encoding, samples)
-    options = {"prior": prior, "blending": settings.get("blending"), "cached": False}
-    fitted, fit = timed(lambda: fit_closed_form(encoding, samples, **options))
+    fitted, fit = timed(lambda: fit_closed_form(encoding, samples, prior))
     notes = {k: fitted.report[k] for k in ("ranks", "iterations", "rounds", "start") if k in fitted.report}
     if isinstance(prior, Smoothness) and tuning:
         notes["chosen"] = {"power": prior.power, "strength": prior.strength, "seconds": tuning}
@@ -88,7 +88,7 @@ def closed_form(case: Case, settings: Mapping[str, Any]) -> Outcome:
 
 def gradient(case: Case, settings: Mapping[str, Any]) -> Outcome:
     """A network trained by Adam, full batch; the fit is timed once, after one epoch to warm up."""
-    samples = _tied(case.samples, settings)
+    samples = _tied(case.samples, {**settings, "blending": "similarity"})
     encoding, encode = _encoded(samples, settings, case)
     depth = settings["depth"]
     head = MLP(depth, settings["width"]) if depth else Linear()
@@ -98,8 +98,7 @@ def gradient(case: Case, settings: Mapping[str, Any]) -> Outcome:
     epochs, lr = case.epochs, float(settings["lr"])
 
     def train(count: int) -> Reconstruction:
-        blending = "similarity" if settings.get("virtual") else None
-        return fit_gradient(network, samples, epochs=count, lr=lr, blending=blending)
+        return fit_gradient(network, samples, epochs=count, lr=lr)
 
     train(1)
     fitted, fit = once(lambda: train(epochs))
@@ -152,7 +151,7 @@ def _tied(samples: Samples, settings: Mapping[str, Any]) -> Samples:
     known = geometry.weights[..., 0] > 0
     points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
     grid = tuple(max(2, n // step) for n in samples.grid)
-    return Samples(ScatteredPoints(grid, points), samples.values[known])
+    return Samples(ScatteredPoints(grid, points, blending=settings.get("blending")), samples.values[known])
 
 
 def _encoded(samples: Samples, settings: Mapping[str, Any], case: Case) -> tuple[Encoding, float]:

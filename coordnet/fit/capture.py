@@ -1,4 +1,4 @@
-"""CUDA graphs: a fixed sequence of kernels launched at once, without the time that Python takes for each."""
+"""CUDA graphs: a fixed sequence of kernels launched at once, without Python's time for each."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -7,21 +7,21 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.scratch import clear_scratch
+from coordnet.linalg.buffers import clear_scratch
 
 T = TypeVar("T")
-WARM_UP = 3  # runs before recording, in which libraries set up what they need
+WARM_UP = 3  # runs before recording, in which libraries allocate their workspaces
 
 
 class CudaGraph(Generic[T]):
-    """A function of one tensor, recorded for the shape of an example and replayed on others.
+    """A function of one tensor, recorded for the shape of an example and replayed on other values.
 
     Parameters
     ----------
     function : function
-        Of a tensor; it may not wait for the GPU.
+        A function of a tensor that does not wait for the GPU.
     example : tensor
-        Of the shape and type to come, on a CUDA device.
+        A tensor of the shape and dtype of the values, on a CUDA device.
 
     Raises
     ------
@@ -30,7 +30,7 @@ class CudaGraph(Generic[T]):
 
     Notes
     -----
-    The result's tensors belong to the graph, and the next call overwrites them: clone what is to stay.
+    The result's tensors belong to the graph, and the next call overwrites them: clone what must be kept.
     """
 
     def __init__(self, function: Callable[[Tensor], T], example: Tensor) -> None:
@@ -44,22 +44,24 @@ class CudaGraph(Generic[T]):
                 for _ in range(WARM_UP):
                     function(self._input)
             torch.cuda.current_stream().wait_stream(stream)
-            clear_scratch()  # of the warm-up's stream, which nobody uses again
+            clear_scratch()  # the warm-up's stream is not used again
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph):
                 self._result = function(self._input)
 
     def __call__(self, values: Tensor) -> T:
-        """Replay the function on values of the example's shape and type.
+        """Replay the function on values of the example's shape and dtype.
 
         Raises
         ------
         ValueError
-            If they have another.
+            If they have another shape or dtype.
         """
-        kind, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
-        if found != kind:
-            raise _checks.wrong("values", f"shape {kind[0]} of {kind[1]}", f"{found[0]} of {found[1]}")
+        expected, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
+        if found != expected:
+            raise _checks.wrong(
+                "values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}"
+            )
         self._input.copy_(values)
         self._graph.replay()
         return self._result

@@ -1,21 +1,21 @@
-"""Lattice signals continued beyond their borders."""
+"""Continuation of lattice signals beyond their borders."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 
-def mirrored(
+def reflect(
     f: Float[Tensor, "signals channels *lattice"], before: tuple[int, ...], after: tuple[int, ...]
 ) -> Float[Tensor, "signals channels *longer"]:
-    """The signal reflected about its first and last samples, which are not repeated, as often as it takes.
+    """Reflect a signal about its first and last samples, which are not repeated, as often as needed.
 
     Parameters
     ----------
     f : (signals, channels, *lattice)
         The signal.
     before, after : tuple of int
-        How many samples to add at either end of each axis.
+        The number of samples to add at either end of each axis.
     """
     for axis, (first, last) in enumerate(zip(before, after, strict=True), start=2):
         length = f.shape[axis]
@@ -25,17 +25,17 @@ def mirrored(
     return f
 
 
-def closed(
+def make_periodic(
     f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...]
 ) -> Float[Tensor, "signals channels *shape"]:
-    """The signal made one period of a continuous one: its reflections at the two ends fade into each other.
+    """Extend a signal to one period of a continuous function: its reflections at the two ends fade into each other.
 
-    A Fourier series of the result does not ring at the borders, as one of the signal beside zeros would.
+    A Fourier series of the result does not ring at the borders, as one of the signal padded by zeros would.
 
     Parameters
     ----------
     f : (signals, channels, *lattice)
-        The signal; it keeps its place at the start of every axis.
+        The signal; it stays at the start of every axis.
     shape : tuple of int
         The padded lengths.
     """
@@ -45,19 +45,18 @@ def closed(
         if missing == 0:
             continue
         there = (*none[:axis], missing, *none[axis + 1 :])
-        behind = mirrored(f, tuple(none), there).narrow(axis + 2, length, missing)
-        ahead = mirrored(f, there, tuple(none)).narrow(axis + 2, 0, missing)
-        fade = 0.5 - 0.5 * torch.cos(
-            torch.pi * torch.arange(1, missing + 1, device=f.device) / (missing + 1)
-        ).to(f)
+        behind = reflect(f, tuple(none), there).narrow(axis + 2, length, missing)
+        ahead = reflect(f, there, tuple(none)).narrow(axis + 2, 0, missing)
+        position = torch.arange(1, missing + 1, device=f.device) / (missing + 1)
+        fade = (0.5 - 0.5 * torch.cos(torch.pi * position)).to(f)
         fade = fade.reshape(-1, *(1,) * (len(shape) - 1 - axis))
         f = torch.cat([f, behind + fade * (ahead - behind)], dim=axis + 2)
     return f
 
 
-def lengthened(
+def zero_pad(
     f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...]
 ) -> Float[Tensor, "signals channels *shape"]:
-    """The signal with zeros behind it along every axis, up to the lengths of ``shape``."""
+    """Append zeros to a signal along every axis, up to the lengths of ``shape``."""
     margins = [n - m for n, m in zip(shape, f.shape[2:], strict=True)]
     return torch.nn.functional.pad(f, [width for margin in reversed(margins) for width in (0, margin)])

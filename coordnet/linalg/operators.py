@@ -1,0 +1,276 @@
+"""Linear operators: the one idea of a linear map, with its adjoint and composition."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.buffers import scratch
+
+Shape = tuple[int, ...]
+
+
+class LinearOperator(ABC):
+    """A linear map A of tensors (*batch, *domain) to tensors (*batch, *codomain).
+
+    Attributes
+    ----------
+    domain, codomain : tuple of int
+        The trailing dimensions of what it maps, and of the result.
+    in_place : bool
+        Whether the result may be written into the argument's memory.
+    """
+
+    domain: Shape
+    codomain: Shape
+    in_place: bool = False
+
+    @abstractmethod
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return A x.
+
+        Parameters
+        ----------
+        x : (*batch, *domain)
+            The argument.
+        out : (*batch, *codomain), optional
+            Contiguous memory for the result, for use without autograd; ``x`` may then be overwritten. Operators
+            whose ``in_place`` is true also accept ``x`` itself.
+        """
+
+    @abstractmethod
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return Aᵀ y, with ⟨A x, y⟩ = ⟨x, Aᵀ y⟩; see ``__call__`` for ``out``."""
+
+    @property
+    def T(self) -> "LinearOperator":  # noqa: N802 - as tensors have it
+        """The adjoint as an operator."""
+        return Adjoint(self)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """Return the operator on another device, or for tensors of another dtype."""
+        return self
+
+    def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
+        """Return the composition x ↦ A (B x).
+
+        Raises
+        ------
+        ValueError
+            If the codomain of B is not the domain of A.
+        """
+        if other.codomain != self.domain:
+            raise _checks.wrong("other", f"an operator with the codomain {self.domain}", other.codomain)
+        return Composition.of(self, other)
+
+    def fused(self, other: "LinearOperator") -> "LinearOperator | None":
+        """Return A B as one operator where that is cheaper than the two, else None."""
+        return None
+
+    def normal(self, x: Tensor) -> Tensor:
+        """Return Aᵀ A x."""
+        return self.adjoint(self(x))
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal of a square operator, (*domain).
+
+        Raises
+        ------
+        NotImplementedError
+            If it is not cheap to compute.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
+
+    def trace(self) -> float:
+        """Return the trace of a square operator, as far as ``diagonal`` is cheap."""
+        return float(self.diagonal().sum())
+
+    def batch_of(self, x: Tensor) -> Shape:
+        """Return the leading dimensions of an argument that the operator does not map."""
+        return tuple(x.shape[: x.ndim - len(self.domain)])
+
+
+class Adjoint(LinearOperator):
+    """The adjoint of an operator.
+
+    Parameters
+    ----------
+    operator : LinearOperator
+        A.
+    """
+
+    def __init__(self, operator: LinearOperator) -> None:
+        self.operator = operator
+        self.domain, self.codomain = operator.codomain, operator.domain
+        self.in_place = operator.in_place
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return Aᵀ x."""
+        return self.operator.adjoint(x, out)
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return A y."""
+        return self.operator(y, out)
+
+    @property
+    def T(self) -> LinearOperator:
+        """The operator itself."""
+        return self.operator
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Adjoint":
+        """Return the adjoint on another device, or for tensors of another dtype."""
+        return Adjoint(self.operator.to(device, dtype))
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal, which the adjoint shares with the operator."""
+        return self.operator.diagonal()
+
+
+class Composition(LinearOperator):
+    """The product A₁ A₂ … A_n of operators; the last one is applied first.
+
+    Parameters
+    ----------
+    factors : sequence of LinearOperator
+        A₁ … A_n.
+    """
+
+    def __init__(self, factors: Sequence[LinearOperator]) -> None:
+        self.factors = tuple(factors)
+        self.domain, self.codomain = self.factors[-1].domain, self.factors[0].codomain
+
+    @classmethod
+    def of(cls, *operators: LinearOperator) -> LinearOperator:
+        """Return the product of operators, with neighbors fused where that is cheaper."""
+        factors: list[LinearOperator] = []
+        for operator in operators:
+            for factor in operator.factors if isinstance(operator, Composition) else [operator]:
+                fused = factors[-1].fused(factor) if factors else None
+                factors[-1:] = [*factors[-1:], factor] if fused is None else [fused]
+        return factors[0] if len(factors) == 1 else cls(factors)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return A₁ … A_n x; with ``out`` the intermediates are in scratch memory."""
+        return _chain(self.factors[::-1], self.batch_of(x), x, out)
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return A_nᵀ … A₁ᵀ y; with ``out`` the intermediates are in scratch memory."""
+        batch = y.shape[: y.ndim - len(self.codomain)]
+        return _chain([Adjoint(factor) for factor in self.factors], tuple(batch), y, out)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Composition":
+        """Return the product on another device, or for tensors of another dtype."""
+        return Composition([factor.to(device, dtype) for factor in self.factors])
+
+
+def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Tensor | None) -> Tensor:
+    *inner, last = operators
+    for operator in inner:
+        between = None
+        if out is not None:
+            between = x if operator.in_place else scratch(x, (*batch, *operator.codomain), x, out)
+        x = operator(x, between)
+    return last(x, out)
+
+
+class Identity(LinearOperator):
+    """The identity.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its domain.
+    """
+
+    in_place = True
+
+    def __init__(self, shape: Shape) -> None:
+        self.domain = self.codomain = tuple(shape)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return x."""
+        return x if out is None or out is x else out.copy_(x)
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return y."""
+        return self(y, out)
+
+    def diagonal(self) -> Tensor:
+        """Return ones."""
+        return torch.ones(self.domain)
+
+    def trace(self) -> float:
+        """Return the number of dimensions of the domain's space."""
+        return float(math.prod(self.domain))
+
+
+class Diagonal(LinearOperator):
+    """The product with a tensor, element by element.
+
+    Parameters
+    ----------
+    values : (*domain)
+        The diagonal.
+    """
+
+    in_place = True
+
+    def __init__(self, values: Float[Tensor, "..."]) -> None:
+        self.values = values
+        self.domain = self.codomain = tuple(values.shape)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the products."""
+        return x * self.values if out is None else torch.mul(x, self.values, out=out)
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the products: the operator is self-adjoint."""
+        return self(y, out)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Diagonal":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return Diagonal(self.values.to(device=device, dtype=dtype))
+
+    def diagonal(self) -> Tensor:
+        """Return the values."""
+        return self.values
+
+
+class ChannelRotation(LinearOperator):
+    """The product of every lattice point's channels with an orthonormal matrix of each signal.
+
+    Parameters
+    ----------
+    rotation : (signals, channels, channels)
+        R.
+    lattice : tuple of int
+        The dimensions after the channels.
+    """
+
+    def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
+        self.rotation = rotation
+        self.domain = self.codomain = (rotation.shape[1], *lattice)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return R x of signals (signals, channels, *lattice)."""
+        return _into(out, rotate(self.rotation, x))
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return Rᵀ y of signals (signals, channels, *lattice)."""
+        return _into(out, rotate(self.rotation.mT, y))
+
+
+def rotate(
+    rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"]
+) -> Float[Tensor, "signals c *lattice"]:
+    """Return the product of every lattice point's channels with a matrix."""
+    return (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
+
+
+def _into(out: Tensor | None, result: Tensor) -> Tensor:
+    return result if out is None else out.copy_(result)

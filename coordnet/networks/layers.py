@@ -1,0 +1,125 @@
+"""Layers of coordinate networks: a linear layer on Kronecker features, complex linear layers, and activations."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from coordnet.linalg.buffers import chunks, empty, is_tracked
+from coordnet.linalg.kronecker import Matrix, mode_product
+
+
+class KroneckerLinear(nn.Module):
+    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
+
+    Parameters
+    ----------
+    weight : (channels, K₁, …, K_d)
+        An ``nn.Parameter`` if it is to be trained; otherwise kept as a buffer, through which gradients still flow.
+    bias : (channels,), optional
+        b.
+    """
+
+    weight: Tensor
+
+    def __init__(self, weight: Float[Tensor, "channels *modes"], bias: nn.Parameter | None = None) -> None:
+        super().__init__()
+        if isinstance(weight, nn.Parameter):
+            self.weight = weight
+        else:
+            self.register_buffer("weight", weight)
+        self.bias = bias
+
+    def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
+        """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
+        return self._add_bias(contract(factors, self.weight))
+
+    def on_lattice(self, designs: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j), by mode products."""
+        if any(is_tracked(a) for a in (self.weight, *designs) if isinstance(a, Tensor)):
+            return self._add_bias(mode_product(self.weight, designs).movedim(0, -1))
+        weight = self.weight.unsqueeze(0)
+        out = empty(weight, (*weight.shape[:2], *(a.shape[0] for a in designs)))
+        for part in chunks(weight, out):
+            mode_product(weight[part], designs, out[part])
+        return self._add_bias(out[0].movedim(0, -1))
+
+    def _add_bias(self, out: Tensor) -> Tensor:
+        return out if self.bias is None else out + self.bias
+
+
+def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *modes"]) -> Tensor:
+    """Return Σ W[c, k₁, …, k_d] ψ₁[…, k₁] … ψ_d[…, k_d], one axis after another: (…, channels)."""
+    points = factors[0].shape[:-1]
+    flat = [f.reshape(-1, f.shape[-1]) for f in factors]
+    modes = weight.shape[1:]
+    out = flat[0] @ weight.movedim(0, -1).reshape(modes[0], -1)
+    for f, k in zip(flat[1:], modes[1:], strict=True):
+        out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
+    return out.reshape(*points, -1)
+
+
+class ComplexLinear(nn.Module):
+    """W z + b with complex W and b, stored as real and imaginary parts so that casting a module keeps both.
+
+    Parameters
+    ----------
+    fan_in, fan_out : int
+        The numbers of complex inputs and outputs.
+    real : bool
+        Whether only the real part is returned.
+    """
+
+    def __init__(self, fan_in: int, fan_out: int, real: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2, fan_out, fan_in))
+        self.bias = nn.Parameter(torch.empty(2, fan_out))
+        self.real = real
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Evaluate at complex z."""
+        out = nn.functional.linear(z, torch.complex(*self.weight), torch.complex(*self.bias))
+        return out.real if self.real else out
+
+
+class Activation(nn.Module):
+    """A function of a layer's output and some scales.
+
+    Parameters
+    ----------
+    function : function
+        A function of the output and the scales.
+    *scales : float
+        Positive numbers.
+    """
+
+    def __init__(self, function: Any, *scales: float) -> None:
+        super().__init__()
+        self.function, self.scales = function, scales
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the function at x."""
+        return self.function(x, *self.scales)
+
+
+def siren(x: Float[Tensor, "*shape"], omega: float) -> Float[Tensor, "*shape"]:
+    """sin(ω₀ x)."""
+    return torch.sin(omega * x)
+
+
+def finer(x: Float[Tensor, "*shape"], omega: float) -> Float[Tensor, "*shape"]:
+    """sin(ω₀ (|x| + 1) x), with the factor |x| + 1 held fixed in the derivative."""
+    return torch.sin(omega * (x.detach().abs() + 1) * x)
+
+
+def gaussian(x: Float[Tensor, "*shape"], scale: float) -> Float[Tensor, "*shape"]:
+    """exp(-x² / (2a²))."""
+    return torch.exp(-0.5 * (x / scale).square())
+
+
+def gabor(x: Shaped[Tensor, "*shape"], omega: float, scale: float) -> Shaped[Tensor, "*shape"]:
+    """exp(iω₀x - |s₀x|²) for real or complex x."""
+    z = x if x.is_complex() else torch.complex(x, torch.zeros_like(x))
+    return torch.exp(1j * omega * z - (scale * z.abs()).square())

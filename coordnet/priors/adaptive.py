@@ -1,0 +1,64 @@
+"""The adaptive prior: the variance of every mode is learned from the samples."""
+
+from dataclasses import dataclass
+
+from coordnet import _checks
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.axes import ByAxes
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A Gaussian prior whose variance of every mode is learned from the samples themselves.
+
+    The fit starts from a power law (a ``Smoothness``) and alternates between solving and re-estimating the variances.
+    Hidden samples decide which power law to start from and how many rounds to keep, possibly none.
+
+    Attributes
+    ----------
+    starts : tuple of Smoothness
+        The power laws to choose from; by default some that suit the number of axes.
+    rounds : int
+        The largest number of rounds.
+    hold_out : float
+        The fraction of the samples that is hidden to decide; with 0 the first start and all rounds are taken.
+    rotated : bool
+        Whether a spectrum is learned for each eigenvector of the channels' covariance, or for each channel.
+    seed : int
+        The seed by which hidden samples are drawn.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+
+    starts: tuple[Smoothness, ...] = ()
+    rounds: int = 8
+    hold_out: float = 0.1
+    rotated: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _checks.integer("rounds", self.rounds, 0)
+        if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
+            raise _checks.wrong("hold_out", "a number of at least 0 and below 1", self.hold_out)
+
+    def candidates(self, dims: int) -> tuple[Smoothness, ...]:
+        """Return the power laws to start from, for a number of axes."""
+        return self.starts or STARTS[dims]
+
+
+STARTS = ByAxes(
+    {
+        1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
+        2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
+        3: (
+            Smoothness(2.0, 0.01),
+            Smoothness(2.5, 0.01),
+            Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)),
+            Smoothness(2.0, 0.01, (3.0, 1.0, 1.0)),
+        ),
+        4: (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01)),
+    }
+)
