@@ -1,5 +1,6 @@
 """Closed-form fits: the plan for an encoding, a geometry, and what is assumed of the signal."""
 
+import copy
 from typing import Any
 
 import torch
@@ -66,6 +67,7 @@ def plan(
     if not isinstance(encoding, ComplexEncoding | FourierEncoding):
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
+    geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
     options: dict[str, Any] = {"center": center, "dtype": dtype, "device": device}
     measurement = measure(encoding, geometry, dtype, device)
     if prior is None:

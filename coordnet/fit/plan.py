@@ -121,7 +121,7 @@ class Plan(ABC):
     encoding : ComplexEncoding or FourierEncoding
         The encoding; a copy of it is kept, whose trainable numbers are held fixed.
     geometry : Geometry
-        Where the values will be; a copy of it is kept.
+        Where the values will be.
     center : bool
         Whether each channel's mean is subtracted before the fit and added to its result.
     dtype, device
@@ -146,8 +146,7 @@ class Plan(ABC):
     ) -> None:
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
-        self.geometry = copy.deepcopy(geometry)
-        self.center, self.dtype, self.device = center, dtype, device
+        self.geometry, self.center, self.dtype, self.device = geometry, center, dtype, device
 
     @abstractmethod
     def solve(self, values: CenteredValues) -> Fitted:

@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -52,7 +51,9 @@ class LinearOperator(ABC):
         """The adjoint as an operator."""
         return Adjoint(self)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "LinearOperator":
         """Return the operator on another device, or for tensors of another dtype."""
         return self
 
@@ -244,6 +245,8 @@ class Diagonal(LinearOperator):
 class ChannelRotation(LinearOperator):
     """The product of every lattice point's channels with an orthonormal matrix of each signal.
 
+    It maps tensors (signals, channels, *lattice); the channels it mixes are the dimension before its domain.
+
     Parameters
     ----------
     rotation : (signals, channels, channels)
@@ -254,7 +257,7 @@ class ChannelRotation(LinearOperator):
 
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
         self.rotation = rotation
-        self.domain = self.codomain = (rotation.shape[1], *lattice)
+        self.domain = self.codomain = tuple(lattice)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return R x of signals (signals, channels, *lattice)."""

@@ -110,6 +110,8 @@ class EncodingModes(Modes):
         The encoding.
     axes : tuple of Axis
         The lattice.
+    rcond : float, optional
+        The relative cutoff of singular values; by default that of ``LeastSquares``.
     dtype, device
         Those of the signals.
 
@@ -128,17 +130,18 @@ class EncodingModes(Modes):
         encoding: ComplexEncoding,
         axes: Axes,
         *,
+        rcond: float | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         self.codomain = tuple(axis.count for axis in axes)
-        inverse = separable_inverse(encoding, axes, warn=False, dtype=dtype, device=device)
+        inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
         kept: Tensor | None = None
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             per_axis = for_each_distinct(inverse, lambda a: _spanning_axis(a, device), _equal)
         else:
             designs = encoding.designs(axes, device=device)
-            cut = default_rcond([n for a in designs for n in a.shape], dtype)
+            cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
             per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), _equal)
             accurate = cut * outer_product([axis.growth() for axis in per_axis]) <= 1
             kept = None if bool(accurate.all()) else accurate.to(dtype)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from coordnet.fit.plan_cache import PLANS
-from coordnet.priors.priors import Smoothness
 from PIL import Image
 
 from coordnet.bench import (
@@ -26,6 +25,7 @@ from coordnet.fit.adaptive import LEARNING
 from coordnet.fit.closed_form import TOLERANCE
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.metrics.scores import psnr
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice, Samples
 from tests.helpers import synthetic_photograph

@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from coordnet.priors.priors import Adaptive, Smoothness
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
@@ -14,9 +13,11 @@ from coordnet.media import load_image
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr, snr
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.fourier import FourierModes
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import lattice_points
-from coordnet.sampling.measurements import Masked
+from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples, ScatteredPoints
 from tests.helpers import synthetic_photograph
@@ -59,8 +60,8 @@ def test_the_learned_spectrum_has_its_mass_where_the_waves_are():
     samples = sample(truth, "random:0.5")
     made = fit(samples, Adaptive())
     modes = FourierModes(FourierEncoding.like(samples))
-    variance = 1 / made.learned["precision"][0, 0]
-    z = modes.analysis((truth - truth.mean()).movedim(-1, 0).unsqueeze(0))[0, 0].abs().square()
+    variance = 1 / made.learned["penalty"][0, 0]
+    z = modes.adjoint((truth - truth.mean()).movedim(-1, 0).unsqueeze(0))[0, 0].abs().square()
     outer = modes.roughness((1.0, 1.0)) > 0.5
     strongest = z[outer] > z[outer].quantile(0.995)
     assert float(variance[outer][strongest].median()) > 20 * float(variance[outer][~strongest].median())
@@ -114,7 +115,7 @@ def test_an_update_finds_the_variances_of_a_planted_spectrum(generator):
     modes = FourierModes(FourierEncoding.like(sample(torch.rand(64, 64, 1), "full"), padding=0))
     roughness = modes.roughness((1.0, 1.0))
     planted = 1 / (0.01 + roughness)
-    z = modes.analysis(torch.randn(1, 1, 64, 64, generator=generator)) * planted.sqrt()
+    z = modes.adjoint(torch.randn(1, 1, 64, 64, generator=generator)) * planted.sqrt()
     smoothest = smoothest_modes(modes, (1.0, 1.0))
     penalty = 1e-3 * (roughness + 1e-3) ** 1.5
     penalty = penalty.reshape(1, 1, *penalty.shape)
@@ -136,9 +137,9 @@ def test_rotations_are_orthonormal_and_variances_those_of_the_channels(generator
     mixing = torch.tensor([[1.0, 0.2], [0.9, -0.3]])
     truth = torch.randn(40, 40, 2, generator=generator) @ mixing.T
     samples = sample(truth, "full")
-    observation = Masked(torch.ones(1, 1, 40, 40))
+    measurement = Measurement.mask(torch.ones(1, 1, 40, 40))
     values = truth.movedim(-1, 0).unsqueeze(0)
-    problem = decorrelate(FourierModes(FourierEncoding.like(samples)), observation, values)
+    problem = decorrelate(FourierModes(FourierEncoding.like(samples)), measurement, values)
     rotation = problem.rotation[0]
     assert torch.allclose(rotation @ rotation.T, torch.eye(2), atol=1e-5)
     covariance = problem.values.flatten(2)[0] @ problem.values.flatten(2)[0].T / 1600
@@ -183,12 +184,12 @@ def holes(size):
     return mask
 
 
-def test_holes_are_filled_in_precision_form_and_the_known_is_kept():
+def test_holes_are_filled_in_constrained_form_and_the_known_is_kept():
     truth = texture(96)
     mask = holes(96)
     samples = sample(truth, mask)
     made = fit(samples, Adaptive())
-    assert "precision form" in made.report["method"]
+    assert "constrained form" in made.report["method"]
     assert torch.allclose(made.render()[mask > 0], truth[mask > 0], atol=1e-5)
     smooth = fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, prior=Smoothness(1.0))
     assert held_out(made, samples, truth) > held_out(smooth, samples, truth) + 3
@@ -196,15 +197,15 @@ def test_holes_are_filled_in_precision_form_and_the_known_is_kept():
 
 def test_what_is_hidden_is_shaped_like_what_is_missing(generator):
     mask = holes(96).reshape(1, 1, 96, 96)
-    hidden = hide(Masked(mask), (96, 96), 0.1, generator)
+    hidden = hide(Measurement.mask(mask), (96, 96), 0.1, generator)
     assert bool((hidden * (1 - mask) == 0).all())
     assert float(hidden.sum()) > 0.6 * float((1 - mask).sum())
     rows = hidden[0, 0].sum(1)
     assert float(rows.max()) >= 14
     random = (torch.rand(1, 1, 96, 96, generator=generator) < 0.5).float()
-    share = float(hide(Masked(random), (96, 96), 0.1, generator).sum() / random.sum())
+    share = float(hide(Measurement.mask(random), (96, 96), 0.1, generator).sum() / random.sum())
     assert share == pytest.approx(0.1, abs=0.03)
-    assert hide(Masked(torch.eye(4).reshape(1, 1, 4, 4)), (4, 4), 0.1, generator) is None
+    assert hide(Measurement.mask(torch.eye(4).reshape(1, 1, 4, 4)), (4, 4), 0.1, generator) is None
 
 
 def test_rounds_start_from_the_power_law():
@@ -212,7 +213,7 @@ def test_rounds_start_from_the_power_law():
     modes = FourierModes(FourierEncoding.like(samples))
     weights = samples.geometry.weights.movedim(-1, 0).unsqueeze(0)
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0) * weights
-    problem = decorrelate(modes, Masked(weights), values)
+    problem = decorrelate(modes, Measurement.mask(weights), values)
     start = Smoothness(1.5, 0.01)
     first = next(
         rounds(problem, start_penalty(problem, start), smoothest_modes(modes, (1.0, 1.0)), tolerance=1e-6)
@@ -227,7 +228,7 @@ def test_saved_with_its_spectrum(tmp_path):
     made.save(tmp_path / "model.safetensors")
     again = Reconstruction.load(tmp_path / "model.safetensors")
     assert torch.equal(again.render((50, 41)), made.render((50, 41)))
-    assert torch.equal(again.learned["precision"], made.learned["precision"])
+    assert torch.equal(again.learned["penalty"], made.learned["penalty"])
     assert again.report == made.report
 
 
@@ -297,9 +298,3 @@ def test_a_single_known_pixel_is_a_constant():
 def test_bad_priors_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Adaptive(**options)
-
-
-def test_a_robust_adaptive_fit_is_refused():
-    samples = sample(synthetic_photograph(8, 8), "random:0.5")
-    with pytest.raises(ValueError, match="`robust`: expected a smoothness prior"):
-        fit(samples, Adaptive(), robust=True)

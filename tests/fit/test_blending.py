@@ -5,25 +5,28 @@ from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
 from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, Triangle
-from coordnet.fit.blending import Blending, cubic_weights, similarity_weights
+from coordnet.fit.blending import cubic_weights, interpolation, similarity_weights
 from coordnet.sampling.axes import Axis, lattice_points
+from coordnet.sampling.samples import ScatteredPoints
 
 KINDS = ["similarity", "printed", "linear", "cubic"]
 
 ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder)]
 
 
-def blending(axes, points, kind, encoder=Gaussian):
-    return Blending(axes, points, encoders=[encoder.like(axis) for axis in axes], kind=kind)
+def blending(grid, points, kind, encoder=Gaussian, **options):
+    geometry = ScatteredPoints(grid, points, **options)
+    encoders = [encoder.like(axis) for axis in geometry.axes]
+    return interpolation(geometry, kind, encoders, torch.float64)
 
 
 @pytest.mark.parametrize("name", ONE_AXIS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_the_identity_at_nodes(name, kind, generator):
-    axes = (Axis(6), Axis(5, -0.1, 0.3))
+    nodes = lattice_points((Axis(6), Axis(5))).flatten(0, 1)
     f = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator)
-    made = blending(axes, lattice_points(axes).flatten(0, 1), kind, ENCODERS[name])
-    assert torch.allclose(made.forward(f), f.flatten(1), atol=1e-9)
+    made = blending((6, 5), nodes, kind, ENCODERS[name])
+    assert torch.allclose(made(f), f.flatten(1), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,13 +34,12 @@ def test_it_is_the_identity_at_nodes(name, kind, generator):
 @settings(max_examples=15, deadline=None)
 def test_forward_and_adjoint_pass_the_dot_test(kind, lengths, seed):
     g = torch.Generator().manual_seed(seed)
-    axes = tuple(Axis(n) for n in lengths)
-    points = torch.rand(9, len(axes), dtype=torch.float64, generator=g)
+    points = torch.rand(9, len(lengths), dtype=torch.float64, generator=g)
     points[5] = points[2]
-    made = blending(axes, points, kind, Triangle)
+    made = blending(tuple(lengths), points, kind, Triangle)
     f = torch.randn(2, *lengths, dtype=torch.float64, generator=g)
     y = torch.randn(2, 9, dtype=torch.float64, generator=g)
-    assert torch.allclose((made.forward(f) * y).sum(), (f * made.adjoint(y)).sum(), atol=1e-10)
+    assert torch.allclose((made(f) * y).sum(), (f * made.adjoint(y)).sum(), atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [n for n in ONE_AXIS if n not in ("embedding", "identity")])
@@ -68,10 +70,9 @@ def test_the_printed_triangle_similarity_is_another():
 @pytest.mark.parametrize(("kind", "order"), [("linear", 1)])
 def test_local_interpolation_equals_scipy(kind, order, generator):
     f = torch.randn(7, 6, dtype=torch.float64, generator=generator)
-    axes = (Axis(7), Axis(6))
     points = torch.rand(40, 2, dtype=torch.float64, generator=generator) * torch.tensor([6 / 7, 5 / 6])
     peer = map_coordinates(f.numpy(), (points * torch.tensor([7.0, 6.0])).T.numpy(), order=order)
-    ours = Blending(axes, points, kind=kind).forward(f)
+    ours = blending((7, 6), points, kind)(f)
     assert torch.allclose(ours, torch.from_numpy(peer), atol=1e-12)
 
 
@@ -89,17 +90,17 @@ def test_equal_nodes_fall_back_to_linear():
 
 
 def test_points_outside_are_refused_or_clamped():
-    axes = (Axis(4), Axis(4))
     outside = torch.tensor([[0.5, 1.2], [0.1, 0.1]], dtype=torch.float64)
     with pytest.raises(
         ValueError, match=r"`points`: expected coordinates within \[0, 1\) on axis 1 .*received 1.2"
     ):
-        Blending(axes, outside, kind="linear")
-    clamped = Blending(axes, outside, kind="linear", outside="clamp")
+        blending((4, 4), outside, "linear")
+    clamped = blending((4, 4), outside, "linear", outside="clamp")
     f = torch.arange(16, dtype=torch.float64).reshape(4, 4)
-    assert float(clamped.forward(f)[0]) == 11
+    assert float(clamped(f)[0]) == 11
 
 
-def test_missing_encoders_are_refused():
-    with pytest.raises(ValueError, match="`encoders`: expected 1, one an axis, received 0"):
-        Blending((Axis(3),), torch.rand(2, 1))
+def test_similarity_needs_encoders():
+    points = ScatteredPoints((3,), torch.rand(2, 1))
+    with pytest.raises(ValueError, match="`blending`: expected linear or cubic for an encoding without"):
+        interpolation(points, "similarity", [], torch.float64)

@@ -6,6 +6,7 @@ import torch
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, LogFourier, Triangle
 from coordnet.fit.closed_form import fit_closed_form, plan
+from coordnet.fit.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load_image
 from coordnet.metrics.scores import psnr
@@ -14,10 +15,10 @@ from coordnet.sampling.samples import Lattice
 from tests.helpers import dense_least_squares
 
 
-def fit(encoder, samples, **options):
+def fit(encoder, samples, prior=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankWarning)
-        return fit_closed_form(ComplexEncoding.like(encoder, samples), samples, **options)
+        return fit_closed_form(ComplexEncoding.like(encoder, samples), samples, prior, **options)
 
 
 ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, Encoder)]
@@ -34,7 +35,7 @@ def test_fits_equal_the_dense_solve(name, grid, generator):
         with pytest.raises(ValueError, match="no feature reaches a sample"):
             fit(ENCODERS[name], samples)
         return
-    made = fit(ENCODERS[name], samples, rcond=1e-9)
+    made = fit(ENCODERS[name], samples, LeastSquares(rcond=1e-9))
     designs = made.network.encoding.designs(samples.geometry.axes)
     mean = samples.values.flatten(0, -2).mean(0)
     weights = dense_least_squares(designs, (samples.values - mean).movedim(-1, 0), rcond=1e-9)

@@ -3,7 +3,7 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Gaussian, LogFourier, RandomFourier
-from coordnet.fit.blending import Blending
+from coordnet.fit.blending import interpolation
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
 from coordnet.media import load_image
@@ -150,10 +150,10 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     """The twin has the rows of the dense matrix S (A ⊗ A), S being the blending matrix, of condition 12."""
     points = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 0.9
     values = torch.rand(60, 2, generator=generator, dtype=torch.float64)
-    samples = Samples(ScatteredPoints((8, 8), points), values)
+    samples = Samples(ScatteredPoints((8, 8), points, blending="similarity"), values)
     encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
-    blending = Blending(samples.geometry.axes, points, encoders=encoding.axis_encoders, kind="similarity")
-    matrix = blending.forward(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
+    operator = interpolation(samples.geometry, "similarity", encoding.axis_encoders, torch.float64)
+    matrix = operator(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
     centred = values - values.mean(0)
     best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
     made = fit_gradient(
@@ -162,12 +162,12 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
         epochs=400,
         lr=5e-2,
         weight_decay=0.0,
-        blending="similarity",
     )
     assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
 
 
-def test_blending_needs_a_complex_encoding_and_scattered_points(photograph):
-    with pytest.raises(ValueError, match="blending"):
-        samples = sample(photograph[:10, :10], "full")
-        fit_gradient(network(ComplexEncoding, Linear(), samples), samples, epochs=1, blending="linear")
+def test_blending_needs_a_complex_encoding():
+    points = ScatteredPoints((10, 10), torch.rand(9, 2) * 0.9, blending="linear")
+    samples = Samples(points, torch.rand(9, 3))
+    with pytest.raises(ValueError, match="`blending`"):
+        fit_gradient(network(SimpleEncoding, Linear(), samples), samples, epochs=1)

@@ -3,7 +3,6 @@ import sys
 
 import pytest
 import torch
-from coordnet.priors.priors import Smoothness
 
 from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
@@ -12,6 +11,7 @@ from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.tuning import tune_scale, tune_smoothness
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from coordnet.linalg.conjugate_gradients import ConvergenceWarning, among, conjugate_gradients
+from coordnet.linalg.conjugate_gradients import ConvergenceWarning, conjugate_gradients, subset
 
 
 class Dense:
@@ -20,8 +20,8 @@ class Dense:
     def inner(self, a, b):
         return (a * b).sum(-1, keepdim=True)
 
-    def only(self, kept):
-        some = Dense(among(self.matrices, kept), among(self.inverse, kept))
+    def select(self, kept):
+        some = Dense(subset(self.matrices, kept), subset(self.inverse, kept))
         some.sizes = self.sizes
         return some
 

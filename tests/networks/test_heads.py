@@ -162,7 +162,7 @@ def test_configuration_and_command_line(head):
         (lambda: parse_head("siren:colour=1"), "`head`: expected siren with depth, width, omega"),
         (lambda: parse_head("linear:depth=1"), "`head`: expected linear without options"),
         (lambda: parse_head("tree"), "`head`: expected one of linear, mlp, siren"),
-        (lambda: head_from({"kind": "tree"}), "`configuration`: expected of a head"),
+        (lambda: head_from({"kind": "tree"}), "`configuration`: expected that of a head"),
     ],
 )
 def test_bad_heads_are_refused(build, message):

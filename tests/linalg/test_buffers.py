@@ -4,8 +4,6 @@ import threading
 
 import pytest
 import torch
-from coordnet.linalg.scratch import clear_scratch, parts, scratch
-from coordnet.linalg.tracking import tracked
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import forward_ad
@@ -13,7 +11,8 @@ from torch.autograd import forward_ad
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian, RandomFourier
-from coordnet.linalg import scratch as memory
+from coordnet.linalg import buffers as memory
+from coordnet.linalg.buffers import chunks, clear_scratch, is_tracked, scratch
 from coordnet.linalg.kronecker import mode_product
 from coordnet.sampling.samples import Lattice
 
@@ -54,7 +53,7 @@ def test_a_piece_is_kept_and_grows():
 
 
 def test_large_pieces_are_not_kept(monkeypatch):
-    monkeypatch.setattr(memory, "MOST", 79)
+    monkeypatch.setattr(memory, "MAX_KEPT", 79)
     first = scratch(ONE, (20,))
     assert piece(scratch(ONE, (20,))) != piece(first)
 
@@ -92,8 +91,8 @@ def test_threads_do_not_share_pieces():
 def test_parts_are_every_channel_once(signals, channels, before, after, size):
     values, results = torch.zeros(signals, channels, before), torch.zeros(signals, channels, after)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(memory.PART, "cpu", size)
-        for part in parts(values, results):
+        patch.setitem(memory.CHUNK, "cpu", size)
+        for part in chunks(values, results):
             results[part] += 1
             worked = 4 * (values[part].numel() + results[part].numel())
             assert worked <= size or results[part][:, :, 0].numel() == 1
@@ -118,14 +117,14 @@ def test_a_product_in_scratch_is_the_product(shapes, seed):
 @JVP
 def test_what_derivatives_are_wanted_of_is_tracked():
     x = torch.rand(3)
-    assert not tracked(x)
-    assert tracked(x.clone().requires_grad_())
+    assert not is_tracked(x)
+    assert is_tracked(x.clone().requires_grad_())
     with torch.no_grad():
-        assert not tracked(x.clone().requires_grad_())
+        assert not is_tracked(x.clone().requires_grad_())
     seen = []
 
     def double(y):
-        seen.append(tracked(y))
+        seen.append(is_tracked(y))
         return 2 * y
 
     torch.vmap(double)(x)
