@@ -86,7 +86,7 @@ def upscale_rows(
     blocks = stream_render(made, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
-    report = {"method": "least squares in blocks of rows", "ranks": list(made.ranks)}  # type: ignore[attr-defined]
+    report = {"method": "least squares in blocks of rows", "ranks": made.report["ranks"]}  # type: ignore[attr-defined]
     chosen = {"sigma": sigma, "tried": tried}
     return UpscaledRows((*shape, source.shape[-1]), blocks, tried.get(sigma), chosen, report)
 

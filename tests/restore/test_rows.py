@@ -247,6 +247,7 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
 from coordnet.bench.memory import peak_gib
 from coordnet.media.big import open_rows
+from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 source = open_rows(__import__("pathlib").Path({str(path)!r}))
 small, large = (Lattice((n, n)) for n in (256, 4096))
