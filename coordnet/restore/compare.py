@@ -4,7 +4,8 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -18,10 +19,8 @@ from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
-WARM = (
-    1.0  # seconds; faster work is done twice and the second time counts, since the first loads what it needs
-)
-OUT_OF_REACH = "SciPy does not reach so many points in so many dimensions"
+T = TypeVar("T")
+WARM = 1.0  # seconds; faster work is done twice, and the second time counts
 
 
 @dataclass(frozen=True)
@@ -117,15 +116,11 @@ def compare(
     total = len(methods) + len(BASELINES)
     with tqdm(total=total, desc="comparing", disable=not progress, dynamic_ncols=True) as bar:
         for method in methods:
-            bar.set_postfix_str(method.name)
-            work = _fitting(method, samples, epochs, _copied(generator), bar)
-            attempts.append(_attempted(Attempt(method.name, method), work, scoring))
-            bar.update()
+            work = partial(_fitted, method, samples, epochs, generator, bar)
+            attempts.append(_attempted(Attempt(method.name, method), work, scoring, bar))
         for name, baseline in BASELINES.items():
-            label = f"baseline · {name}"
-            bar.set_postfix_str(label)
-            attempts.append(_attempted(Attempt(label), _interpolation(baseline, samples), scoring))
-            bar.update()
+            work = partial(_interpolated, baseline, samples)
+            attempts.append(_attempted(Attempt(f"baseline · {name}"), work, scoring, bar))
     return Comparison(scoring, ranked(attempts, scoring.ranked_by))
 
 
@@ -134,57 +129,59 @@ def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
     return sorted(attempts, key=lambda attempt: attempt.score(by), reverse=True)
 
 
-def _copied(generator: torch.Generator) -> torch.Generator:
-    copy = torch.Generator()
-    copy.set_state(generator.get_state())
-    return copy
-
-
-def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring) -> Attempt:
-    """The attempt with what some work finds, or with the reason why it failed."""
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        try:
+def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring, bar: tqdm) -> Attempt:
+    """The attempt with the results of some work, or with the reason why it failed."""
+    bar.set_postfix_str(attempt.name)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             found = work()
-            if not bool(torch.isfinite(found["estimate"]).all()):
-                raise FloatingPointError("the reconstruction has NaN or infinity")
-        except Exception as error:
-            return replace(attempt, reason=" ".join(str(error).split()) or type(error).__name__)
+        if not bool(torch.isfinite(found["estimate"]).all()):
+            raise FloatingPointError("the reconstruction has NaN or infinity")
+    except Exception as error:
+        return replace(attempt, reason=" ".join(str(error).split()) or type(error).__name__)
+    finally:
+        bar.update()
     messages = list(dict.fromkeys(str(w.message) for w in warned if issubclass(w.category, UserWarning)))
     return replace(attempt, **found, scores=scoring.scores(found["estimate"]), warnings=messages)
 
 
-def _fitting(
+def _fitted(
     method: Method, samples: Samples, epochs: int, generator: torch.Generator, bar: tqdm
-) -> Callable[[], dict[str, Any]]:
-    """A method's work: fit and render, each timed; one epoch warms training up."""
+) -> dict[str, Any]:
+    """Fit and render, each timed; one epoch warms training up."""
 
     def show(epoch: int, loss: float, quality: float) -> None:
         bar.set_postfix_str(f"{method.name}, epoch {epoch} of {epochs}, fit {quality:.2f} dB")
 
-    def work() -> dict[str, Any]:
-        state, trained = generator.get_state(), method.solver == "gradient"
-        options: dict[str, Any] = {"generator": generator, "callback": show}
-        fit, seconds = once(lambda: method.fit(samples, epochs=1, **options))
-        if trained or seconds < WARM:
-            generator.set_state(state)
-            fit, seconds = once(lambda: method.fit(samples, epochs=epochs, **options))
-        estimate, rendering = once(fit.render)
-        times = {"fit": seconds, "render": rendering}
-        return {"estimate": estimate.detach().cpu(), "fit": fit, "seconds": times}
+    def fit(epochs: int = epochs) -> Reconstruction:
+        return method.fit(samples, epochs=epochs, generator=_copied(generator), callback=show)
 
-    return work
+    if method.solver == "gradient":
+        fit(epochs=1)
+        made, seconds = once(fit)
+    else:
+        made, seconds = _warm(fit)
+    estimate, rendering = once(made.render)
+    times = {"fit": seconds, "render": rendering}
+    return {"estimate": estimate.detach().cpu(), "fit": made, "seconds": times}
 
 
-def _interpolation(baseline: Baseline, samples: Samples) -> Callable[[], dict[str, Any]]:
-    """A baseline's work, which renders as it fits."""
+def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
+    """A baseline's estimate, which it renders as it fits."""
+    estimate, seconds = _warm(lambda: baseline(samples))
+    if estimate is None:
+        raise ValueError("SciPy does not reach so many points in so many dimensions")
+    return {"estimate": estimate.cpu(), "seconds": {"fit": seconds, "render": None}}
 
-    def work() -> dict[str, Any]:
-        estimate, seconds = once(lambda: baseline(samples))
-        if estimate is not None and seconds < WARM:
-            estimate, seconds = once(lambda: baseline(samples))
-        if estimate is None:
-            raise ValueError(OUT_OF_REACH)
-        return {"estimate": estimate.cpu(), "seconds": {"fit": seconds, "render": None}}
 
-    return work
+def _warm(work: Callable[[], T]) -> tuple[T, float]:
+    """The result of some work and its seconds, those of its second run where it is fast."""
+    made, seconds = once(work)
+    return once(work) if seconds < WARM else (made, seconds)
+
+
+def _copied(generator: torch.Generator) -> torch.Generator:
+    copy = torch.Generator()
+    copy.set_state(generator.get_state())
+    return copy
