@@ -18,7 +18,7 @@ from .fit.gradient import fit_gradient as fit_gradient
 from .fit.least_squares import LeastSquares as LeastSquares
 from .fit.plan import Plan as Plan
 from .linalg.conjugate_gradients import ConjugateGradients as ConjugateGradients
-from .media import load_image as load_image
+from .media import load as load
 from .metrics.scores import psnr as psnr
 from .metrics.scores import snr as snr
 from .metrics.scores import ssim as ssim

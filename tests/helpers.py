@@ -30,7 +30,7 @@ def dense_point_fit(encoding, samples, roughness, strength):
     weights = torch.ones(len(geometry.points), 1) if geometry.weights is None else geometry.weights
     weights = weights.to(samples.values)
     mean = (weights * samples.values).sum(0) / weights.sum()
-    lattice = kron(encoding.designs(geometry.axes))
+    lattice = kron(encoding.matrices(geometry.axes))
     rows = khatri_rao(encoding(geometry.points))
     normal = rows.T @ (weights * rows) + strength * lattice.T @ roughness @ lattice
     coefficients = torch.linalg.solve(normal, rows.T @ (weights * (samples.values - mean)))

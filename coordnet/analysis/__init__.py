@@ -2,10 +2,9 @@
 
 from coordnet.analysis.distance import distance_preservation, similarity_map
 from coordnet.analysis.faithfulness import encoder_spectrum, frequency_density, position_reconstruction
-from coordnet.analysis.matching import matched_scale
 from coordnet.analysis.matrices import condition_number, linear_fit_rank, singular_values, stable_rank
-from coordnet.analysis.summary import EncoderSummary, summarise
-from coordnet.analysis.sweeps import Sweep, rank_over_samples, rank_over_scale
+from coordnet.analysis.spectra import Sweep, matched_scale, rank_over_samples, rank_over_scale
+from coordnet.analysis.summary import EncoderSummary, summarize
 
 __all__ = [
     "EncoderSummary",
@@ -22,5 +21,5 @@ __all__ = [
     "similarity_map",
     "singular_values",
     "stable_rank",
-    "summarise",
+    "summarize",
 ]

@@ -1,37 +1,38 @@
 """Distance preservation: how the inner product of two encodings falls with the distance of their points."""
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
-from coordnet.sampling.axes import Axes, lattice_points
+from coordnet.sampling.axes import Axes
 
 
 @torch.no_grad()
 def distance_preservation(
     encoder: Encoder | JointEncoder,
     delta: Float[Tensor, " m"] | Float[Tensor, "m d"],
-    centre: float | tuple[float, ...] = 0.5,
+    center: float | tuple[float, ...] = 0.5,
 ) -> Float[Tensor, " m"]:
     """ψ(c)·ψ(c + δ) / ψ(c)·ψ(c), the measured twin of ``encoder.similarity(delta)``.
 
     Parameters
     ----------
     encoder : Encoder or JointEncoder
-        With its nodes dense enough around c.
-    delta : (m,), or (m, d) of a joint encoder
-        Distances, in units of the unit interval.
-    centre : float, or tuple of float
-        c; one number for all axes, or one an axis.
+        The encoder, whose nodes are dense around c.
+    delta : (m,), or (m, d) for a joint encoder
+        The displacements δ in units of the unit interval.
+    center : float, or tuple of float
+        The position c: one number for all axes, or one for each.
 
     Notes
     -----
     Zheng et al. (ECCV 2022), section 3.
     """
-    c = torch.as_tensor(centre).to(delta).expand(delta.shape[1:])
+    c = torch.as_tensor(center).to(delta).expand(delta.shape[1:])
     base = encoder(c)
     return encoder(c + delta) @ base / (base @ base)
 
@@ -40,43 +41,39 @@ def distance_preservation(
 def similarity_map(
     encoding: Encoding, axes: Axes, nodes: Int[Tensor, "m d"], dtype: torch.dtype = torch.float64
 ) -> Float[Tensor, "..."]:
-    """Ψ(p)·Ψ(q) over |Ψ(p)| |Ψ(q)| of chosen nodes p of a lattice against all its points q.
+    """The cosine Ψ(p)·Ψ(q) / (|Ψ(p)| |Ψ(q)|) between chosen nodes p of a lattice and all its points q.
 
     Parameters
     ----------
     encoding : Encoding
-        Simple, joint or complex; on a complex one the products of the axes are multiplied.
+        A simple, joint or complex encoding; for a complex one the cosines of the axes are multiplied.
     axes : d axes
         The lattice.
     nodes : (m, d)
-        Indices into it.
+        The indices of the chosen nodes.
     dtype : torch.dtype
-        Of the computation.
+        The type of the computation.
 
     Returns
     -------
     (m, *lattice)
-        1 at each node itself.
+        The cosines, 1 at each node itself.
 
     Raises
     ------
     ValueError
-        If the nodes have not d indices.
+        If the nodes do not have d indices.
 
     Notes
     -----
     Figure 3 of Li et al. (NeurIPS 2021).
     """
     if nodes.shape[1] != len(axes):
-        raise _checks.wrong("nodes", f"{len(axes)} indices a node", nodes.shape[1])
-    if isinstance(encoding, ComplexEncoding):
-        total = torch.ones(len(nodes), *(1,) * len(axes), dtype=dtype)
-        for j, design in enumerate(encoding.designs(axes, dtype)):
-            rows = torch.nn.functional.normalize(design, dim=-1)
-            shape = [1] * len(axes)
-            shape[j] = len(rows)
-            total = total * (rows[nodes[:, j]] @ rows.T).reshape(len(nodes), *shape)
-        return total
-    features = encoding(lattice_points(axes, dtype))
-    features = torch.nn.functional.normalize(features, dim=-1)
-    return torch.einsum("mk,...k->m...", features[tuple(nodes.T)], features)
+        raise _checks.wrong("nodes", f"{len(axes)} indices for each node", nodes.shape[1])
+    factors = [torch.nn.functional.normalize(a, dim=-1) for a in encoding.matrices(axes, dtype)]
+    lattice = tuple(axis.count for axis in axes)
+    flat = torch.from_numpy(np.ravel_multi_index(tuple(nodes.T.numpy()), lattice))
+    maps = torch.ones(len(nodes), 1, dtype=dtype)
+    for rows, index in zip(factors, torch.unravel_index(flat, [len(a) for a in factors]), strict=True):
+        maps = torch.einsum("ma,mb->mab", maps, rows[index] @ rows.T).flatten(1)
+    return maps.reshape(len(nodes), *lattice)

@@ -1,4 +1,4 @@
-"""How much of a position an encoding keeps: its frequencies over the DFT's, and the position they give back."""
+"""Faithfulness: the spectrum of an encoding over the frequencies of the DFT, and the position that it gives back."""
 
 import math
 
@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders import Encoder, FourierFeatures
+from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axis
 
-WIDTH = 4.0  # of the kernel, in DFT bins: the paper's σ = 4·2π/d
+WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
 
 
 def frequency_density(
@@ -21,11 +21,16 @@ def frequency_density(
     Parameters
     ----------
     frequencies : (m,)
-        w_l, angular, a position.
+        w_l, the angle from one position to the next.
     length : int
-        d.
+        d, the number of positions.
     width : float
         σ in bins of 2π/d.
+
+    Raises
+    ------
+    ValueError
+        If d is below 2, or σ is not positive.
 
     Notes
     -----
@@ -43,21 +48,21 @@ def frequency_density(
 def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
     """The share g_k of each DFT bin k = 0 … ⌊N/2⌋ in an encoder on the N samples of an axis, with Σ g_k = 1.
 
-    Of a Fourier family the kernel density of its frequencies, as the paper has it. Of others the energy of the
-    matrix's columns at the signed frequencies ±k, an average over both: flat for the DFT encoding.
+    For a Fourier family it is the kernel density of the frequencies, as in the paper; for others the energy of the
+    matrix's columns at the signed frequencies ±k, averaged over both: flat for the DFT encoding.
 
     Parameters
     ----------
     encoder : Encoder
-        Of one axis.
+        The encoder of one axis.
     axis : Axis
-        Its samples.
+        The samples.
 
     Notes
     -----
     Idé et al. (2024), section 3, for the density.
     """
-    if isinstance(encoder, FourierFeatures):
+    if encoder.frequencies is not None:
         return frequency_density(2 * math.pi * axis.spacing * encoder.frequencies, axis.count)
     energy = torch.fft.rfft(encoder(axis.points()), dim=0).abs().square().sum(-1)
     return energy / energy.sum()
@@ -66,26 +71,21 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
 def position_reconstruction(
     weights: Float[Tensor, " bins"], position: int, length: int
 ) -> Float[Tensor, " length"]:
-    """What is left of δ_{t,s} when its DFT coefficients are weighted by g_k and inverted, at the norm of δ.
+    """The inverse DFT of the coefficients of δ_{t,s} weighted by g_k, scaled to norm 1.
 
     Parameters
     ----------
     weights : (⌊d/2⌋ + 1,)
         g_k; flat for the DFT encoding, whose reconstruction is exact.
     position : int
-        s.
+        s, the position of the impulse.
     length : int
-        d.
-
-    Returns
-    -------
-    (d,)
-        Of norm 1.
+        d, the number of positions.
 
     Raises
     ------
     ValueError
-        If s is outside 0 … d - 1, or there is not one weight a frequency.
+        If s is outside 0 … d - 1, or there is not one weight for each frequency.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def position_reconstruction(
     if not 0 <= position < _checks.integer("length", length, 2):
         raise _checks.wrong("position", f"at least 0 and below {length}", position)
     if len(weights) != length // 2 + 1:
-        raise _checks.wrong("weights", f"{length // 2 + 1} numbers, one a frequency", len(weights))
+        raise _checks.wrong("weights", f"{length // 2 + 1} numbers, one for each frequency", len(weights))
     delta = torch.zeros(length, dtype=torch.float64)
     delta[position] = 1
     back = torch.fft.irfft(torch.fft.rfft(delta) * weights.double(), length)

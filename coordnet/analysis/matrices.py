@@ -1,4 +1,4 @@
-"""Numbers of an encoding matrix: singular values, stable rank, condition, and the rank that a fit can reach."""
+"""Numbers of an encoding matrix: singular values, stable rank and condition; and the rank of a fitted image."""
 
 import torch
 from jaxtyping import Float
@@ -10,12 +10,12 @@ from coordnet.networks.reconstruction import Reconstruction
 
 
 def singular_values(matrix: Float[Tensor, "n k"]) -> Float[Tensor, " r"]:
-    """The singular values of an encoding matrix (N, K), falling, computed in float64."""
+    """The singular values of an encoding matrix (N, K) in decreasing order, computed in float64."""
     return torch.linalg.svdvals(matrix.detach().double())
 
 
 def stable_rank(matrix: Float[Tensor, "n k"]) -> float:
-    """‖A‖_F² / ‖A‖₂², at most the rank; through the Gram matrix of the shorter side, in float64.
+    """The stable rank ‖A‖_F² / ‖A‖₂², at most the rank, from the Gram matrix of the shorter side in float64.
 
     Raises
     ------
@@ -43,20 +43,21 @@ def condition_number(matrix: Float[Tensor, "n k"]) -> float:
 def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[int, ...]:
     """The numerical rank of each channel of a rendered image.
 
-    A linear head on a simple encoding gives a(x) + b(y): at most 2. On a complex encoding the rank is that of the
-    weights, up to the smaller of K₁ and K₂.
+    A linear head on a simple encoding gives a(x) + b(y), whose rank is at most 2. On a complex encoding the rank is
+    that of the coefficients, at most the smaller of K₁ and K₂.
 
     Parameters
     ----------
     fit : Reconstruction
-        Of an image.
+        The fit of an image.
     rcond : float, optional
-        Singular values below ``rcond`` times the largest count as zero; ε max(N₁, N₂), ε of the fit's dtype.
+        Singular values below ``rcond`` times the largest count as zero; by default ε max(N₁, N₂), with ε of the
+        fit's dtype.
 
     Raises
     ------
     ValueError
-        If the fit is not of two dimensions.
+        If the fit does not have two dimensions.
 
     Notes
     -----

@@ -29,7 +29,7 @@ from coordnet.encodings.encoders import (
     Triangle,
 )
 from coordnet.fit.gradient import fit_gradient
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.networks.heads import MLP
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import (
@@ -57,7 +57,7 @@ def figure_2(counts: tuple[int, ...] = (64, 128, 256, 512)) -> Drawn:
         x = Axis(count).points()
         bases = [Gaussian(2 * count, sigma) for sigma in sigmas]
         measured, theory = [stable_rank(b(x)) for b in bases], [b.stable_rank(count) for b in bases]
-        show_stable_rank(ax, sigmas, measured, theory, label=f"N = {count}", colour=f"C{i}")
+        show_stable_rank(ax, sigmas, measured, theory, label=f"N = {count}", color=f"C{i}")
         numbers[f"N={count}"] = {"sigma": sigmas, "measured": measured, "theory": theory}
     ax.set(xscale="log", yscale="log", xlabel="σ", title="Stable rank of the Gaussian encoder")
     show_theory_in_legend(ax)
@@ -83,9 +83,9 @@ def figure_3(features: int = 1024) -> Drawn:
         measured = [stable_rank(encoder(Axis(n).points())) for n in counts]
         theory = [encoder.stable_rank(n) for n in counts]
         distance, similarity = distance_preservation(encoder, delta), encoder.similarity(delta)
-        show_stable_rank(left, counts, measured, theory, label=label, colour=f"C{i}")
+        show_stable_rank(left, counts, measured, theory, label=label, color=f"C{i}")
         show_distance(
-            right, delta.tolist(), distance.tolist(), similarity.tolist(), label=label, colour=f"C{i}"
+            right, delta.tolist(), distance.tolist(), similarity.tolist(), label=label, color=f"C{i}"
         )
         numbers[label] = {"N": counts, "measured": measured, "theory": theory}
         numbers[label] |= {"delta": delta.tolist(), "distance": distance.tolist(), "D": similarity.tolist()}
@@ -108,7 +108,7 @@ def figure_4(count: int = 256, features: int = 1024) -> Drawn:
     for (left, right), (name, family, sigmas, chosen) in zip(panels, families, strict=True):
         bases = [family(features, sigma) for sigma in sigmas]
         measured, theory = [stable_rank(b(x)) for b in bases], [b.stable_rank(count) for b in bases]
-        show_stable_rank(left, sigmas, measured, theory, label=f"{name}, N = {count}", colour="C0")
+        show_stable_rank(left, sigmas, measured, theory, label=f"{name}, N = {count}", color="C0")
         left.set(xscale="log", yscale="log", xlabel="σ", title=f"{name}: stable rank")
         numbers[name] = {"sigma": sigmas, "measured": measured, "theory": theory}
         for i, sigma in enumerate(chosen):
@@ -116,7 +116,7 @@ def figure_4(count: int = 256, features: int = 1024) -> Drawn:
             distance = distance_preservation(encoder, delta)
             limit = _random_limit(sigma, delta) if family is RandomFourier else encoder.similarity(delta)
             show_distance(
-                right, delta.tolist(), distance.tolist(), limit.tolist(), label=f"σ = {sigma}", colour=f"C{i}"
+                right, delta.tolist(), distance.tolist(), limit.tolist(), label=f"σ = {sigma}", color=f"C{i}"
             )
             numbers[name][f"D at {sigma}"] = {
                 "delta": delta.tolist(),
@@ -141,7 +141,7 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
     first = 2 * math.pi / length
     for i, (label, w) in enumerate({"sinusoidal": sinusoidal, "DFT": dft}.items()):
         density, bins = frequency_density(w, length).tolist(), (w / first).tolist()
-        show_spectrum(ax, bins, density, label=label, colour=f"C{i}", below=0.004 * (i + 1))
+        show_spectrum(ax, bins, density, label=label, color=f"C{i}", below=0.004 * (i + 1))
         numbers[label] = {"bins": bins, "density": density}
     below = int((sinusoidal < first).sum())
     numbers["below the first DFT frequency"] = {
@@ -165,7 +165,7 @@ def figure_faithfulness(length: int = LENGTH) -> Drawn:
     for ax, position in zip(figure.subplots(len(POSITIONS), 1, sharex=True), POSITIONS, strict=True):
         for i, (label, g) in enumerate(weights.items()):
             back = position_reconstruction(g, position, length)[:SHOWN].tolist()
-            show_reconstruction(ax, back, position, label=label, colour=f"C{1 - i}")
+            show_reconstruction(ax, back, position, label=label, color=f"C{1 - i}")
             numbers.setdefault(label, {})[str(position)] = back
         ax.set_title(f"position {position}", fontsize=10)
         ax.label_outer()
@@ -220,9 +220,7 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
 def _trained(encoder: LearnableFourier, side: int, epochs: int) -> Encoding:
     step = 512 // side
     pixels = (
-        load_image("astronaut")[: step * side, : step * side]
-        .unflatten(0, (side, step))
-        .unflatten(2, (side, step))
+        load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
     )
     network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
     return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding

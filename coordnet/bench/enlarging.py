@@ -14,7 +14,7 @@ from coordnet.bench.memory import peak_gib
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import plan
-from coordnet.media.big import open_rows, write_rows
+from coordnet.media.rows import open_rows, write_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 

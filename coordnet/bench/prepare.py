@@ -8,8 +8,8 @@ from tqdm import tqdm
 
 from coordnet.bench import cubes
 from coordnet.media import Media, MediaError, read_audio, read_image, write_media
-from coordnet.media.audio import AUDIO_SUFFIXES
-from coordnet.media.images import IMAGE_SUFFIXES
+from coordnet.media.pictures import IMAGE_SUFFIXES
+from coordnet.media.sound import AUDIO_SUFFIXES
 from coordnet.media.video import is_video
 
 MANIFEST = "SHA256SUMS"  # as ``sha256sum`` writes it and ``sha256sum --check`` reads it

@@ -45,8 +45,8 @@ def interpolation(values: Tensor, geometry: Lattice, mode: str) -> Callable[[], 
 
 def papers_procedure(encoding: ComplexEncoding, values: Tensor, geometry: Lattice) -> Tensor:
     """W = Ψ₁⁺ Y (Ψ₂⁺)ᵀ by dense pseudo-inverses, then Ψ W Ψᵀ: Zheng et al. (ECCV 2022)."""
-    designs = encoding.designs(geometry.axes, values.dtype, values.device)
-    fine = encoding.designs(Lattice(geometry.grid).axes, values.dtype, values.device)
+    designs = encoding.matrices(geometry.axes, values.dtype, values.device)
+    fine = encoding.matrices(Lattice(geometry.grid).axes, values.dtype, values.device)
     w = values.movedim(-1, 0)
     first, second = (torch.linalg.pinv(a) for a in designs)
     return fine[0] @ (first @ w @ second.T) @ fine[1].T

@@ -13,14 +13,16 @@ from torch import Tensor
 
 from coordnet.bench import speed_peers as peers
 from coordnet.bench.cubes import reflected
+from coordnet.bench.memory import rolling_hills as hills
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fit.closed_form import plan
 from coordnet.linalg.buffers import clear_scratch
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, Matrix
 from coordnet.linalg.operators import LinearOperator
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -130,13 +132,13 @@ def _cold(encoding: ComplexEncoding, geometry: Lattice, values: Tensor) -> Tenso
 def _encoded(encoding: ComplexEncoding, axes: Axes, device: torch.device) -> list[Matrix]:
     """The designs of a lattice, none kept from before."""
     clear_scratch()
-    return axis_operators(encoding, axes, device=device)
+    return designs(encoding, axes, device=device)
 
 
 def _dense(encoding: ComplexEncoding, geometry: Lattice, device: torch.device) -> LinearOperator:
     """Fit and render without bands, by one SVD an axis."""
-    system = KroneckerLeastSquares(encoding.designs(geometry.axes, device=device), dtype=torch.float32)
-    fine = encoding.designs(Lattice(geometry.grid).axes, device=device)
+    system = KroneckerLeastSquares(encoding.matrices(geometry.axes, device=device), dtype=torch.float32)
+    fine = encoding.matrices(Lattice(geometry.grid).axes, device=device)
     return (Kronecker(fine) @ system.inverse).to(dtype=torch.float32)
 
 
@@ -202,14 +204,16 @@ def random_samples(shape: tuple[int, ...], density: float, device: torch.device)
 
 def _random_fit(encoding: Any, samples: Samples, prior: Any, device: torch.device) -> Callable[[], Any]:
     def work() -> Any:
-        made = plan(encoding, samples.geometry, prior=prior, tolerance=TOLERANCE, device=device)
+        made = plan(
+            encoding, samples.geometry, prior=prior, solver=ConjugateGradients(TOLERANCE), device=device
+        )
         return made.fit(samples.values)
 
     return work
 
 
 def _sampled(shape: tuple[int, ...], density: float, device: torch.device) -> Samples:
-    signal = reflected(load_image(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
+    signal = reflected(load(PICTURE), shape[0]) if len(shape) == 2 else _moving(shape[0])
     found = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     return Samples(found.geometry, found.values.to(device))
 

@@ -4,13 +4,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from coordnet import _checks
+from coordnet.analysis.summary import describe
 from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
-from coordnet.cli.encoder_figure import encoder_figure, told
+from coordnet.encodings.encoders import FeatureMap
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
+from coordnet.sampling.axes import Axes, Axis
+
+SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and for joint ones
 
 
 def run(
@@ -36,10 +43,11 @@ def run(
         drawn, numbers = FIGURES[figure]()
     else:
         name, nodes = "encoders", [specs.parse_node(text) for text in at]
-        drawn, numbers = encoder_figure(encoders or ["gaussian"], samples, nodes, output.seed)
+        pages = dict(_encoder(text, samples, output.seed) for text in encoders or ["gaussian"])
+        drawn, numbers = encoder_figure(pages, nodes)
         measured = {"seed": output.seed}
     record = {"analysis": name, **measured, "numbers": numbers, "seconds": time.perf_counter() - start}
-    table = [f"{label}\n    {told(found)}" for label, found in numbers.items()] if measured else []
+    table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()] if measured else []
     if output.out is not None or not output.json:
         with report.staged_folder(output.out, command="analyze", name=name, force=output.force) as (
             staging,
@@ -49,3 +57,16 @@ def run(
             report.write_record(staging, record)
         table.append(f"written to {final}")
     report.show(record, table, output)
+
+
+def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[FeatureMap, Axes]]:
+    """The label of an encoder, the encoder that a text names, and the axes for which it is constructed."""
+    choice = specs.parse_encoder(text)
+    family: Any = choice.family
+    if choice.is_fourier:
+        raise _checks.wrong("encoder", "another than fourier, which has no matrix and no scale", repr(text))
+    axis = Axis(_checks.integer("samples", samples or (LATTICE if family.joint else SAMPLES), 2))
+    axes = (axis,) * 2 if family.joint else (axis,)
+    encoder = family.like(axes, generator=torch.Generator().manual_seed(seed), **choice.options)
+    encoding = next(iter(encodings_of(encoder).values()))
+    return specs.describe_encoder(text, encoding), (encoder, axes)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from coordnet.cli.common import Output
 from coordnet.cli.specs import describe_encoder, describe_prior
-from coordnet.encodings.encoders import ENCODERS, JointEncoder
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.baselines import cubic, linear
@@ -220,9 +220,9 @@ def encoder_table() -> list[str]:
     """A line for each encoder, and below it one for each of its scale parameters and one for its options."""
     lines = [f"{'encoder':20}{'parameter':14}{'unit':12}{'default':12}meaning"]
     for name, encoder in ENCODERS.items():
-        axes = "several axes jointly: " if issubclass(encoder, JointEncoder) else ""
+        axes = "several axes jointly: " if encoder.joint else ""
         lines.append(f"{name:58}{axes}{encoder.summary}")
-        lines += [f"{'':20}{p.name:14}{p.unit:12}{p.default:12}{p.meaning}" for p in encoder.scales]
+        lines += [f"{'':20}{p.name:14}{p.unit:12}{p.default!s:12}{p.meaning}" for p in encoder.scales]
         lines += [f"{'':20}also {', '.join(encoder.options())}"] if encoder.options() else []
     return [
         *lines,

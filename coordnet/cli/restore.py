@@ -16,7 +16,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
-from coordnet.media.big import RowFile, open_rows, write_rows
+from coordnet.media.rows import RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import sampled_picture
 from coordnet.plots.restoration import restoration_figure

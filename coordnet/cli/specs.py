@@ -10,7 +10,8 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
-from coordnet.encodings.encoders import ENCODERS, FeatureMap
+from coordnet.encodings.encoders import FeatureMap
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.methods import EncoderChoice, Prior
 from coordnet.media import Media, read_mask
 from coordnet.networks.heads import HEADS, Head

@@ -2,11 +2,13 @@
 
 from coordnet.encodings.base import DenseEncoding, Encoding
 from coordnet.encodings.complex import ComplexEncoding
-from coordnet.encodings.dense import DirectionalEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.fourier import FourierEncoding
-from coordnet.encodings.registry import encoding_from
+from coordnet.encodings.joint import JointEncoding
+from coordnet.encodings.registry import ENCODERS, encoding_from
+from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 
 __all__ = [
+    "ENCODERS",
     "ComplexEncoding",
     "DenseEncoding",
     "DirectionalEncoding",

@@ -1,16 +1,16 @@
-"""What every encoding is: a map of d-dimensional points to features."""
+"""Encodings: maps of d-dimensional points to features."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders import Encoder, FeatureMap
-from coordnet.sampling.axes import Axes
-from coordnet.sampling.samples import Geometry, Samples
+from coordnet.encodings.encoders import Encoder
+from coordnet.sampling.axes import Axes, lattice_points
 
 
 class Encoding(nn.Module, ABC):
@@ -22,17 +22,38 @@ class Encoding(nn.Module, ABC):
         d.
     shape : tuple of int
         The number of features: (K,) where they are one row, (K₁, …, K_d) where they are a Kronecker product.
+    <<<<<<< HEAD
     is_factored : bool
         Whether the features are a Kronecker product, given by its factors.
+    signed : bool
+        Whether the modes of the features are signed frequencies.
+    =======
+    is_factored : bool
+        Whether the features are a Kronecker product, given by its factors.
+    >>>>>>> main
     """
 
+    is_factored: ClassVar[bool] = False
+    signed: ClassVar[bool] = False
     dimensions: int
     shape: tuple[int, ...]
     is_factored: bool = False
 
     @abstractmethod
+    def matrices(
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> list[Float[Tensor, "_ _"]]:
+        """The factors of the encoding matrix on a lattice: (N_j, K_j) for each axis, or one (N, K).
+
+        Raises
+        ------
+        ValueError
+            If the encoding has no matrix.
+        """
+
+    @abstractmethod
     def configuration(self) -> dict[str, Any]:
-        """What ``encoding_from`` needs to construct it again, as JSON holds it."""
+        """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
 
 
 class DenseEncoding(Encoding):
@@ -42,26 +63,42 @@ class DenseEncoding(Encoding):
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """Features of points in units of the unit interval."""
 
+    def matrices(
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> list[Float[Tensor, "n k"]]:
+        """The encoding matrix (N, K) on a lattice, alone in a list."""
+        return [self(lattice_points(axes, dtype, device).flatten(0, -2))]
 
-def axes_of(samples: Samples | Geometry) -> Axes:
-    """The axes of some samples' lattice."""
-    return samples.geometry.axes if isinstance(samples, Samples) else samples.axes
 
+class EncodingByAxis(Encoding):
+    """An encoding that has an encoder for each axis, or for each direction.
 
-def at_least_one(encoders: Sequence[Encoder]) -> list[Encoder]:
-    """The encoders as a list.
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        The encoders, which may differ.
 
     Raises
     ------
     ValueError
         If there are none.
     """
-    if not encoders:
-        raise _checks.wrong("encoders", "at least one", "none")
-    return list(encoders)
 
+    kind: ClassVar[str]
 
-def describe(encoder: nn.Module) -> dict[str, Any]:
-    """What ``encoding_from`` needs to construct an encoder again: its name and its arguments."""
-    assert isinstance(encoder, FeatureMap)
-    return {"name": encoder.name, **encoder.configuration()}
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        super().__init__()
+        if not encoders:
+            raise _checks.wrong("encoders", "at least one", "none")
+        self.encoders = nn.ModuleList(encoders)
+        self.dimensions = len(encoders)
+        self.shape = (sum(e.columns for e in encoders),)
+
+    @property
+    def axis_encoders(self) -> list[Encoder]:
+        """The encoders, one for each axis."""
+        return cast(list[Encoder], list(self.encoders))
+
+    def configuration(self) -> dict[str, Any]:
+        """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
+        return {"kind": self.kind, "encoders": [e.description() for e in self.axis_encoders]}

@@ -1,111 +1,157 @@
-"""Designs of local encoders on long axes, and their pseudo-inverses, as banded matrices."""
+"""The one way from an encoder and an axis to a matrix, dense or banded, and the pseudo-inverses of a lattice."""
 
-import copy
 import math
 import warnings
-from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.encoders import Encoder, ShiftedBasis
-from coordnet.linalg.banded import BandedMatrix, Block, inverse
+from coordnet import _checks
+from coordnet.encodings.base import EncodingByAxis
+from coordnet.encodings.encoders import Encoder
+from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.kronecker import Matrix, RankWarning, default_rcond, factorize, for_each_distinct
 from coordnet.sampling.axes import Axes, Axis
 
-# Samples and features of an axis from which windows are faster than the dense matrix.
-CROSSOVER = 128
-MOST = 0.5  # of the entries may be kept: beyond that the dense product is as fast
-TOLERANCE = 1e-11  # of a band's inverse in the infinity norm, relative; that of float32 is its rounding
-LARGEST_CONDITION = 1e5  # of a design whose normal matrix is factorised in float64
+CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
+TOLERANCE = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
+MAX_CONDITION = 1e5  # of a design whose normal matrix is factorized in float64
 
 
-def local_design(encoder: ShiftedBasis, axis: Axis) -> BandedMatrix:
-    """The matrix ψ(positions of an axis), (N, K), in float64 without the nodes out of reach."""
-    x, nodes = axis.points(torch.float64), encoder.nodes
+def design(
+    encoder: Encoder,
+    axis: Axis,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    *,
+    dense: bool = False,
+) -> Matrix:
+    """The matrix ψ(positions of the axis), (N, K): a band where that is faster, else a dense tensor.
 
-    def block(first: int, last: int) -> Block:
-        low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
-        left = math.floor((low - encoder.support - nodes.start) / nodes.spacing)
-        right = math.ceil((high + encoder.support - nodes.start) / nodes.spacing) + 1
-        left = min(max(left, 0), nodes.count - 1)
-        columns = slice(left, min(max(right, left + 1), nodes.count))
-        return Block(first, left, encoder.forward_part(x[first:last], columns))
+    It is computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples. Where a
+    gradient follows the encoder, the matrix is dense and computed in ``dtype``.
 
-    return BandedMatrix.build((axis.count, nodes.count), block)
-
-
-def axis_windows(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
-    """The design of an axis as windows where that is faster than the dense matrix; else None.
-
-    On the CPU, whatever device the encoder is on: many small blocks cost a GPU more to launch than a processor to make.
+    Parameters
+    ----------
+    encoder : Encoder
+        ψ.
+    axis : Axis
+        The positions.
+    dtype, device
+        The type and the place of the matrix.
+    dense : bool
+        Return a tensor in every case.
     """
-    if not isinstance(encoder, ShiftedBasis) or min(axis.count, encoder.columns) < CROSSOVER:
-        return None
-    reach = 2 * encoder.support / encoder.nodes.spacing  # columns a row
-    if reach > MOST * encoder.columns:
-        return None
-    design = local_design(copy.deepcopy(encoder).cpu() if encoder.state_dict() else encoder, axis)
-    return design if design.density <= MOST else None
+    if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
+        return encoder(axis.points(dtype, device))
+    band = None if dense else _faster_band(encoder, axis)
+    if band is None:
+        return encoder(axis.points(torch.float64, device)).to(dtype)
+    return band.to(device, dtype)
 
 
-def axis_operators(
-    encoding: ComplexEncoding,
+def designs(
+    encoding: EncodingByAxis,
     axes: Axes,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
-) -> list[Matrix]:
-    """The designs of a lattice, as windows where that is faster; equal axes share one, and later calls.
+    *,
+    dense: bool = False,
+) -> list[Any]:
+    """The design of every axis of a lattice; axes that are equal, with equal encoders, share one.
 
-    They are computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples.
+    Raises
+    ------
+    ValueError
+        If there is not one encoder for each axis.
     """
-    pairs = list(zip(encoding.axis_encoders, axes, strict=True))
-    return for_each_distinct(pairs, lambda pair: _axis_operator(*pair, dtype, device), same_design)
+    pairs = _pairs(encoding, axes)
+    return for_each_distinct(pairs, lambda pair: design(*pair, dtype, device, dense=dense), _equal)
 
 
-def same_design(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
-    """Whether two encoders have the same design on their axes."""
-    (first, axis), (second, other) = a, b
-    if axis != other or type(first) is not type(second) or first.configuration() != second.configuration():
+def same(a: Encoder, b: Encoder) -> bool:
+    """Whether two encoders are the same map: one object, or objects of one class with equal attributes and tensors."""
+    if a is b:
+        return True
+    ours, theirs = _tensors(a), _tensors(b)
+    if type(a) is not type(b) or ours.keys() != theirs.keys() or any(True for _ in a.children()):
         return False
-    p, q = list(_tensors(first)), list(_tensors(second))
-    return len(p) == len(q) and all(
-        x is y or (not x.requires_grad and not y.requires_grad and x.shape == y.shape and torch.equal(x, y))
-        for x, y in zip(p, q, strict=True)
-    )
+    inner = {"_parameters", "_buffers", *ours}
+    values = ({k: v for k, v in vars(e).items() if k not in inner} for e in (a, b))
+    try:
+        return next(values) == next(values) and all(torch.equal(ours[k], theirs[k]) for k in ours)
+    except (RuntimeError, ValueError):  # arrays, and tensors on different devices
+        return False
 
 
-def _axis_operator(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str) -> Matrix:
-    """The design of one axis, made."""
-    windows = None if any(is_tracked(t) for t in _tensors(encoder)) else axis_windows(encoder, axis)
-    if windows is None:
-        tracked = any(is_tracked(t) for t in _tensors(encoder))
-        return encoder(axis.points(dtype if tracked else torch.float64, device)).to(dtype)
-    return windows.to(device, dtype)
+def separable_inverse(
+    encoding: EncodingByAxis,
+    axes: Axes,
+    *,
+    rcond: float | None = None,
+    warn: bool = True,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> list[Matrix] | None:
+    """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
 
+    Parameters
+    ----------
+    encoding, axes
+        The designs.
+    rcond : float, optional
+        The relative cut of the Kronecker matrix's singular values; see ``KroneckerLeastSquares``.
+    warn : bool
+        Warn where a band is singular.
+    dtype, device
+        The type and the place of the values that will be multiplied.
 
-def _tensors(module: nn.Module) -> Iterator[Tensor]:
-    """Parameters, buffers, and tensors that are plain attributes."""
-    yield from module.parameters()
-    yield from module.buffers()
-    for part in module.modules():
-        yield from (value for value in vars(part).values() if isinstance(value, Tensor))
+    Returns
+    -------
+    list or None
+        Bands in float64, or dense matrices for axes that are short or not local. None where no axis is faster as a
+        band, or a singular value of the Kronecker matrix would be cut: the dense path is for that.
+
+    Warns
+    -----
+    RankWarning
+        Where a band is too near to singular for its normal matrix to be factorized.
+    """
+    pairs = _pairs(encoding, axes)
+    bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair), _equal)
+    if all(band is None for band in bands):
+        return None
+    inverses = for_each_distinct(pairs, lambda pair: _axis_inverse(*pair, dtype, device), _equal)
+    found = [part for part in inverses if part is not None]
+    if len(found) < len(pairs):
+        singular = [j for j, band in enumerate(bands) if band is not None and inverses[j] is None]
+        if warn and singular:
+            warnings.warn(
+                f"the band of axis {singular[0]} is singular or nearly so; its dense matrix is factorized instead",
+                RankWarning,
+                stacklevel=4,
+            )
+        return None
+    size = max(max(axis.count, encoder.columns) for encoder, axis in pairs)
+    cut = default_rcond((size,), dtype) if rcond is None else rcond
+    if math.prod(condition for _, condition in found) * cut >= 1:
+        return None
+    return [operator for operator, _ in found]
 
 
 def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatrix, float] | None:
-    """The pseudo-inverse of a design of full rank, in float64, and a bound on the design's condition number.
+    """The pseudo-inverse of a banded design of full rank, in float64, and a bound on the design's condition number.
 
-    (AᵀA)⁻¹Aᵀ where there are at most as many features as samples, else Aᵀ(AAᵀ)⁻¹, with entries below the rounding of
-    ``dtype`` left out. The condition is bounded by √(‖A‖₁ ‖A‖∞ ‖A⁺‖₁ ‖A⁺‖∞), which is within some percent of it for
-    bumps on a row of nodes.
+    It is (AᵀA)⁻¹Aᵀ where there are at most as many features as samples, else Aᵀ(AAᵀ)⁻¹, without entries below the
+    rounding of ``dtype``. The condition is bounded by √(‖A‖₁ ‖A‖∞ ‖A⁺‖₁ ‖A⁺‖∞), which is within some percent of it
+    for bumps on a row of nodes.
 
     Returns
     -------
     tuple or None
-        None where the rank is not full, the condition above ``LARGEST_CONDITION``, or the inverse not near a
-        diagonal.
+        None where the rank is not full, the condition above ``MAX_CONDITION``, or the inverse not near a diagonal.
     """
     tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
     transpose = design.mT
@@ -113,10 +159,15 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     solved = inverse(_product(transpose, design) if tall else _product(design, transpose), tolerance)
     if solved is None:
         return None
-    made = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
-    norms = (design.infinity_norm(), transpose.infinity_norm(), made.infinity_norm(), made.mT.infinity_norm())
+    result = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
+    norms = (
+        design.infinity_norm(),
+        transpose.infinity_norm(),
+        result.infinity_norm(),
+        result.mT.infinity_norm(),
+    )
     condition = math.sqrt(math.prod(norms))
-    return None if condition > LARGEST_CONDITION else (made, condition)
+    return None if condition > MAX_CONDITION else (result, condition)
 
 
 def _product(a: BandedMatrix, b: BandedMatrix) -> BandedMatrix:
@@ -125,77 +176,36 @@ def _product(a: BandedMatrix, b: BandedMatrix) -> BandedMatrix:
     return product
 
 
-def separable_inverse(
-    encoding: ComplexEncoding,
-    axes: Axes,
-    *,
-    rcond: float | None = None,
-    warn: bool = True,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
-) -> list[Matrix] | None:
-    """The pseudo-inverse of every axis of a lattice, where one of them at least is faster as windows.
-
-    Parameters
-    ----------
-    encoding, axes
-        The designs.
-    rcond : float, optional
-        Relative cut of the Kronecker matrix's singular values; see ``KroneckerLeastSquares``.
-    warn : bool
-        Say so where a band is singular.
-    dtype, device
-        Of the values to come.
-
-    Returns
-    -------
-    list or None
-        BandedMatrix in float64, or dense matrices for axes that are short or not local. None where no axis is faster as
-        windows, or a singular value of the Kronecker matrix would be cut: the dense path is for that.
-
-    Warns
-    -----
-    RankWarning
-        Where a band is too near to singular for its normal matrix to be factorised.
-    """
-    encoders = encoding.axis_encoders
-    pairs = list(zip(encoders, axes, strict=True))
-    designs = [axis_windows(e, a) for e, a in zip(encoders, axes, strict=True)]
-    if all(design is None for design in designs):
-        return None
-    made: list[tuple[Matrix, float] | None] = []
-    for j, design in enumerate(designs):
-        first = next((i for i in range(j) if same_design(pairs[i], pairs[j])), None)
-        if first is not None:
-            made.append(made[first])
-        elif design is not None:
-            solved = pseudo_inverse(design, dtype)
-            made.append(None if solved is None else (solved[0].to(device), solved[1]))
-            _warn_of_band(warn and solved is None, j)
-        else:
-            made.append(_dense_inverse(encoders[j], axes[j], dtype, device))
-    found = [part for part in made if part is not None]
-    size = max(max(axis.count, e.columns) for e, axis in zip(encoders, axes, strict=True))
-    cut = default_rcond((size,), dtype) if rcond is None else rcond
-    if len(found) < len(made) or math.prod(condition for _, condition in found) * cut >= 1:
-        return None
-    return [operator for operator, _ in found]
-
-
-def _dense_inverse(
+def _axis_inverse(
     encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str
 ) -> tuple[Matrix, float] | None:
-    design = encoder(axis.points(torch.float64, device))
-    factor = factorize(design, default_rcond(design.shape, dtype))
-    if factor.rank < min(design.shape):
+    """The pseudo-inverse of an axis and a bound on its condition; None where the rank is not full."""
+    band = _faster_band(encoder, axis)
+    if band is not None:
+        solved = pseudo_inverse(band, dtype)
+        return None if solved is None else (solved[0].to(device), solved[1])
+    matrix = encoder(axis.points(torch.float64, device))
+    factor = factorize(matrix, default_rcond(matrix.shape, dtype))
+    if factor.rank < min(matrix.shape):
         return None
     return factor.pseudo_inverse, float(factor.s[0] / factor.s[-1])
 
 
-def _warn_of_band(singular: bool, axis: int) -> None:
-    if singular:
-        warnings.warn(
-            f"the band of axis {axis} is singular or nearly so; its dense matrix is factorised instead",
-            RankWarning,
-            stacklevel=5,
-        )
+def _faster_band(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
+    return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis)
+
+
+def _pairs(encoding: EncodingByAxis, axes: Axes) -> list[tuple[Encoder, Axis]]:
+    if len(axes) != encoding.dimensions:
+        raise _checks.wrong("axes", f"{encoding.dimensions}, one for each encoder", len(axes))
+    return list(zip(encoding.axis_encoders, axes, strict=True))
+
+
+def _equal(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
+    return a[1] == b[1] and same(a[0], b[0])
+
+
+def _tensors(encoder: Encoder) -> dict[str, Tensor]:
+    """The parameters, the buffers, and the tensors that are plain attributes."""
+    plain = {name: value for name, value in vars(encoder).items() if isinstance(value, Tensor)}
+    return {**dict(encoder.named_parameters()), **dict(encoder.named_buffers()), **plain}

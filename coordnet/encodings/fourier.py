@@ -8,7 +8,7 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.base import Encoding, axes_of
+from coordnet.encodings.base import Encoding
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -16,8 +16,8 @@ from coordnet.sampling.samples import Geometry, Samples
 class FourierEncoding(Encoding):
     """Ψ(x) = exp(2πi k₁u₁) ⊗ … ⊗ exp(2πi k_d u_d) at the integer frequencies of a padded lattice.
 
-    u_j = (x_j - start_j) / (P_j spacing_j) is the position in periods, P_j the padded length; the factor of the
-    highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. It is the DFT
+    The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded length P_j. The factor of the
+    highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
     encoding on every axis, kept implicit: its matrices are FFTs.
 
     Parameters
@@ -30,7 +30,7 @@ class FourierEncoding(Encoding):
     Raises
     ------
     ValueError
-        If a padded length is below its axis's.
+        If a padded length is below the length of its axis.
 
     Notes
     -----
@@ -38,6 +38,7 @@ class FourierEncoding(Encoding):
     """
 
     is_factored = True
+    signed = True
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -67,25 +68,39 @@ class FourierEncoding(Encoding):
     @classmethod
     def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of some samples' lattice; see ``on`` for the padding."""
-        return cls.on(axes_of(samples), padding=padding)
+        return cls.on(samples.axes, padding=padding)
 
     @classmethod
     def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
 
-        16 of them, or 6 in three dimensions and more, where they cost most, if not said otherwise.
+        The default is 16 nodes, or 6 in three dimensions and more, where they cost most.
         """
         padding = padding if padding is not None else 16 if len(axes) <= 2 else 6
         return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
 
+    def matrices(
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> list[Float[Tensor, "_ _"]]:
+        """Refuse: the matrices are FFTs.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        expected = "one that has matrices, or an adaptive prior"
+        received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
+        raise _checks.wrong("encoding", expected, received)
+
     def configuration(self) -> dict[str, Any]:
-        """What ``encoding_from`` needs to construct it again."""
+        """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
         axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
         return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}
 
 
 def _fast_length(count: int, padding: int) -> int:
-    """A length of at least count + padding that FFTs are fast for; a single sample stays alone."""
+    """The next length from count + padding on for which FFTs are fast; a single sample is not padded."""
     if count == 1:
         return 1
     return cast(int, next_fast_len(count + _checks.integer("padding", padding, 0), True))

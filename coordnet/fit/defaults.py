@@ -21,7 +21,7 @@ from coordnet.fit.methods import (
     Solver,
     head_label,
 )
-from coordnet.fit.tuning import Tuned, scaled, tune_scale, tune_smoothness
+from coordnet.fit.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
@@ -193,7 +193,7 @@ def tuned(
         raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
     found = tune_scale(encoder.family, samples, progress=progress, **encoder.options)
     free = [p for p in encoder.family.scales if p.name not in encoder.options]
-    scales = {p.name: scaled(p.default, found.choice) for p in free}
+    scales = {p.name: p.widened(found.choice) for p in free}
     return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), found
 
 

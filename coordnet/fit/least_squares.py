@@ -77,7 +77,7 @@ class LeastSquaresPlan(DirectPlan):
             operator, ranks = Kronecker(inverse), [min(a.shape) for a in inverse]
             freedom = float(math.prod(ranks))
         else:
-            designs = self.encoding.designs(geometry.axes, device=self.device)
+            designs = self.encoding.matrices(geometry.axes, device=self.device)
             system = KroneckerLeastSquares(designs, ridge=method.ridge, rcond=method.rcond, dtype=self.dtype)
             operator, ranks, freedom = system.inverse, list(system.ranks), system.degrees_of_freedom
         self._prepare(operator, {"method": "least squares", "ranks": ranks, "degrees_of_freedom": freedom})

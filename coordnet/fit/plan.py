@@ -13,7 +13,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.fit.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
 from coordnet.linalg.kronecker import Kronecker
@@ -261,8 +261,8 @@ class DirectPlan(Plan):
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
         assert isinstance(self.encoding, ComplexEncoding)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
-        designs = Kronecker(axis_operators(self.encoding, axes, device=self.device))
-        return Renderer(self.centered, (designs @ self.operator).to(dtype=self.dtype))
+        onto = Kronecker(designs(self.encoding, axes, device=self.device))
+        return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
         """Record the fit of values of one shape as a CUDA graph; see ``CudaGraph``."""

@@ -139,7 +139,7 @@ class BlendedPredictions(Predictions):
 
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
     assert isinstance(network.encoding, ComplexEncoding)
-    return network.encoding.designs(axes, like.dtype, like.device)
+    return network.encoding.matrices(axes, like.dtype, like.device)
 
 
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
@@ -159,18 +159,18 @@ def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, me
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)
     learns = any(p.requires_grad for p in network.encoding.parameters())
-    factored = isinstance(network.encoding, ComplexEncoding)
+    encoding = network.encoding
     scattered = samples.geometry if isinstance(samples.geometry, ScatteredPoints) else None
-    if factored and (scattered is None or scattered.blending):
+    if isinstance(encoding, ComplexEncoding) and (scattered is None or scattered.blending):
         designs = None if learns else _designs(network, samples.axes, values)
         if scattered is None:
             return LatticePredictions(network, values, weights, samples.axes, designs)
-        encoders = network.encoding.axis_encoders  # type: ignore[union-attr]
+        encoders = encoding.axis_encoders
         operator = interpolation(scattered, scattered.blending or "linear", encoders, values.dtype)
         return BlendedPredictions(network, values, weights, samples.axes, designs, operator)
     points, values, weights = _known_points(samples, values, weights)
     small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
-    if learns or factored or not small:
+    if learns or encoding.is_factored or not small:
         return PointPredictions(network, values, weights, points, False)
     with torch.no_grad():
         return PointPredictions(network, values, weights, network.encoding(points), True)

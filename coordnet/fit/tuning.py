@@ -114,19 +114,12 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     hidden = ~inner.known(samples.channels).to(samples.values.device)
     table = []
     for factor in tqdm(SCALES, "tuning", disable=not progress, dynamic_ncols=True):
-        scales = {p.name: scaled(p.default, factor) for p in encoder.scales if p.name not in options}
+        scales = {p.name: p.widened(factor) for p in encoder.scales if p.name not in options}
         made = fit_closed_form(ComplexEncoding.like(encoder, half, **scales, **options), half)
         error = (made.render() - samples.values)[hidden].square().mean()
         table.append({"factor": factor, "score": float(error)})
     best = min(table, key=lambda row: row["score"])
     return Tuned(best["factor"], "hold-out mean squared error", table)
-
-
-def scaled(default: str, factor: float) -> str:
-    """A default in spacings times a factor; frequencies are divided by it."""
-    if default.endswith("/px"):
-        return f"{float(default.removesuffix('/px')) / factor}/px"
-    return f"{float(default.removesuffix('px')) * factor}px"
 
 
 Score = Callable[[Smoothness], float]

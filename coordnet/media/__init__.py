@@ -1,17 +1,15 @@
 """Files in and out: pictures, videos, sound, tables, arrays and masks."""
 
-from coordnet.media.arrays import read_array, write_array
-from coordnet.media.atomic import atomic_path
-from coordnet.media.audio import read_audio, write_audio
-from coordnet.media.clips import write_video
-from coordnet.media.errors import MediaError
-from coordnet.media.files import load_image, read_media, write_media
-from coordnet.media.images import read_image, write_image
+from coordnet.media.files import MediaError, atomic_path
 from coordnet.media.masks import read_mask
+from coordnet.media.pictures import read_image, write_image
+from coordnet.media.read import load, read_media
 from coordnet.media.samples import SAMPLES, Sample, sample_names
 from coordnet.media.signal import Kind, Media
-from coordnet.media.tables import Table, read_table, write_table
-from coordnet.media.video import read_video
+from coordnet.media.sound import read_audio, write_audio
+from coordnet.media.tables import Table, read_array, read_table, write_array, write_table
+from coordnet.media.video import read_video, write_video
+from coordnet.media.write import write_media
 
 __all__ = [
     "SAMPLES",
@@ -21,7 +19,7 @@ __all__ = [
     "Sample",
     "Table",
     "atomic_path",
-    "load_image",
+    "load",
     "read_array",
     "read_audio",
     "read_image",

@@ -1,218 +1,114 @@
-"""Any file in, any file out: the suffix decides."""
+"""Files that are opened and replaced safely: errors take one line, and a file appears whole or not at all."""
 
-import difflib
-from collections.abc import Iterable
-from dataclasses import replace
+import os
+import re
+import secrets
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from os import PathLike
 from pathlib import Path
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
-from coordnet.media.arrays import ARRAY_SUFFIXES, read_array, write_array
-from coordnet.media.audio import AUDIO_SUFFIXES, read_audio, write_audio
-from coordnet.media.clips import CLIP_SUFFIXES, write_video
-from coordnet.media.depths import from_depth
-from coordnet.media.errors import MediaError, StrPath, readable_file
-from coordnet.media.images import IMAGE_SUFFIXES, read_image, write_image
-from coordnet.media.lines import select_line
-from coordnet.media.samples import SAMPLES, sample_path
-from coordnet.media.signal import Kind, Media
-from coordnet.media.tables import TABLE_SUFFIXES, read_table, write_table
-from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video
-
-_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, *AUDIO_SUFFIXES, *TABLE_SUFFIXES, *ARRAY_SUFFIXES)
-_DEFAULT_DEPTHS: dict[Kind, str] = {"image": "uint8", "video": "uint8", "audio": "int16"}
-_PHRASES: dict[Kind, str] = {
-    "image": "an image",
-    "video": "a video",
-    "audio": "sound",
-    "table": "a table",
-    "array": "an array",
-}
+StrPath = str | PathLike[str]
 
 
-def read_media(
-    path_or_name: StrPath,
-    *,
-    frames: str | None = None,
-    size: str | None = None,
-    crop: str | None = None,
-    row: int | None = None,
-    column: int | None = None,
-    progress: bool = False,
-) -> Media:
-    """Read a signal from a file of any kind that is known, or from a built-in picture.
+class MediaError(ValueError):
+    """A file cannot be read or written: one line with the file, what was expected and what was found.
 
-    Parameters
-    ----------
-    path_or_name
-        A path; or, where no such file exists, the name of a built-in picture (`sample_names`).
-    frames
-        For a video: which frames, as a Python slice such as "0:120".
-    size, crop
-        For an image or a video: "HxW" to resize to, then "HxW" or "HxW+top+left" to crop to.
-    row, column
-        For an image: the one row or column to take, after resizing and cropping.
-    progress
-        Whether to show a bar on standard error while a video is read.
-
-    Raises
-    ------
-    MediaError
-        If there is no such file or picture, it cannot be read, or an option does not apply to its kind.
+    Every function that reads raises it for a file that is missing, empty, damaged, truncated or of another
+    format, or that has an infinite value. Every function that writes raises it for a signal that the format
+    cannot hold, for NaN that would have to become an integer, for a file that exists (unless `force` is true),
+    and if the system refuses a write.
     """
-    path, name = _located(path_or_name)
-    kind = _kind(path)
-    _check_options(path, kind, {"frames": frames, "size": size, "crop": crop, "row": row, "column": column})
-    if kind == "image":
-        return select_line(replace(read_image(path, size=size, crop=crop), name=name), row, column)
-    if kind == "video":
-        return read_video(path, frames=frames, size=size, crop=crop, progress=progress)
-    if kind == "table":
-        return _table_media(path)
-    return read_audio(path) if kind == "audio" else read_array(path)
 
 
-def load_image(path_or_name: StrPath) -> Float[Tensor, "height width channels"]:
-    """Return the pixels of an image file or a built-in picture, integers scaled to [0, 1].
+def mismatch(path: StrPath, expected: str, found: str) -> MediaError:
+    """Return the error that says what was expected of a file and what was found."""
+    return MediaError(f"{path}: expected {expected}, found {found}")
 
-    Raises
-    ------
-    MediaError
-        If it cannot be read or is no single picture.
+
+def readable_file(path: StrPath, expected: str) -> Path:
+    """Return the path of a file that exists, can be opened and holds at least one byte."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            found = None if file.read(1) else "an empty file"
+    except IsADirectoryError:
+        found = "a folder"
+    except (FileNotFoundError, NotADirectoryError):
+        found = "no file of this name"
+    except (OSError, ValueError) as error:
+        found = f"a file that cannot be opened ({_one_line(error)})"
+    if found:
+        raise mismatch(path, expected, found)
+    return path
+
+
+def decoding(path: StrPath, expected: str) -> AbstractContextManager[None]:
+    """Turn every error of a decoder into a `MediaError`, and silence its warnings."""
+    return _translating(path, expected, "a file that cannot be decoded")
+
+
+def encoding(path: StrPath, content: str) -> AbstractContextManager[None]:
+    """Turn every error of an encoder into a `MediaError`, and silence its warnings."""
+    return _translating(path, f"to write {content}", "a failure of its encoder")
+
+
+@contextmanager
+def _translating(path: StrPath, expected: str, found: str) -> Iterator[None]:
+    # Decoders raise nearly anything for a damaged file (SyntaxError, struct.error, KeyError).
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (MediaError, MemoryError):
+        raise
+    except Exception as error:
+        raise mismatch(path, expected, f"{found} ({_one_line(error)})") from error
+
+
+def _one_line(error: BaseException, limit: int = 200) -> str:
+    """Return the text of an error on one line of at most `limit` characters, without path and number."""
+    if isinstance(error, OSError) and error.errno is None and error.__cause__:
+        error = error.__cause__  # imageio hides the plugin's error behind one of its own
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = " ".join(re.sub(r"^\[Errno \d+\] ", "", text).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@contextmanager
+def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary path in the folder of `path`, and move the file to `path` when the block succeeds.
+
+    The temporary file has the same suffix, so that encoders choose the same format. If the block raises an
+    exception, `KeyboardInterrupt` included, the temporary file is removed and an earlier file at `path` stays.
+    A symbolic link is followed: its target is replaced and the link stays. An existing file is replaced only if
+    `force` is true.
+
+    Examples
+    --------
+    >>> with atomic_path("record.json", force=True) as temporary:
+    ...     _ = temporary.write_text("{}")
     """
-    media = read_media(path_or_name)
-    if media.kind != "image":
-        raise MediaError(f"{path_or_name}: expected an image, found {_PHRASES[media.kind]}")
-    return media.signal
+    target = Path(os.path.realpath(path))
+    _refuse_existing(path, target, force)
+    temporary = target.with_name(f".tmp-{secrets.token_hex(8)}{target.suffix[:32]}")
+    try:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        _refuse_existing(path, target, force)
+        os.replace(temporary, target)
+    except OSError as error:
+        missing = not target.parent.is_dir()
+        found = f"no folder {target.parent}" if missing else f"a refusal ({_one_line(error)})"
+        raise mismatch(path, "a place to write to", found) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
-def write_media(
-    media: Media | Float[Tensor, "*grid channels"],
-    path: StrPath,
-    *,
-    kind: Kind | None = None,
-    depth: str | None = None,
-    rate: float | int | None = None,
-    force: bool = False,
-    progress: bool = False,
-) -> None:
-    """Write a signal in the format of the path's suffix, whole or not at all.
-
-    Parameters
-    ----------
-    media
-        A signal of shape (*grid, channels), or one with what is known of its source.
-    path
-        Its suffix decides the format: images, videos, .wav, .csv and .npy.
-    kind, depth, rate
-        What the signal is and how to write it; by default as `media` says, and for a bare tensor what fits the
-        suffix, 8 bits for pictures and videos (25 frames a second), 16 for sound (44100 samples), float32 else.
-    force
-        Whether to replace a file that is already there.
-    progress
-        Whether to show a bar on standard error while a video is written.
-
-    Raises
-    ------
-    MediaError
-        If the format cannot hold the signal, or the file exists or cannot be written.
-    """
-    target = _target_kind(path)
-    bare = not isinstance(media, Media)
-    signal = media if bare else media.signal
-    source = Media(media.to(torch.float32), kind or target, "", "") if bare else media
-    _check_axes(signal, path, target)
-    rate = source.rate if rate is None else rate
-    depth = depth or _same_scale(source, target) or _DEFAULT_DEPTHS.get(target, "float32")
-    if target == "image":
-        write_image(signal, path, depth=depth, force=force)
-    elif target == "video":
-        write_video(signal, path, rate=25.0 if rate is None else rate, force=force, progress=progress)
-    elif target == "audio":
-        write_audio(signal, path, rate=44100.0 if rate is None else rate, depth=depth, force=force)
-    elif target == "table":
-        write_table(path, source.columns, signal, force=force)
-    else:
-        write_array(signal, path, depth=depth, channel_axis=source.channel_axis, force=force)
-
-
-def _located(path_or_name: StrPath) -> tuple[Path, str]:
-    """Return the file to read and the name of what is in it; a file comes before a built-in picture."""
-    path, text = Path(path_or_name), str(path_or_name)
-    bare = not path.suffix and path.name == text
-    sample = sample_path(text) if bare else None
-    if path.is_file() or not bare or (sample is None and path.exists()):
-        return path, path.stem
-    if sample is None:
-        near = difflib.get_close_matches(text, SAMPLES, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"such as {', '.join(list(SAMPLES)[:3])}"
-        raise MediaError(f"{text}: expected a file or a built-in picture ({advice}), found neither")
-    return sample, text
-
-
-def _kind(path: Path) -> Kind:
-    """Return what a file holds, by its suffix and, for pictures, by whether it is animated."""
-    readable_file(path, "a signal")
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise MediaError(f"{path}: expected a known suffix ({_listed(_SUFFIXES)}), found {suffix!r}")
-    if suffix in AUDIO_SUFFIXES:
-        return "audio"
-    if suffix in TABLE_SUFFIXES:
-        return "table"
-    if suffix in ARRAY_SUFFIXES:
-        return "array"
-    return "video" if is_video(path) else "image"
-
-
-def _target_kind(path: StrPath) -> Kind:
-    """Return what the suffix of a file to write holds."""
-    suffix = Path(path).suffix.lower()
-    kinds: dict[Kind, tuple[str, ...]] = {
-        "video": CLIP_SUFFIXES,
-        "image": IMAGE_SUFFIXES,
-        "audio": AUDIO_SUFFIXES,
-        "table": TABLE_SUFFIXES,
-        "array": ARRAY_SUFFIXES,
-    }
-    for kind, suffixes in kinds.items():
-        if suffix in suffixes:
-            return kind
-    raise MediaError(f"{path}: expected a suffix that can be written (.png, .mp4, .wav …), found {suffix!r}")
-
-
-def _check_options(path: Path, kind: Kind, options: dict[str, object]) -> None:
-    applicable = {"image": ("size", "crop", "row", "column"), "video": ("frames", "size", "crop")}.get(
-        kind, ()
-    )
-    for option, value in options.items():
-        if value is not None and option not in applicable:
-            raise MediaError(
-                f"{path}: expected no option {option} for {_PHRASES[kind]}, found {option}={value}"
-            )
-
-
-def _check_axes(signal: Tensor, path: StrPath, target: Kind) -> None:
-    axes = {"image": 2, "video": 3, "audio": 1, "table": 1}.get(target)
-    if axes is not None and signal.ndim - 1 != axes:
-        found = f"{signal.ndim - 1} in shape {tuple(signal.shape)}"
-        raise MediaError(
-            f"{path}: expected {axes} axes and channels to write {_PHRASES[target]}, found {found}"
-        )
-
-
-def _table_media(path: Path) -> Media:
-    table = read_table(path)
-    signal = torch.from_numpy(from_depth(table.values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", suffix=path.suffix.lower(), columns=table.columns)
-
-
-def _same_scale(source: Media, target: Kind) -> str:
-    """Return the source's depth if the target scales integers alike: sound is apart from all the rest."""
-    return source.depth if (source.kind == "audio") == (target == "audio") else ""
-
-
-def _listed(suffixes: Iterable[str]) -> str:
-    return " ".join(sorted(set(suffixes)))
+def _refuse_existing(path: StrPath, target: Path, force: bool) -> None:
+    if target.is_dir():
+        raise mismatch(path, "the name of a file to write", "a folder")
+    if target.exists() and not force:
+        raise mismatch(path, "no file of this name", "one (force replaces it)")

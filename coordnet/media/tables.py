@@ -1,90 +1,70 @@
-"""Tables of numbers in and out: CSV."""
+"""Numbers in and out: tables in CSV files, arrays in NPY files."""
 
 import csv
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from coordnet.media.atomic import atomic_path
-from coordnet.media.errors import MediaError, StrPath, one_line, readable_file
-from coordnet.media.signal import as_numpy
+from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
 
 TABLE_SUFFIXES = (".csv", ".tsv")
+ARRAY_SUFFIXES = (".npy",)
+MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
+
+Channels = Literal["auto", "last", "none"]
 
 
 class Table(NamedTuple):
-    """Numbers in rows and columns; `columns` is empty where the file named none."""
+    """Numbers in rows and columns; `columns` is empty if the file names none."""
 
     columns: tuple[str, ...]
     values: Float64[Tensor, "rows columns"]
 
 
 def read_table(path: StrPath) -> Table:
-    """Read a table of numbers, its cells separated by semicolons, tabs or commas.
+    """Read a table of numbers whose cells are separated by semicolons, tabs or commas.
 
-    The first row names the columns if none of its cells is a number. Empty cells and `nan` are NaN. Where
-    semicolons or tabs separate the cells, a comma is a decimal point.
-
-    Returns
-    -------
-    Table
-        Names, and values of shape (rows, columns), float64.
-
-    Raises
-    ------
-    MediaError
-        If the file is missing, empty or no text, a cell is neither a number nor empty, a number is infinite, or
-        the rows differ in length. The message names the line.
+    The first row names the columns if none of its cells is a number. Empty cells and `nan` are NaN. A comma is
+    a decimal point if semicolons or tabs separate the cells. The message of a `MediaError` names the line.
     """
     path = readable_file(path, "a table of numbers")
-    lines = _text(path).splitlines()
+    with decoding(path, "a table of numbers in UTF-8 text"):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     separator = _separator(lines)
-    rows = list(_rows(path, lines, separator))
+    rows = _rows(path, lines, separator)
     named = bool(rows) and _is_header(rows[0][1], separator)
-    columns = tuple(cell.strip().lstrip("#").strip() for cell in rows[0][1]) if named else ()
+    columns = tuple(_bare(cell) for cell in rows[0][1]) if named else ()
     body = rows[1:] if named else rows
     if not body:
-        raise MediaError(f"{path}: expected rows of numbers, found none")
+        raise mismatch(path, "rows of numbers", "none")
     width = len(rows[0][1])
-    values = [_numbers(path, line, cells, width, separator) for line, cells in body]
+    values = [_numbers(f"{path}: line {line}", cells, width, separator) for line, cells in body]
     return Table(columns, torch.tensor(values, dtype=torch.float64))
 
 
 def write_table(
     path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, force: bool = False
 ) -> None:
-    """Write a table, with commas, in the fewest digits that read back as the same numbers.
+    """Write a table (rows, columns), float32 or float64, in the fewest digits that read back as the same numbers.
 
-    Parameters
-    ----------
-    path
-        The file; with suffix .tsv cells are separated by tabs.
-    columns
-        Names for the first row, or nothing to write none.
-    array
-        Shape (rows, columns), float32 or float64.
-    force
-        Whether to replace a file that is already there.
-
-    Raises
-    ------
-    MediaError
-        If there are other than one name a column, names that would read back as numbers, no values, or
-        infinite ones; if the file exists or cannot be written.
+    `columns` are names for the first row, one for each column and none that would read back as a number; if it is
+    empty, none is written. Cells are separated by commas, or by tabs if the suffix is .tsv.
     """
     _check_table(path, columns, array)
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
+    quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
     with (
         atomic_path(path, force=force) as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,
     ):
-        quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
         names = csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting)
         names.writerows([columns] if columns else [])
         numbers = csv.writer(file, delimiter=separator, lineterminator="\n")
@@ -93,46 +73,32 @@ def write_table(
 
 def _check_table(path: StrPath, columns: Sequence[str], array: Tensor) -> None:
     if array.numel() == 0:
-        raise MediaError(f"{path}: expected a table with numbers, found shape {tuple(array.shape)}")
+        raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
     if torch.isinf(array).any():
-        raise MediaError(
-            f"{path}: expected finite numbers (NaN marks what is missing), found an infinite one"
-        )
+        raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
     if columns and len(columns) != array.shape[1]:
-        raise MediaError(f"{path}: expected {array.shape[1]} names of columns, found {len(columns)}")
-    broken = [
-        name for name in columns if name != name.strip().lstrip("#").strip() or len(name.splitlines()) != 1
-    ]
+        raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
+    broken = any(name != _bare(name) or len(name.splitlines()) != 1 for name in columns)
     if broken or (columns and not _is_header(columns, "\t")):
-        raise MediaError(f"{path}: expected names of columns that read back as such, found {list(columns)}")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        found = f"found a byte that is no UTF-8 text at position {error.start}"
-        raise MediaError(f"{path}: expected a table of numbers, {found}") from None
-    except OSError as error:
-        raise MediaError(f"{path}: expected a table of numbers, found {one_line(error)}") from None
+        raise mismatch(path, "names of columns that read back as such", str(list(columns)))
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the first of semicolon, tab and comma that the first line with any text has outside quotes."""
+    """Return the first of semicolon, tab and comma that the first line of text has outside quotes."""
     first = next((line for line in lines if line.strip()), "")
-    bare = re.sub(r'"[^"]*"', "", first)
-    return next((mark for mark in ";\t," if mark in bare), ",")
+    unquoted = re.sub(r'"[^"]*"', "", first)
+    return next((mark for mark in ";\t," if mark in unquoted), ",")
 
 
-def _rows(path: Path, lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of every row that is not blank."""
+def _rows(path: Path, lines: Sequence[str], separator: str) -> list[tuple[int, list[str]]]:
+    """Return the line number and the cells of every row that is not blank."""
     reader = csv.reader(lines, delimiter=separator)
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells) or len(cells) > 1:
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise MediaError(f"{path}: line {reader.line_num}: expected separated cells, found {error}") from None
+    with decoding(path, "separated cells"):
+        return [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
+
+
+def _bare(name: str) -> str:
+    return name.strip().lstrip("#").strip()
 
 
 def _is_header(cells: Sequence[str], separator: str) -> bool:
@@ -143,24 +109,74 @@ def _is_header(cells: Sequence[str], separator: str) -> bool:
 
 def _number(cell: str, separator: str) -> float | None:
     """Return the number in a cell, NaN for an empty one, None for anything else."""
-    text = cell.strip()
-    if separator != ",":
-        text = text.replace(",", ".")
+    text = cell.strip() if separator == "," else cell.strip().replace(",", ".")
     try:
         return float(text or "nan") if "_" not in text else None
     except ValueError:
         return None
 
 
-def _numbers(path: Path, line: int, cells: Sequence[str], width: int, separator: str) -> list[float]:
+def _numbers(place: str, cells: Sequence[str], width: int, separator: str) -> list[float]:
     if len(cells) != width:
-        raise MediaError(
-            f"{path}: line {line}: expected {width} cells as in the first row, found {len(cells)}"
-        )
-    numbers: list[float] = []
-    for cell in cells:
-        number = _number(cell, separator)
+        raise mismatch(place, f"{width} cells as in the first row", str(len(cells)))
+    numbers = [_number(cell, separator) for cell in cells]
+    for cell, number in zip(cells, numbers, strict=True):
         if number is None or math.isinf(number):
-            raise MediaError(f"{path}: line {line}: expected a finite number, found {cell.strip()[:60]!r}")
-        numbers.append(number)
-    return numbers
+            raise mismatch(place, "a finite number", repr(cell.strip()[:60]))
+    return [number for number in numbers if number is not None]
+
+
+def read_array(path: StrPath, channels: Channels = "auto") -> Media:
+    """Read an array of any number of axes into a signal of shape (*grid, channels).
+
+    Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
+    NaN included. Pickled objects are never loaded. `channels` says whether the last axis holds channels: "last",
+    "none" (an axis of channels of length 1 is added), or "auto": it does if it is one of two or more and 4 or
+    shorter.
+    """
+    path = readable_file(path, "an NPY array")
+    values = load_array(path)
+    given = channels == "last" or (channels == "auto" and last_axis_holds_channels(values.shape))
+    if given and values.ndim < 2:
+        raise mismatch(path, "an axis of channels after the grid", f"shape {values.shape}")
+    scaled = np.ascontiguousarray(from_depth(values, path))
+    signal = torch.from_numpy(scaled if given else scaled[..., None])
+    depth, suffix = values.dtype.name, path.suffix.lower()
+    return Media(signal, "array", path.stem, depth, suffix=suffix, channel_axis=given)
+
+
+def load_array(path: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
+    """Return the array in an NPY file, or a map of it as it is stored, without ever unpickling."""
+    with decoding(path, "an NPY array"):
+        values = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        if not isinstance(values, np.ndarray):
+            raise ValueError("an archive of arrays")
+    if values.size == 0 or values.ndim == 0:
+        raise mismatch(path, "an array with at least one axis and value", f"shape {values.shape}")
+    return values if mmap_mode else values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
+    """Return whether the last axis of an array of unknown meaning is short enough for channels."""
+    return len(shape) > 1 and shape[-1] <= MAX_CHANNELS
+
+
+def write_array(
+    signal: Float[Tensor, "*grid channels"],
+    path: StrPath,
+    *,
+    depth: str = "float32",
+    channel_axis: bool = True,
+    force: bool = False,
+) -> None:
+    """Write an array (*grid, channels) as an .npy file; integers are the signal times their largest value, clipped.
+
+    `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
+    channels of length 1.
+    """
+    if Path(path).suffix.lower() not in ARRAY_SUFFIXES:
+        raise mismatch(path, "the suffix .npy for an array", repr(Path(path).suffix))
+    values = to_depth(as_numpy(signal), depth, path)
+    values = values if channel_axis or values.shape[-1] != 1 else values[..., 0]
+    with atomic_path(path, force=force) as temporary, encoding(path, "an array"):
+        np.save(temporary, values, allow_pickle=False)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
-from coordnet.encodings.designs import axis_operators
+from coordnet.encodings.designs import designs
 from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Head
 from coordnet.networks.layers import ComplexLinear, KroneckerLinear
@@ -85,8 +85,8 @@ class CoordinateNetwork(nn.Module):
         if isinstance(self.first, FourierLinear):
             return self.first.on_axes(axes)
         if isinstance(self.encoding, ComplexEncoding):
-            designs = axis_operators(self.encoding, axes, dtype, device)
-            return self.rest(self.first.on_lattice(designs))  # type: ignore[operator]
+            matrices = designs(self.encoding, axes, dtype, device)
+            return self.rest(self.first.on_lattice(matrices))  # type: ignore[operator]
         return self(lattice_points(axes, dtype, device))
 
     @property

@@ -1,39 +1,53 @@
-"""Pictures of encodings: each function takes an ``ax``, draws what it is given, and returns the ``ax``."""
+"""Figures of encodings: each ``show_…`` draws into an ``ax`` and returns it; ``encoder_figure`` is a whole page."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes as Plot
+from matplotlib.figure import Figure, SubFigure
 from torch import Tensor
 
+from coordnet import _checks
+from coordnet.analysis import EncoderSummary, Sweep, similarity_map, summarize
+from coordnet.analysis.summary import describe
+from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
+from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.sampling.axes import Axes, Axis
+
 Curve = Sequence[float] | Sequence[int]
+WINDOW = 64  # neighboring samples along each axis of a heat map
+THEORY: dict[str, Any] = {"ls": "--", "color": "black", "lw": 1.0, "alpha": 0.7}
 
 
 def show_stable_rank(
-    ax: Plot, at: Curve, measured: Curve, theory: Curve | None = None, *, label: str, colour: str
+    ax: Plot, at: Curve, measured: Curve, theory: Curve | None = None, *, label: str, color: str
 ) -> Plot:
     """Measured stable rank as a line and the theory dashed over it, against a scale or a number of samples."""
-    ax.plot(at, measured, color=colour, lw=1.8, label=label)
-    if theory is not None:
-        ax.plot(at, theory, "--", color="black", lw=1.0, alpha=0.7)
     ax.set_ylabel("stable rank")
-    return ax
+    return _show_curve(ax, at, measured, theory, label, color)
 
 
 def show_distance(
-    ax: Plot, delta: Curve, measured: Curve, theory: Curve | None = None, *, label: str, colour: str
+    ax: Plot, delta: Curve, measured: Curve, theory: Curve | None = None, *, label: str, color: str
 ) -> Plot:
     """Inner product of ψ(x) and ψ(x + δ) against δ, measured as a line and the closed form dashed."""
-    ax.plot(delta, measured, color=colour, lw=1.8, label=label)
-    if theory is not None:
-        ax.plot(delta, theory, "--", color="black", lw=1.0, alpha=0.7)
     ax.set(xlabel="distance δ", ylabel="similarity D(δ)")
+    return _show_curve(ax, delta, measured, theory, label, color)
+
+
+def _show_curve(ax: Plot, x: Curve, measured: Curve, theory: Curve | None, label: str, color: str) -> Plot:
+    ax.plot(x, measured, color=color, lw=1.8, label=label)
+    if theory is not None:
+        ax.plot(x, theory, **THEORY)
     return ax
 
 
 def show_theory_in_legend(ax: Plot) -> Plot:
     """Name the dashed lines once, below the curves' own labels."""
-    ax.plot([], [], "--", color="black", lw=1.0, alpha=0.7, label="theory")
+    ax.plot([], [], label="theory", **THEORY)
     ax.legend(fontsize=8)
     return ax
 
@@ -48,7 +62,7 @@ def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: 
 
 
 def show_singular_values(ax: Plot, values: Curve) -> Plot:
-    """Singular values, falling, on a logarithmic axis, in units of the largest."""
+    """Singular values in decreasing order, on a logarithmic axis, in units of the largest."""
     relative = [max(v / values[0], 1e-18) for v in values]
     ax.semilogy(range(1, len(values) + 1), relative, color="C0")
     ax.set(xlabel="index", ylabel="singular value / largest", ylim=(min(relative[-1] / 3, 0.03), 3))
@@ -56,11 +70,11 @@ def show_singular_values(ax: Plot, values: Curve) -> Plot:
 
 
 def show_spectrum(
-    ax: Plot, frequencies: Curve, density: Curve, *, label: str, colour: str, below: float
+    ax: Plot, frequencies: Curve, density: Curve, *, label: str, color: str, below: float
 ) -> Plot:
     """The density of an encoder's frequencies over DFT bins k, and the frequencies as ticks ``below`` zero."""
-    ax.plot(range(len(density)), density, color=colour, lw=1.8, label=label)
-    ax.plot(frequencies, [-below] * len(frequencies), "|", color=colour, ms=7, alpha=0.6)
+    ax.plot(range(len(density)), density, color=color, lw=1.8, label=label)
+    ax.plot(frequencies, [-below] * len(frequencies), "|", color=color, ms=7, alpha=0.6)
     ax.set(xlabel="DFT bin k", ylabel="density of frequencies")
     return ax
 
@@ -72,26 +86,104 @@ def show_shares(ax: Plot, shares: Curve) -> Plot:
     return ax
 
 
-def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, colour: str) -> Plot:
-    """What an encoding gives back of the position, and where the position was."""
-    ax.plot(range(len(values)), values, color=colour, lw=1.5, label=label)
+def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, color: str) -> Plot:
+    """The position that an encoding gives back as a line, and the true one as a dotted line."""
+    ax.plot(range(len(values)), values, color=color, lw=1.5, label=label)
     ax.axvline(position, color="0.6", ls=":", lw=1)
     ax.set(xlabel="position t", ylabel="reconstructed δ")
     return ax
 
 
-def show_variance(ax: Plot, variance: Float[Tensor, "..."], title: str, *, signed: bool) -> Plot:
-    """Draw learned variances in dB over one axis of modes or two, frequency zero in the middle where signed."""
-    values = variance.cpu().numpy()
-    low = -(values.shape[-1] // 2) if signed else 0
-    label = "signed frequency" if signed else "mode"
-    if values.ndim == 1:
-        ax.plot(range(low, low + len(values)), values, lw=0.6)
-        ax.set(xlabel=label, ylabel="variance (dB, against the noise)", title=title)
-        return ax
-    bottom = -(values.shape[0] // 2) if signed else 0
-    span = (low, low + values.shape[1], bottom + values.shape[0], bottom)
-    drawn = ax.imshow(values, cmap="magma", extent=span, aspect="auto")
-    ax.set(xlabel=f"horizontal {label}", ylabel=f"vertical {label}", title=title)
-    ax.figure.colorbar(drawn, ax=ax, label="variance (dB, against the noise)", fraction=0.046, pad=0.02)
-    return ax
+def encoder_figure(
+    encoders: Mapping[str, tuple[Encoder | JointEncoder, Axes]], nodes: Sequence[tuple[int, int]] = ()
+) -> tuple[Figure, dict[str, Any]]:
+    """A page for each encoder: similarity, singular values, stable ranks, spectrum, position given back, heat maps.
+
+    Parameters
+    ----------
+    encoders : dict of (encoder, axes)
+        The encoders and the axes of their samples, by the label of their page.
+    nodes : sequence of (row, column), optional
+        The positions whose heat maps are drawn; a quarter into the window and its middle if there are none.
+
+    Returns
+    -------
+    (Figure, dict)
+        The figure, and the numbers of each encoder as JSON holds them.
+
+    Raises
+    ------
+    ValueError
+        If a position is out of range.
+    """
+    figure = Figure(figsize=(15, 6.4 * len(encoders)), layout="constrained")
+    numbers: dict[str, Any] = {}
+    pages = figure.subfigures(len(encoders), 1, squeeze=False)[:, 0]
+    for page, (label, (encoder, axes)) in zip(pages, encoders.items(), strict=True):
+        summary = summarize(encoder, axes)
+        curves, maps = page.subfigures(1, 2, width_ratios=(2.4, 1))
+        _draw_curves(curves, summary, axes[0])
+        drawn = _draw_maps(maps, encoder, axes[0], nodes)
+        page.suptitle(f"{label}\n{describe(summary.record())}", fontsize=11)
+        numbers[label] = {"samples": [a.count for a in axes], **summary.record(), "heat maps": drawn}
+    return figure, numbers
+
+
+def _draw_curves(part: SubFigure, found: EncoderSummary, axis: Axis) -> None:
+    panels = part.subplots(2, 2 if found.spectrum is None else 3)
+    spacings = [d / axis.spacing for d in found.distances]
+    ax = show_distance(panels[0, 0], spacings, found.measured, found.similarity, label="measured", color="C0")
+    show_theory_in_legend(ax).set_xlabel("distance δ in sample spacings")
+    show_singular_values(panels[0, 1], found.singular_values)
+    for ax, sweep in zip(panels[1], (found.over_samples, found.over_scale), strict=False):
+        _draw_sweep(ax, sweep)
+    if found.spectrum is not None and found.reconstruction is not None:
+        show_shares(panels[0, 2], found.spectrum)
+        middle = len(found.reconstruction) // 2
+        show_reconstruction(panels[1, 2], found.reconstruction, middle, label="given back", color="C0")
+
+
+def _draw_sweep(ax: Plot, sweep: Sweep | None) -> None:
+    if sweep is None:
+        ax.set_axis_off()
+        return
+    known = any(value is not None for value in sweep.theory)
+    theory = [math.nan if value is None else value for value in sweep.theory] if known else None
+    show_stable_rank(ax, sweep.at, sweep.measured, theory, label="measured", color="C0")
+    ax.set(xlabel="number of samples N" if sweep.name == "N" else sweep.name)
+    if sweep.name != "N":
+        ax.set_xscale("log")
+    if max(sweep.measured) > 3 * min(sweep.measured):
+        ax.set_yscale("log")
+    else:
+        ax.ticklabel_format(axis="y", useOffset=False)
+    show_theory_in_legend(ax) if known else ax.legend(fontsize=8)
+
+
+def _draw_maps(
+    part: SubFigure, encoder: Encoder | JointEncoder, axis: Axis, nodes: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    side = min(axis.count, WINDOW)
+    window = (Axis(side, axis.start, axis.spacing),) * 2
+    nodes = nodes or [(side // 4, side // 4), (side // 2, side // 2)]
+    for node in nodes:
+        if not all(0 <= i < side for i in node):
+            raise _checks.wrong("at", f"a row and a column below {side}", f"{node[0]},{node[1]}")
+    encodings = encodings_of(encoder)
+    panels = part.subplots(len(nodes), len(encodings), squeeze=False)
+    numbers: dict[str, Any] = {"nodes": [list(node) for node in nodes], "side": side}
+    for column, (kind, encoding) in zip(panels.T, encodings.items(), strict=True):
+        maps = similarity_map(encoding, window, torch.tensor(nodes), torch.float32)
+        numbers[kind] = {"lowest": float(maps.min()), "mean": float(maps.mean())}
+        for ax, values, node in zip(column, maps, nodes, strict=True):
+            show_similarity(ax, values, f"{kind}, at ({node[0]}, {node[1]})")
+    part.colorbar(panels[0, 0].images[0], ax=panels, shrink=0.7, label="cosine similarity")
+    return numbers
+
+
+def encodings_of(encoder: Encoder | JointEncoder) -> dict[str, Encoding]:
+    """The encodings of the plane that have this encoder, by their kind."""
+    if encoder.joint:
+        return {"joint": JointEncoding(cast(JointEncoder, encoder))}
+    pair = [cast(Encoder, encoder)] * 2
+    return {"simple": SimpleEncoding(pair), "complex": ComplexEncoding(pair)}

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples, ScatteredPoints
 
 STRIP = 6  # frames that stand for a video
 MOST_PIXELS = 1600  # along a side of a panel
@@ -72,17 +72,7 @@ def show_row(
 def sampled_picture(samples: Samples, channels: int) -> Float[Tensor, "*grid channels"]:
     """The samples in place on the signal's grid, grey (0.5) where nothing is known."""
     picture = torch.full((*samples.grid, channels), 0.5)
-    geometry = samples.geometry
-    if isinstance(geometry, ScatteredPoints):
-        sizes = torch.tensor(samples.grid)
-        index = (geometry.points.cpu() * sizes).round().long().clamp(min=0)
-        index = torch.minimum(index, sizes - 1)
-        picture[tuple(index.T)] = samples.values.cpu().float()
-        return picture
-    values = samples.values.cpu().float()
-    if isinstance(geometry, MaskedLattice):
-        values = torch.where(geometry.weights.cpu() > 0, values, 0.5)
-    picture[geometry.slices] = values
+    samples.geometry.put(samples.values.cpu().float(), picture)
     return picture
 
 

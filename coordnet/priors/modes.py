@@ -40,9 +40,12 @@ class Modes(LinearOperator):
     ----------
     spans_grid : bool
         Whether every lattice signal is a combination of modes.
+    ranks : tuple of int
+        The number of modes along each axis.
     """
 
     spans_grid: bool
+    ranks: tuple[int, ...]
 
     @property
     def lattice(self) -> tuple[int, ...]:
@@ -140,7 +143,7 @@ class EncodingModes(Modes):
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             per_axis = for_each_distinct(inverse, lambda a: _spanning_axis(a, device), _equal)
         else:
-            designs = encoding.designs(axes, device=device)
+            designs = encoding.matrices(axes, device=device)
             cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
             per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), _equal)
             accurate = cut * outer_product([axis.growth() for axis in per_axis]) <= 1

@@ -15,7 +15,7 @@ from coordnet import _checks
 from coordnet.fit.plan import Plan
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
-from coordnet.media.mapped import read_rows, release
+from coordnet.media.rows import read_rows, release
 from coordnet.sampling.axes import Alignment
 
 UNKNOWN_MEMORY = 2**31  # bytes that are assumed to be free where the system does not say

@@ -50,6 +50,10 @@ class Geometry(ABC):
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
 
+    @abstractmethod
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write values at the samples into a tensor on the signal's own grid, each at the nearest node."""
+
 
 @dataclass(frozen=True)
 class Lattice(Geometry):
@@ -104,6 +108,10 @@ class Lattice(Geometry):
         known[self.slices] = True
         return known
 
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write values at the samples into a tensor on the signal's own grid."""
+        onto[self.slices] = values
+
 
 @dataclass(frozen=True)
 class MaskedLattice(Lattice):
@@ -144,6 +152,11 @@ class MaskedLattice(Lattice):
         known = torch.zeros(*self.grid, channels, dtype=torch.bool)
         known[self.slices] = (self.weights > 0).expand(*self.shape, channels).cpu()
         return known
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write the known values into a tensor on the signal's own grid."""
+        known = self.weights.to(onto.device) > 0
+        onto[self.slices] = torch.where(known, values, onto[self.slices])
 
 
 @dataclass(frozen=True)
@@ -207,6 +220,12 @@ class ScatteredPoints(Geometry):
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return zeros: scattered points are not points of the grid."""
         return torch.zeros(*self.grid, channels, dtype=torch.bool)
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write every point's value into a tensor on the lattice, at the nearest node."""
+        lengths = torch.tensor(self.grid)
+        index = (self.points.cpu() * lengths).round().long().clamp(min=0)
+        onto[tuple(torch.minimum(index, lengths - 1).T)] = values
 
 
 def check_weights(weights: Float[Tensor, "..."]) -> None:

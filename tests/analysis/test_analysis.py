@@ -16,7 +16,7 @@ from coordnet.analysis import (
     similarity_map,
     singular_values,
     stable_rank,
-    summarise,
+    summarize,
 )
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import (
@@ -70,7 +70,7 @@ def test_similarity_map_is_the_cosine(kind):
     axes, nodes = (Axis(5), Axis(4)), torch.tensor([[1, 2], [4, 0]])
     encoding = kind.like(Gaussian, Lattice((5, 4)), sigma=0.2)
     if kind is ComplexEncoding:
-        features = kron(encoding.designs(axes))
+        features = kron(encoding.matrices(axes))
     else:
         features = encoding(lattice_points(axes)).flatten(0, 1)
     rows = torch.nn.functional.normalize(features, dim=-1)
@@ -133,12 +133,12 @@ def test_rank_of_linear_fits(photograph):
 
 
 def test_summary():
-    found = summarise(Gaussian(128, 0.02), Axis(128))
+    found = summarize(Gaussian(128, 0.02), Axis(128))
     assert found.stable_rank == pytest.approx(found.theory, rel=0.03)
     assert found.measured == pytest.approx(found.similarity, abs=1e-3)
     assert found.rank < 128
-    assert summarise(Identity(), Axis(9)).theory == 1
-    assert summarise(RandomFourier(8, 2.0), Axis(9)).record()["condition"] >= 1
+    assert summarize(Identity(), Axis(9)).theory == 1
+    assert summarize(RandomFourier(8, 2.0), Axis(9)).record()["condition"] >= 1
 
 
 def test_sweeps_are_the_ranks_of_encoders_built_there():
@@ -173,7 +173,7 @@ def test_spectra_of_encoders():
     assert torch.allclose(found[:6] / found[0], expected[:6], atol=0.15)
     w = 2 * math.pi * Sinusoidal(64, 1.0).frequencies
     assert torch.allclose(encoder_spectrum(Sinusoidal(64, 1 / 64), axis), frequency_density(w, 64))
-    assert summarise(DFT(64, 1 / 64), axis).reconstruction[32] == pytest.approx(1)
+    assert summarize(DFT(64, 1 / 64), axis).reconstruction[32] == pytest.approx(1)
 
 
 def test_distance_of_a_joint_encoder():

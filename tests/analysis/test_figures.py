@@ -9,7 +9,8 @@ from coordnet.analysis import stable_rank
 from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import main
 from coordnet.encodings import SimpleEncoding
-from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian
+from coordnet.encodings.encoders import Encoder, Gaussian
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from coordnet.encodings import SimpleEncoding
-from coordnet.encodings.encoders import DFT, ENCODERS, Encoder
+from coordnet.encodings.encoders import DFT, Encoder
+from coordnet.encodings.registry import ENCODERS
 from coordnet.networks.attention import AttentionClassifier, PositionedTokens
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Lattice

@@ -21,7 +21,7 @@ from coordnet.bench.protocols.run import Options, cells
 from coordnet.bench.protocols.running import run_cell
 from coordnet.bench.protocols.tables import EXPERIMENTS
 from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.encoders import ENCODERS
+from coordnet.encodings.registry import ENCODERS
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP

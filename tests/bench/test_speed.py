@@ -164,7 +164,7 @@ def test_the_table_comes_from_the_records_alone(run, small, tmp_path):
     )
     assert f"| {speed_tasks.COLD} | {1e3 * row['median']:.2f} ms |" in text
     assert "CUDA: not measured." in text
-    picture = cn.load_image(folder / "speed.png")
+    picture = cn.load(folder / "speed.png")
     assert float(picture.std()) > 0.05
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 import coordnet as cn
 from coordnet.fit.methods import EncoderChoice
-from coordnet.media import load_image, write_media
+from coordnet.media import load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
 from tests.helpers import python, refused, synthetic_photograph
@@ -36,7 +36,7 @@ def test_a_photograph_is_reconstructed(run, photo, tmp_path):
     assert record["shape"] == [40, 33, 3]
     assert record["encoder"] == "gaussian:sigma=0.032x0.0387879,features=20x17"
     assert record["parameters"] == 20 * 17 * 3
-    image, estimate = load_image(photo), load_image(folder / "reconstruction.png")
+    image, estimate = load(photo), load(folder / "reconstruction.png")
     held_out = torch.ones(40, 33, dtype=torch.bool)
     held_out[::2, ::2] = False
     assert record["psnr"]["held_out"] == pytest.approx(psnr(estimate, image, held_out), abs=0.1)
@@ -78,7 +78,7 @@ def test_the_input_s_depth_and_channels_come_back(run, tmp_path, depth, channels
     scaled = torch.from_numpy(pixels.astype(np.float64) / np.iinfo(depth).max).float().reshape(12, 9, -1)
     write_media(scaled, tmp_path / "a.png", kind="image", depth=np.dtype(depth).name)
     assert run("reconstruct", tmp_path / "a.png", "--sample", "full", "--out", "out", "--quiet")[0] == 0
-    again = load_image(tmp_path / "out" / "reconstruction.png")
+    again = load(tmp_path / "out" / "reconstruction.png")
     assert again.shape == scaled.shape
     assert torch.allclose(again, scaled, atol=1e-4 if depth == np.uint16 else 1e-6)
 
@@ -233,7 +233,7 @@ def test_the_library_reconstructs_as_the_command_does_to_the_bit(run, photo, opt
     assert run("reconstruct", photo, *options, "--seed", 3, "--out", "out", "--quiet")[0] == 0
     pattern = options[1] if "--sample" in options else "every:2"
     generator = torch.Generator().manual_seed(3)
-    samples = cn.sample(load_image(photo), pattern, generator=generator)
+    samples = cn.sample(load(photo), pattern, generator=generator)
     family, scales = (
         arguments.pop("encoder", None),
         {k: arguments.pop(k) for k in ("sigma",) if k in arguments},

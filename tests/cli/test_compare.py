@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from coordnet.fit import methods
-from coordnet.media import load_image, write_video
+from coordnet.media import load, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
@@ -77,7 +77,7 @@ def test_baselines_are_scored_by_the_same_pixels_and_the_table_is_sorted(run, ph
     assert (status, out, err) == (0, "", "")
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"figure.png", "record.json"}
     record = json.loads((tmp_path / "out" / "record.json").read_text())
-    image = load_image(photo)
+    image = load(photo)
     samples = sample(image, "every:2x3")
     held_out = ~samples.geometry.known(3)
     for name, baseline in baselines.BASELINES.items():

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from scipy.io import wavfile
 
-from coordnet.media import load_image, read_media, write_media, write_table, write_video
+from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
 from tests.helpers import refused, synthetic_photograph
 
@@ -75,8 +75,8 @@ def test_patterns_reconstruct_a_photograph(reconstruct, photo, sample, prior):
     record, folder = reconstruct(photo, "--sample", sample, "--prior", prior)
     assert record["sample"] == sample
     assert record["psnr"]["held_out"] > 20
-    made = load_image(folder / "reconstruction.png")
-    assert psnr(made, load_image(photo)) == pytest.approx(record["psnr"]["all"], abs=0.1)
+    made = load(folder / "reconstruction.png")
+    assert psnr(made, load(photo)) == pytest.approx(record["psnr"]["all"], abs=0.1)
 
 
 def test_the_prior_s_options_arrive(reconstruct, photo):
@@ -107,7 +107,7 @@ def test_masks_tell_what_is_known(reconstruct, photo, inputs, suffix):
     known[10:15, 8:16] = False
     mask = save_mask(inputs / f"mask{suffix}", known)
     record, folder = reconstruct(photo, "--sample", f"mask:{mask}")
-    picture, made = load_image(photo), load_image(folder / "reconstruction.png")
+    picture, made = load(photo), load(folder / "reconstruction.png")
     assert record["psnr"]["held_out"] == pytest.approx(psnr(made, picture, ~known), abs=0.1)
     assert record["psnr"]["fitted"] > record["psnr"]["held_out"] > 15
 
@@ -196,7 +196,7 @@ def test_rows_and_columns_of_a_picture(reconstruct, photo, option, number, lengt
     record, folder = reconstruct(photo, option, number, "--sample", "every:2")
     assert record["shape"] == [length, 3]
     assert record["signal"] == f"photo-{option.strip('-')}{number}"
-    picture = load_image(photo)
+    picture = load(photo)
     line = picture[number] if option == "--row" else picture[:, number]
     made = read_media(folder / "reconstruction.npy").signal
     assert psnr(made, line) == pytest.approx(record["psnr"]["all"], abs=1)  # rounded to 8 bits
@@ -268,7 +268,7 @@ def test_points_become_a_picture(fit, inputs, header, bounds):
     assert record["points"] == 400
     assert record["shape"] == [24, 30, 1]
     assert record["bounds"] == [[-1, 3], [2, 5]]
-    made = load_image(folder / "reconstruction.png")
+    made = load(folder / "reconstruction.png")
     y, x = np.meshgrid(np.linspace(0, 1, 24), np.linspace(0, 1, 30), indexing="ij")
     truth = value_at(np.column_stack([x.ravel(), y.ravel()])).reshape(24, 30, 1)
     assert np.abs(made.numpy() - truth).max() < 0.03
@@ -334,7 +334,7 @@ def test_points_outside_the_bounds_are_clamped_on_request(run, fit, inputs, tmp_
 def test_few_and_collinear_points_give_a_picture_through_them(fit, inputs, points):
     record, folder = fit(save_points(inputs / "points.csv", np.array(points)), "--shape", "12,12")
     assert record["residual"] < 0.05
-    made = load_image(folder / "reconstruction.png")
+    made = load(folder / "reconstruction.png")
     values = [p[2] for p in points]
     assert float(made.min()) > min(values) - 0.15
     assert float(made.max()) < max(values) + 0.15
@@ -344,7 +344,7 @@ def test_one_sample_gives_a_constant(reconstruct, photo, inputs):
     known = torch.zeros(32, 27, dtype=torch.bool)
     known[5, 6] = True
     _, folder = reconstruct(photo, "--sample", f"mask:{save_mask(inputs / 'mask.png', known)}")
-    made, picture = load_image(folder / "reconstruction.png"), load_image(photo)
+    made, picture = load(folder / "reconstruction.png"), load(photo)
     assert torch.allclose(made, picture[5, 6].expand_as(made), atol=0.01)
 
 
@@ -352,14 +352,14 @@ def test_a_mask_with_everything_known(reconstruct, photo, inputs):
     mask = save_mask(inputs / "mask.png", torch.ones(32, 27, dtype=torch.bool))
     record, folder = reconstruct(photo, "--sample", f"mask:{mask}")
     assert record["psnr"]["held_out"] is None
-    assert psnr(load_image(folder / "reconstruction.png"), load_image(photo)) > 25
+    assert psnr(load(folder / "reconstruction.png"), load(photo)) > 25
 
 
 @pytest.mark.parametrize("shape", [(1, 40), (40, 1), (1, 1)])
 def test_pictures_of_one_line(reconstruct, inputs, shape):
     write_media(synthetic_photograph(*shape), inputs / "a.png", kind="image", depth="uint8")
     record, folder = reconstruct(inputs / "a.png", "--sample", "random:0.6")
-    assert load_image(folder / "reconstruction.png").shape == (*shape, 3)
+    assert load(folder / "reconstruction.png").shape == (*shape, 3)
     assert record["shape"] == [*shape, 3]
 
 
@@ -382,7 +382,7 @@ def spoil(kind, inputs):
             return "--sample", f"mask:{inputs / 'mask.png'}"
     return {
         "prior": ("--prior", "rough"),
-        "prior's option": ("--prior", "smooth:colour=3"),
+        "prior's option": ("--prior", "smooth:color=3"),
         "prior's number": ("--prior", "smooth:power=-1"),
         "prior's word": ("--prior", "smooth:power=high"),
         "anisotropy": ("--sample", "random:0.5", "--prior", "smooth:anisotropy=1x2x3"),

@@ -8,7 +8,8 @@ from coordnet.encodings import (
     SimpleEncoding,
     encoding_from,
 )
-from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, LogFourier, RandomFourier, Triangle
+from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, RandomFourier, Triangle
+from coordnet.encodings.registry import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import Lattice
 
@@ -21,7 +22,7 @@ def make(kind, encoder):
 def test_complex_designs_are_the_factors_on_axes(name):
     encoding = make("complex", ENCODERS[name])
     axes = (Axis(6), Axis(8))
-    designs = encoding.designs(axes)
+    designs = encoding.matrices(axes)
     assert encoding.shape == tuple(a.shape[1] for a in designs)
     factors = encoding(lattice_points(axes))
     assert torch.equal(factors[0][:, 3], designs[0])
@@ -81,7 +82,7 @@ def test_configuration_rebuilds_it(encoding):
         (lambda: DirectionalEncoding([Gaussian(4, 0.1)]), "`encoders`: expected four"),
         (lambda: DirectionalEncoding.like(Gaussian, Lattice((8, 8)), features=6), "a multiple of four"),
         (lambda: DirectionalEncoding.like(LogFourier, Lattice((8, 8)), features=8), "a shifted basis in two"),
-        (lambda: make("complex", Gaussian).designs((Axis(3),)), "`axes`: expected 2"),
+        (lambda: make("complex", Gaussian).matrices((Axis(3),)), "`axes`: expected 2"),
         (lambda: encoding_from({"kind": "other"}), "`configuration`"),
         (
             lambda: encoding_from({"kind": "simple", "encoders": [{"name": "x"}]}),

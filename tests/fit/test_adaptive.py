@@ -9,7 +9,7 @@ from coordnet.fit.closed_form import fit_closed_form, plan
 from coordnet.fit.hold_out import hide
 from coordnet.fit.spectrum import decorrelate, effective_noise, rounds, smoothest_modes, start_penalty, update
 from coordnet.fit.systems import effective_density
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr, snr
 from coordnet.networks.reconstruction import Reconstruction
@@ -147,7 +147,7 @@ def test_rotations_are_orthonormal_and_variances_those_of_the_channels(generator
 
 
 def test_a_mosaic_is_demosaicked():
-    image = load_image("astronaut")[::4, ::4]
+    image = load("astronaut")[::4, ::4]
     samples = sample(image, "bayer:RGGB")
     inside = (slice(8, -8), slice(8, -8))
     adaptive, apart = fit(samples, Adaptive()), fit(samples, Adaptive(rotated=False))

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
-from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, LogFourier, Triangle
+from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, Triangle
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.closed_form import fit_closed_form, plan
 from coordnet.fit.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Lattice
@@ -31,15 +32,15 @@ def test_fits_equal_the_dense_solve(name, grid, generator):
     signal = torch.rand(*grid, 2, generator=generator, dtype=torch.float64)
     samples = sample(signal, "every:2")
     encoding = ComplexEncoding.like(ENCODERS[name], samples)
-    if not all(bool(a.any()) for a in encoding.designs(samples.geometry.axes)):
+    if not all(bool(a.any()) for a in encoding.matrices(samples.geometry.axes)):
         with pytest.raises(ValueError, match="no feature reaches a sample"):
             fit(ENCODERS[name], samples)
         return
     made = fit(ENCODERS[name], samples, LeastSquares(rcond=1e-9))
-    designs = made.network.encoding.designs(samples.geometry.axes)
+    designs = made.network.encoding.matrices(samples.geometry.axes)
     mean = samples.values.flatten(0, -2).mean(0)
     weights = dense_least_squares(designs, (samples.values - mean).movedim(-1, 0), rcond=1e-9)
-    fine = made.network.encoding.designs(tuple(Lattice(grid).axes))
+    fine = made.network.encoding.matrices(tuple(Lattice(grid).axes))
     dense = torch.stack([_lattice(w, fine) for w in weights], dim=-1) + mean
     assert torch.allclose(made.render(), dense, atol=1e-7)
 
@@ -136,7 +137,7 @@ def test_photographs(encoder, least, data):
     """Mean held-out PSNR over the sixteen 480×480 crops, every second pixel an axis."""
     scores = []
     for path in sorted((data / "kodak").glob("*.png")):
-        image = load_image(path)
+        image = load(path)
         top, left = ((n - 480) // 2 for n in image.shape[:2])
         crop = image[top : top + 480, left : left + 480]
         samples = sample(crop, "every:2")
@@ -144,10 +145,10 @@ def test_photographs(encoder, least, data):
     assert sum(scores) / len(scores) >= least
     small = sample(crop[:40, :40], "every:2")
     made = fit(encoder, small)
-    designs = made.network.encoding.double().designs(small.geometry.axes)
+    designs = made.network.encoding.double().matrices(small.geometry.axes)
     mean = small.values.double().mean((0, 1))
     weights = dense_least_squares(designs, (small.values.double() - mean).movedim(-1, 0))
-    fine = made.network.encoding.designs(Lattice((40, 40)).axes)
+    fine = made.network.encoding.matrices(Lattice((40, 40)).axes)
     dense = torch.stack([_lattice(w, fine) for w in weights], dim=-1) + mean
     held_out = ~small.geometry.known(3)
     truth = crop[:40, :40]

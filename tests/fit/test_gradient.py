@@ -6,7 +6,7 @@ from coordnet.encodings.encoders import Gaussian, LogFourier, RandomFourier
 from coordnet.fit.blending import interpolation
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP, Linear
@@ -133,7 +133,7 @@ def test_misfits_are_refused():
 
 
 def test_an_rff_mlp_beats_nearest_neighbour_on_a_photograph(capsys):
-    image = load_image("astronaut")[40:104, 180:244]
+    image = load("astronaut")[40:104, 180:244]
     samples = sample(image, "every:2")
     encoding = SimpleEncoding.like(RandomFourier, samples, sigma=7.0, features=256)
     net = CoordinateNetwork(encoding, MLP(4, 128), 3)
@@ -153,7 +153,7 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     samples = Samples(ScatteredPoints((8, 8), points, blending="similarity"), values)
     encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
     operator = interpolation(samples.geometry, "similarity", encoding.axis_encoders, torch.float64)
-    matrix = operator(kron(encoding.designs(samples.geometry.axes)).T.reshape(16, 8, 8)).T
+    matrix = operator(kron(encoding.matrices(samples.geometry.axes)).T.reshape(16, 8, 8)).T
     centred = values - values.mean(0)
     best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
     made = fit_gradient(

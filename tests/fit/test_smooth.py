@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from skimage import data
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.encoders import ENCODERS, Encoder, Gaussian, Impulse, LogFourier, Triangle
+from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.closed_form import fit_closed_form, plan
 from coordnet.fit.least_squares import LeastSquares
 from coordnet.fit.systems import LatticeSystem, ModesSystem
@@ -118,7 +119,7 @@ def test_any_encoder_rank_deficient_ones_included(name, features, generator):
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
     system = ModesSystem(modes, mask, Smoothness(1.0, 0.1).penalty(modes))
     made = modes(system.solve(values, tolerance=1e-12).x).flatten()
-    a = encoding.designs(samples.geometry.axes)[0]
+    a = encoding.matrices(samples.geometry.axes)[0]
     u, s, _ = torch.linalg.svd(a, full_matrices=False)
     u = u[:, s > 1e-8 * s[0]]
     w = samples.geometry.weights.flatten()

@@ -43,14 +43,14 @@ def dense_only(monkeypatch):
 @pytest.mark.parametrize("at", [Axis(301), Axis(437, -0.01, 1 / 431), Axis.every(601, 2, 1)])
 def test_designs_are_those_of_the_encoder(local, at):
     encoder = local(Axis(257))
-    windows = banded.local_design(encoder, at)
+    windows = encoder.banded(at)
     assert torch.allclose(windows.dense(), encoder(at.points()), atol=1e-15)
     assert windows.density < 0.5
 
 
 def test_windows_are_the_matrix_they_stand_for(generator):
-    left = banded.local_design(Gaussian.like(Axis(150)), Axis(203))
-    right = banded.local_design(BSpline.like(Axis(170)), Axis(150))
+    left = Gaussian.like(Axis(150)).banded(Axis(203))
+    right = BSpline.like(Axis(170)).banded(Axis(150))
     assert torch.allclose(left.mT.dense(), left.dense().T)
     assert torch.allclose((left @ right).dense(), left.dense() @ right.dense(), atol=1e-14)
     window = left.between(60, 131)
@@ -62,7 +62,7 @@ def test_windows_are_the_matrix_they_stand_for(generator):
 
 
 def test_windows_are_sent_whole():
-    windows = banded.local_design(Gaussian.like(Axis(150)), Axis(203))
+    windows = Gaussian.like(Axis(150)).banded(Axis(203))
     assert windows.to("cpu") is windows
     sent = windows.to("meta")
     assert {w.entries.device.type for w in sent.blocks} == {"meta"}
@@ -91,9 +91,9 @@ def test_windows_anywhere_are_the_matrix_they_stand_for(data):
 
 
 def test_windows_differentiate_as_the_matrix(generator):
-    windows = banded.local_design(Gaussian.like(Axis(80)), Axis(70))
-    x = torch.randn(3, 80, dtype=torch.float64, generator=generator, requires_grad=True)
-    y = torch.randn(80, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    windows = Gaussian.like(Axis(180)).banded(Axis(170))
+    x = torch.randn(3, 180, dtype=torch.float64, generator=generator, requires_grad=True)
+    y = torch.randn(180, 3, dtype=torch.float64, generator=generator, requires_grad=True)
     (windows.along(x, -1).square().sum() + windows.along(y, 0).square().sum()).backward()
     twin = windows.dense()
     assert torch.allclose(x.grad, 2 * x.detach() @ twin.T @ twin, atol=1e-12)
@@ -101,7 +101,7 @@ def test_windows_differentiate_as_the_matrix(generator):
 
 
 def test_trimmed_windows_lose_only_what_is_small():
-    windows = banded.local_design(Gaussian.like(Axis(200)), Axis(200))
+    windows = Gaussian.like(Axis(200)).banded(Axis(200))
     trimmed = windows.trimmed(1e-6)
     assert trimmed.density < windows.density
     assert 0 < (trimmed.dense() - windows.dense()).abs().max() <= 1e-6
@@ -109,7 +109,7 @@ def test_trimmed_windows_lose_only_what_is_small():
 
 @pytest.mark.parametrize("tolerance", [1e-6, 1e-12])
 def test_the_inverse_keeps_its_bound(tolerance):
-    design = banded.local_design(Gaussian.like(Axis(400), sigma="0.9px"), Axis(400))
+    design = Gaussian.like(Axis(400), sigma="0.9px").banded(Axis(400))
     gram = design.mT @ design
     exact = torch.linalg.inv(gram.dense())
     found = inverse(gram, tolerance)
@@ -119,7 +119,7 @@ def test_the_inverse_keeps_its_bound(tolerance):
 
 
 def test_no_inverse_of_what_is_not_positive_definite():
-    wide = banded.local_design(Triangle.like(Axis(200), features=400), Axis(200))
+    wide = Triangle.like(Axis(200), features=400).banded(Axis(200))
     assert inverse(wide.mT @ wide, 1e-9) is None
     zero = BandedMatrix.build((200, 200), lambda a, b: Block(a, a, torch.zeros(b - a, b - a).double()))
     assert inverse(zero, 1e-9) is None
@@ -127,7 +127,7 @@ def test_no_inverse_of_what_is_not_positive_definite():
 
 def test_pseudo_inverse_and_its_condition(local):
     axis = Axis(259)
-    design = banded.local_design(local(axis), axis)
+    design = local(axis).banded(axis)
     made = banded.pseudo_inverse(design, torch.float64)
     assert made is not None
     twin = torch.linalg.pinv(design.dense())
@@ -174,7 +174,7 @@ def test_a_singular_band_falls_back_with_a_warning(generator):
     encoding = ComplexEncoding.like(Gaussian, samples, sigma="3px")
     values = torch.rand(300, 300, 1, dtype=torch.float64, generator=generator)
     with pytest.warns(RankWarning):
-        designs = encoding.designs(samples.axes)
+        designs = encoding.matrices(samples.axes)
         twin = KroneckerLeastSquares(designs, rcond=1e-10).inverse((values - values.mean()).movedim(-1, 0))
     with pytest.warns(RankWarning) as caught:
         plan = cn.plan(encoding, samples, cn.LeastSquares(rcond=1e-10), dtype=torch.float64)
@@ -194,12 +194,12 @@ def test_what_would_be_cut_takes_the_dense_path():
 
 @pytest.mark.parametrize("encoder", [Sine, Square])
 def test_bumps_without_an_end_are_dense(encoder):
-    assert banded.axis_windows(encoder.like(Axis(300)), Axis(300)) is None
+    assert encoder.like(Axis(300)).banded(Axis(300)) is None
 
 
 def test_smooth_fits_on_bands_are_those_of_the_dense_path(photograph, monkeypatch, generator):
-    samples = cn.sample(cn.load_image("astronaut")[:160, :140], "random:0.4", generator=generator)
-    whole = cn.sample(cn.load_image("astronaut")[:160, :140], "full")
+    samples = cn.sample(cn.load("astronaut")[:160, :140], "random:0.4", generator=generator)
+    whole = cn.sample(cn.load("astronaut")[:160, :140], "full")
     encoding = ComplexEncoding.like(Gaussian, samples)
     prior = cn.Smoothness(1.5, 0.03)
     fits = [cn.plan(encoding, s.geometry, prior=prior).fit(s.values) for s in (samples, whole)]

@@ -202,7 +202,7 @@ def test_options_that_do_not_apply(tmp_path):
         (tmp_path / "a.npy", {"size": "4x4"}),
         (picture, {"frames": "0:1"}),
     ]:
-        with pytest.raises(MediaError, match=f"no option {next(iter(option))} for an"):
+        with pytest.raises(MediaError, match=f"no option {next(iter(option))} for this"):
             read_media(path, **option)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from coordnet.media import MediaError, load_image, read_image, read_media, write_image, write_media
+from coordnet.media import MediaError, load, read_image, read_media, write_image, write_media
 
 DEEPEST = {"uint8": 255, "uint16": 65535}
 
@@ -29,7 +29,7 @@ def integers(signal, dtype):
 @pytest.mark.parametrize("suffix", [".png", ".tiff"])
 @pytest.mark.parametrize("depth", ["uint8", "uint16"])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-@pytest.mark.parametrize("size", [(7, 5), (1, 1), (9, 1), (1, 9), (16, 32)])
+@pytest.mark.parametrize("size", [(7, 5), (1, 1), (1, 9)])
 def test_integer_image_returns_bit_for_bit(tmp_path, suffix, depth, channels, size):
     original = pixels((*size, channels), depth)
     signal = torch.from_numpy(original / DEEPEST[depth]).float()
@@ -45,7 +45,7 @@ def test_integer_image_returns_bit_for_bit(tmp_path, suffix, depth, channels, si
     torch.testing.assert_close(read_image(again).signal, media.signal, rtol=0, atol=0)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     depth=st.sampled_from(["uint8", "uint16"]),
@@ -224,8 +224,9 @@ def test_empty_image_is_refused(tmp_path):
         write_image(torch.zeros(0, 2, 3), tmp_path / "a.png")
 
 
-def test_hundred_megapixels_pass_pillows_warning(tmp_path):
-    Image.new("1", (10_000, 9_000)).save(tmp_path / "big.png")
+def test_large_pictures_pass_pillows_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 5_000)
+    Image.new("1", (100, 90)).save(tmp_path / "big.png")
     media = read_image(tmp_path / "big.png", crop="8x8")
     assert media.signal.shape == (8, 8, 1)
 
@@ -281,8 +282,7 @@ def test_row_and_column(tmp_path):
             read_media(path, **option)
 
 
-def test_load_image_takes_pictures_only(tmp_path):
-    assert load_image("camera").shape == (512, 512, 1)
-    np.save(tmp_path / "a.npy", np.zeros((4, 4)))
-    with pytest.raises(MediaError, match="expected an image, found an array"):
-        load_image(tmp_path / "a.npy")
+def test_load_gives_the_signal_of_any_file(tmp_path):
+    assert load("camera").shape == (512, 512, 1)
+    np.save(tmp_path / "a.npy", np.zeros((4, 5)))
+    assert load(tmp_path / "a.npy").shape == (4, 5, 1)

@@ -57,7 +57,7 @@ def test_empty_cells_are_nan(tmp_path):
         ("1_0,2\n", "line 1: .*'1_0'"),
         ("a,b\n", "rows of numbers, found none"),
         ("\n \n", "rows of numbers, found none"),
-        (b"a,b\n\xff\xfe,1\n", "no UTF-8 text"),
+        (b"a,b\n\xff\xfe,1\n", "UTF-8 text"),
         ("", "empty file"),
     ],
 )

@@ -9,7 +9,7 @@ from coordnet.cli.specs import parse_head
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import HashGrid, Identity, RandomFourier
 from coordnet.fit.gradient import fit_gradient
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import (
     HEADS,
@@ -139,7 +139,7 @@ def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
 )
 def test_they_fit_a_photograph_crop(head, encoding, lr):
     """Where a ReLU MLP on bare coordinates stays below 20 dB."""
-    image = load_image("astronaut")[90:122, 200:232]
+    image = load("astronaut")[90:122, 200:232]
     fit = fit_gradient(CoordinateNetwork(encoding, head), sample(image), epochs=250, lr=lr)
     assert psnr(fit.render(), image) > 27
 
@@ -159,7 +159,7 @@ def test_configuration_and_command_line(head):
         (lambda: Finer(bias=-1.0), "`bias`: expected a positive"),
         (lambda: GaussianMLP(scale=0.0), "`scale`: expected a positive"),
         (lambda: Wire(depth=-1), "`depth`: expected an integer"),
-        (lambda: parse_head("siren:colour=1"), "`head`: expected siren with depth, width, omega"),
+        (lambda: parse_head("siren:color=1"), "`head`: expected siren with depth, width, omega"),
         (lambda: parse_head("linear:depth=1"), "`head`: expected linear without options"),
         (lambda: parse_head("tree"), "`head`: expected one of linear, mlp, siren"),
         (lambda: head_from({"kind": "tree"}), "`configuration`: expected that of a head"),

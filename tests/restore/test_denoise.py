@@ -120,7 +120,7 @@ def test_it_refuses_what_is_not_finite(bad):
 
 
 def test_kodak_beats_what_the_design_measured(data):
-    image = cn.load_image(data / "kodak" / "kodim10.png")
+    image = cn.load(data / "kodak" / "kodim10.png")
     h, w = image.shape[:2]
     truth = image[h // 2 - 240 : h // 2 + 240, w // 2 - 240 : w // 2 + 240]
     made = cn.denoise(noisy(truth, 0.1)).signal

@@ -13,9 +13,9 @@ import coordnet as cn
 from coordnet.cli.specs import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
-from coordnet.media import mapped
-from coordnet.media.big import open_rows, write_rows
-from coordnet.media.errors import MediaError
+from coordnet.media import rows as mapped
+from coordnet.media.files import MediaError
+from coordnet.media.rows import open_rows, write_rows
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
@@ -73,7 +73,7 @@ def test_what_cannot_be_streamed(generator):
 
 @pytest.mark.parametrize("shape", [(40, 30, 2), (50, 1), (12, 9, 7, 1)])
 def test_rows_of_a_memory_map_in_fortran_s_order(shape, monkeypatch, generator, tmp_path):
-    monkeypatch.setattr(mapped, "TOUCHED", 3 * mapped.AROUND)
+    monkeypatch.setattr(mapped, "MAX_MAPPED_BYTES", 3 * mapped.READAHEAD_BYTES)
     values = torch.rand(*shape, generator=generator).numpy()
     np.save(tmp_path / "a.npy", np.asfortranarray(values))
     stored = np.load(tmp_path / "a.npy", mmap_mode="r")
@@ -246,7 +246,7 @@ import coordnet as cn
 from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
 from coordnet.bench.memory import peak_gib
-from coordnet.media.big import open_rows
+from coordnet.media.rows import open_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 source = open_rows(__import__("pathlib").Path({str(path)!r}))

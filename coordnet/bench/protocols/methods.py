@@ -159,7 +159,7 @@ def _encoded(samples: Samples, settings: Mapping[str, Any], case: Case) -> tuple
     encoding = make_encoding(settings, samples, case.seed, case.samples.grid).to(samples.values.device)
     axes, like = samples.geometry.axes, samples.values
     if isinstance(encoding, ComplexEncoding):
-        return encoding, timed(lambda: encoding.designs(axes, like.dtype, like.device))[1]
+        return encoding, timed(lambda: encoding.matrices(axes, like.dtype, like.device))[1]
     if not isinstance(encoding, DenseEncoding):
         return encoding, 0.0
     points = lattice_points(axes, like.dtype, like.device).flatten(0, -2)

@@ -16,7 +16,8 @@ from coordnet.encodings import (
     JointEncoding,
     SimpleEncoding,
 )
-from coordnet.encodings.encoders import ENCODERS, Encoder, FeatureMap, JointEncoder, JointRandomFourier
+from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, JointRandomFourier
+from coordnet.encodings.registry import ENCODERS
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Samples
 

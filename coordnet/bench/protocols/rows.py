@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from coordnet.bench.protocols.cells import Method
 from coordnet.bench.protocols.printed import Column
-from coordnet.encodings.encoders import ENCODERS, Encoder
+from coordnet.encodings.encoders import Encoder
+from coordnet.encodings.registry import ENCODERS
 
 CHEAP, SLOW, TRAINED, LONG = range(4)  # in which order methods run
 LIMIT = 120.0  # seconds for a rival that may take forever

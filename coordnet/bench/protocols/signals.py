@@ -13,7 +13,7 @@ from torch import Tensor
 
 from coordnet.bench import cubes
 from coordnet.media import MediaError
-from coordnet.media.images import IMAGE_SUFFIXES
+from coordnet.media.pictures import IMAGE_SUFFIXES
 from coordnet.media.video import VIDEO_SUFFIXES
 
 Kind = Literal["picture", "clip", "row", "column"]

@@ -1,22 +1,107 @@
-"""What every encoder is: a map of positions to K features, with its theory beside it."""
+"""Encoders: maps of positions to K features, with their scale parameters and their theory."""
 
 import copy
+import inspect
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders.parameters import Parameter, in_unit_interval
-from coordnet.encodings.encoders.quadrature import averaged_similarity
-from coordnet.sampling.axes import Axis
+from coordnet.encodings.encoders.similarity import mean_similarity
+from coordnet.linalg.banded import BandedMatrix
+from coordnet.sampling.axes import Axes, Axis
 
 E = TypeVar("E", bound="Encoder")
 M = TypeVar("M", bound="FeatureMap")
+Scale = float | tuple[float, ...]
+_IN_SPACINGS = re.compile(r"\s*([-+0-9.eE]+?)\s*(/?)px\s*")
+_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "gain"}
+
+
+@dataclass(frozen=True)
+class Spacings:
+    """A scale in sample spacings: number · spacing where it is a length, number / spacing where it is a frequency.
+
+    Its text is ``0.64px`` or ``0.25/px``.
+    """
+
+    number: float
+    unit: Literal["length", "frequency"] = "length"
+
+    def __str__(self) -> str:
+        return f"{self.number:.12g}{'px' if self.unit == 'length' else '/px'}"
+
+    def __mul__(self, factor: float) -> "Spacings":
+        return Spacings(self.number * factor, self.unit)
+
+    def on(self, spacing: float) -> float:
+        """The scale in units of the unit interval, for samples of this spacing."""
+        return self.number * spacing if self.unit == "length" else self.number / spacing
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A scale parameter of an encoder.
+
+    Attributes
+    ----------
+    name : str
+        The constructor's argument.
+    unit : "length" or "frequency"
+        A length in the unit interval, or cycles over it.
+    default : Spacings or float
+        The default, which suits natural signals.
+    meaning : str
+        The line that ``coordnet encoders`` prints.
+    least : float
+        The lower bound of the parameter, to which the default is raised on an axis with few samples.
+    """
+
+    name: str
+    unit: Literal["length", "frequency"]
+    default: Spacings | float
+    meaning: str
+    least: float = 0.0
+
+    def suited(self, spacing: float) -> float:
+        """The default for samples of this spacing, in units of the unit interval."""
+        return max(self.least, self.on(self.default, spacing))
+
+    def widened(self, factor: float) -> Spacings | float:
+        """The default for features that are wider by a factor: a longer length, or a lower frequency."""
+        return self.default * (factor if self.unit == "length" else 1 / factor)
+
+    def on(self, value: Spacings | float | str, spacing: float) -> float:
+        """A value of the parameter in units of the unit interval, for samples of this spacing.
+
+        Raises
+        ------
+        ValueError
+            If a text is neither a number nor of the parameter's unit (``0.64px``, or ``0.25/px`` for a frequency).
+        """
+        if isinstance(value, str):
+            value = self._parse(value)
+        return value.on(spacing) if isinstance(value, Spacings) else float(value)
+
+    def _parse(self, text: str) -> Spacings | float:
+        match = _IN_SPACINGS.fullmatch(text)
+        try:
+            number = float(match[1] if match else text)
+            if match is None:
+                return number
+            if bool(match[2]) == (self.unit == "frequency"):
+                return Spacings(number, self.unit)
+        except ValueError:
+            pass
+        form = "0.64px" if self.unit == "length" else "0.25/px"
+        expected = f"a positive number, or one in sample spacings such as {form}"
+        raise _checks.wrong(self.name, expected, repr(text))
 
 
 class FeatureMap(nn.Module, ABC):
@@ -24,21 +109,21 @@ class FeatureMap(nn.Module, ABC):
 
     A scale is an attribute of its own name: a number where it is fixed, a tensor in the graph where it is trained.
     A trained scale is kept as its logarithm, ``log_NAME``, so that it stays positive and a step of Adam is relative.
+    Every other argument of the constructor is an attribute of its name too.
 
     Parameters
     ----------
     features : int
         K, at least 1.
     gain : float
-        What every feature is multiplied by; the papers divide an encoding matrix by its largest row norm, which
-        is a gain of one over that norm (see ``like``).
+        The factor on every feature; the papers divide an encoding matrix by its largest row norm (see ``like``).
     learnable : bool
-        Train the scales, from their given values on. That mends a bad start; a good one it can overfit, where there
-        are as many features as samples: on a 128×128 crop a Gaussian's σ that starts at 0.64 spacings falls to 0.27
-        in 300 epochs at a rate of 0.1, and the held-out PSNR from 27.5 to 14.1 dB. With a tenth of the samples as
-        ``held_out`` of ``fit_gradient`` it is 21.6 dB; at a rate of 0.01 it stays at 27.5 dB without, 26.5 dB with.
+        Train the scales, from their given values on. This mends a bad start, but can overfit from a good one where
+        there are as many features as samples: on a 128×128 crop a Gaussian's σ that starts at 0.64 spacings falls to
+        0.27 in 300 epochs at a rate of 0.1, and the held-out PSNR from 27.5 to 14.1 dB. With a tenth of the samples
+        as ``held_out`` of ``fit_gradient`` it is 21.6 dB; at a rate of 0.01 it is 27.5 dB without, 26.5 dB with.
     **scales
-        The scale parameters: positive numbers, or tuples of one an axis.
+        The scale parameters: positive numbers, or tuples with one for each axis.
 
     Raises
     ------
@@ -50,13 +135,10 @@ class FeatureMap(nn.Module, ABC):
     summary: ClassVar[str]
     scales: ClassVar[tuple[Parameter, ...]] = ()
     random: ClassVar[bool] = False
+    joint: ClassVar[bool]
 
     def __init__(
-        self,
-        features: int,
-        gain: float = 1.0,
-        learnable: bool = False,
-        **scales: float | tuple[float, ...],
+        self, features: int, gain: float = 1.0, learnable: bool = False, **scales: float | tuple[float, ...]
     ) -> None:
         super().__init__()
         self.features = _checks.integer("features", features, 1)
@@ -75,15 +157,12 @@ class FeatureMap(nn.Module, ABC):
         return super().__getattr__(name) if log is None else log.exp()
 
     def scale(self, name: str) -> Any:
-        """The present value of a scale parameter as a number, or as a tuple of one an axis."""
+        """The present value of a scale parameter as a number, or as a tuple with one for each axis."""
         value = getattr(self, name)
-        if not isinstance(value, Tensor):
-            return value
-        value = value.detach().double().cpu()
-        return tuple(value.tolist()) if value.ndim else float(value)
+        return _numbers(value) if isinstance(value, Tensor) else value
 
     def rescaled(self: M, factor: float) -> M:
-        """A copy whose scale parameters are ``factor`` times these, or the least that they may be.
+        """A copy whose scale parameters are multiplied by ``factor``, and raised to their lower bounds.
 
         Raises
         ------
@@ -93,19 +172,12 @@ class FeatureMap(nn.Module, ABC):
         _checks.positive("factor", factor)
         other = copy.deepcopy(self)
         for parameter in self.scales:
-            value = self.scale(parameter.name)
-            scaled = [
-                max(v * factor, parameter.least) for v in (value if isinstance(value, tuple) else (value,))
-            ]
+            value = torch.as_tensor(self.scale(parameter.name), dtype=torch.float64)
+            scaled = (factor * value).clamp(min=parameter.least)
             if self.learnable:
-                log = (
-                    torch.tensor(scaled, dtype=torch.float64)
-                    .log()
-                    .reshape(getattr(other, parameter.name).shape)
-                )
-                other.get_parameter(f"log_{parameter.name}").data.copy_(log)
+                other.get_parameter(f"log_{parameter.name}").data.copy_(scaled.log())
             else:
-                setattr(other, parameter.name, tuple(scaled) if isinstance(value, tuple) else scaled[0])
+                setattr(other, parameter.name, _numbers(scaled))
         return other
 
     @property
@@ -113,59 +185,126 @@ class FeatureMap(nn.Module, ABC):
         """The number of columns of the encoding matrix: K, and the padding nodes where there are any."""
         return self.features
 
+    @property
+    def kinks(self) -> list[Float[Tensor, "_"]] | None:
+        """The positions on each axis between which ψ is multilinear; None where it is not."""
+        return None
+
     @abstractmethod
     def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """ψ at positions x, before the gain."""
 
+    @classmethod
+    @abstractmethod
+    def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
+        """The positions at which the encoder is evaluated on some axes."""
+
+    @abstractmethod
+    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "..."]:
+        """Displacements by δ along the first axis, in the form that ``similarity`` takes."""
+
     def stable_rank(self, samples: int) -> float:
-        """‖A‖_F² / ‖A‖₂² of ``samples`` points in [0, 1) under ever more features; NaN where no theory gives it."""
+        """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
         return math.nan
+
+    @classmethod
+    def arguments(cls) -> list[str]:
+        """The names of the constructor's arguments: its own, then those that it passes on to its bases."""
+        names: dict[str, None] = {}
+        for base in cls.__mro__[: cls.__mro__.index(FeatureMap) + 1]:
+            if "__init__" in vars(base):
+                parameters = inspect.signature(base.__init__).parameters.values()
+                named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+                names |= dict.fromkeys(named[1:])
+                if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                    break
+        without = {"generator"} if cls.scales else {"generator", "learnable"}
+        return [name for name in names if name not in without]
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
-        scales = {p.name: self.scale(p.name) for p in self.scales}
-        learnable = {"learnable": self.learnable} if self.scales else {}
-        return {"features": self.features, **scales, **learnable, "gain": self.gain}
+        scales = {parameter.name for parameter in self.scales}
+        return {
+            name: self.scale(name) if name in scales else getattr(self, name) for name in self.arguments()
+        }
+
+    def description(self) -> dict[str, Any]:
+        """The name and the arguments, from which ``encoding_from`` constructs the encoder again."""
+        return {"name": self.name, **self.configuration()}
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """The names of what ``like`` takes beside the scale parameters."""
-        return ("learnable",) if cls.scales else ()
+        """The names of the options that ``like`` takes beside the scale parameters."""
+        others = _GIVEN_BY_LIKE | {parameter.name for parameter in cls.scales}
+        return tuple(name for name in cls.arguments() if name not in others)
 
     def _amplified(self, features: Tensor) -> Tensor:
         return features if self.gain == 1 else features * self.gain
 
     @classmethod
-    def _made(
-        cls: type[M],
-        make: Callable[..., M],
-        positions: Tensor,
-        features: int | None,
-        normalize: bool,
-        generator: torch.Generator | None,
-        options: dict[str, Any],
-    ) -> M:
-        """What ``like`` does whatever the number of axes: check the options, construct, normalise at the positions."""
-        if features is not None:
-            _checks.integer("features", features, 1)
-        cls._check_options(options)
-        if cls.random:
-            options["generator"] = generator
-        encoder = make(features, **options)
-        if normalize:
-            encoder.gain = 1 / float(encoder(positions).detach().norm(dim=-1).max())
-        return encoder
+    @abstractmethod
+    def for_axes(cls: type[M], axes: Axes, features: int | None, **arguments: Any) -> M:
+        """Construct for the samples of some axes, with the number of features that suits them unless it is given."""
 
     @classmethod
-    def _check_options(cls, options: dict[str, Any]) -> None:
-        for option in options:
-            if option not in cls.options():
-                names = ", ".join([*(p.name for p in cls.scales), "features", "normalize", *cls.options()])
-                raise _checks.wrong(option, f"a parameter of the {cls.name} encoder ({names})", repr(option))
+    def like(
+        cls: type[M],
+        axes: Axis | Axes,
+        *,
+        features: int | None = None,
+        normalize: bool = False,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> M:
+        """Return the encoder that suits some samples.
+
+        Parameters
+        ----------
+        axes : Axis, or tuple of Axis
+            The positions of the samples: one axis, or the d axes of a lattice for a joint encoder.
+        features : int, optional
+            K; by default the number of samples of an axis, or a number of a joint encoder's own.
+        normalize : bool
+            Divide by the largest row norm of the encoding matrix of the samples, as the papers do.
+        generator : torch.Generator, optional
+            Draws the parameters of encoders that are random.
+        **options
+            The encoder's own parameters. Scales are numbers in units of the unit interval, ``Spacings``, or texts in
+            sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown or out of its range.
+        """
+        if features is not None:
+            _checks.integer("features", features, 1)
+        axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
+        arguments: dict[str, Any] = {"generator": generator} if cls.random else {}
+        for p in cls.scales:
+            given = options.pop(p.name, None)
+            each = tuple(p.suited(a.spacing) if given is None else p.on(given, a.spacing) for a in axes)
+            arguments[p.name] = each if cls.joint else each[0]
+        for name, value in options.items():
+            if name not in cls.options():
+                names = [*(p.name for p in cls.scales), "features", "normalize", *cls.options()]
+                expected = f"a parameter of the {cls.name} encoder ({', '.join(names)})"
+                raise _checks.wrong(name, expected, repr(value))
+        encoder = cls.for_axes(axes, features, **arguments, **options)
+        if normalize:
+            encoder.gain = 1 / float(encoder(cls.positions(axes)).detach().norm(dim=-1).max())
+        return encoder
 
 
 class Encoder(FeatureMap):
     """A map ψ: R → R^K of one coordinate to K features; see ``FeatureMap`` for the arguments."""
+
+    joint = False
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"] | None:
+        """The frequencies in cycles over the unit interval; None where the features are no waves."""
+        return None
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
@@ -173,73 +312,46 @@ class Encoder(FeatureMap):
         Where the integral depends on x it is averaged over the pairs of positions in [0, 1) that are δ apart,
         by quadrature; |δ| ≤ 1 then.
         """
-        return averaged_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1))
+        return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
 
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """D as the papers print it, where that is not ``similarity``; for reproduction."""
+        """D as the papers print it, for reproduction; it differs from ``similarity`` where they are wrong."""
         return self.similarity(delta)
 
     def forward(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x in units of the unit interval; device and dtype follow x."""
         return self._amplified(self.encode(x))
 
-    @classmethod
-    def for_axis(
-        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> E:
-        """Construct for the samples of an axis, its scale parameters being numbers already."""
-        return cls(features or axis.count, **scales, **options)
+    def banded(self, axis: Axis) -> BandedMatrix | None:
+        """The design matrix of an axis as a band, on the CPU in float64; None where it has no narrow band."""
+        return None
 
     @classmethod
-    def like(
-        cls: type[E],
-        axis: Axis,
-        *,
-        features: int | None = None,
-        normalize: bool = False,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ) -> E:
-        """Return the encoder that suits the samples of an axis.
+    def positions(cls, axes: Axes) -> Float[Tensor, " n"]:
+        """The points of the first axis."""
+        return axes[0].points()
 
-        Parameters
-        ----------
-        axis : Axis
-            Where the samples are.
-        features : int, optional
-            K; the number of samples if not given.
-        normalize : bool
-            Divide by the largest row norm of the encoding matrix of the axis, as the papers do.
-        generator : torch.Generator, optional
-            For encoders that draw their parameters.
-        **options
-            The encoder's own parameters; scales as numbers in units of the unit interval, or as text in sample
-            spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
+    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Displacements by δ, which are δ itself."""
+        return delta
 
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown or out of its range.
-        """
-        scales = scales_for(cls.scales, options, axis)
+    @classmethod
+    def for_axes(cls: type[E], axes: Axes, features: int | None, **arguments: Any) -> E:
+        """Construct for the samples of one axis, with a feature for each sample by default."""
+        return cls(features or axes[0].count, **arguments)
 
-        def make(features: int | None, **others: Any) -> E:
-            return cls.for_axis(axis, features, scales, **others)
-
-        return cls._made(make, axis.points(), features, normalize, generator, options)
+    @classmethod
+    def for_each(cls: type[E], axes: Axes, **options: Any) -> list[E]:
+        """Return an encoder for each axis; see ``like`` for the options."""
+        return [cls.like(axis, **options) for axis in axes]
 
 
-def scales_for(parameters: tuple[Parameter, ...], options: dict[str, Any], axis: Axis) -> dict[str, float]:
-    """Take the scale parameters out of some options, or their defaults, as numbers for the samples of an axis."""
-    return {
-        p.name: in_unit_interval(p, options.pop(p.name), axis.spacing)
-        if p.name in options
-        else p.suited(axis.spacing)
-        for p in parameters
-    }
+def _numbers(scale: Tensor) -> Scale:
+    values = scale.detach().double().cpu().tolist()
+    return tuple(values) if isinstance(values, list) else values
 
 
-def _positive(name: str, value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+def _positive(name: str, value: Scale) -> Scale:
     if isinstance(value, tuple):
         return tuple(_checks.positive(name, v) for v in value)
     return _checks.positive(name, value)

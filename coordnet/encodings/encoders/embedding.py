@@ -1,19 +1,17 @@
-"""Learned embeddings: a table of feature rows, one a position, with linear interpolation between them."""
+"""Learned embeddings: a table of feature rows, one for each position, with linear interpolation between them."""
 
-from typing import Any, TypeVar
+import itertools
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder
 from coordnet.encodings.encoders.joint import JointEncoder
-from coordnet.encodings.encoders.tables import neighbours, tables_similarity
 from coordnet.sampling.axes import Axes, Axis
-
-E = TypeVar("E", bound="LearnedEmbedding")
-J = TypeVar("J", bound="JointEmbedding")
 
 
 class LearnedEmbedding(Encoder):
@@ -24,7 +22,7 @@ class LearnedEmbedding(Encoder):
     features : int
         K.
     rows : int
-        Of the table, drawn from a normal distribution of variance 1/K, and always trained.
+        The length of the table, which is drawn from a normal distribution of variance 1/K and always trained.
     start, stop : float
         The interval that the positions divide.
     gain : float
@@ -52,36 +50,32 @@ class LearnedEmbedding(Encoder):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(features, gain)
-        self.positions = _positions("rows", rows, start, stop)
+        self.rows = _checks.integer("rows", rows, 1)
+        if not _checks.finite("stop", stop) > _checks.finite("start", start):
+            raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
+        self.start, self.stop = float(start), float(stop)
         self.table = _table((rows, features), generator)
+
+    @property
+    def axis(self) -> Axis:
+        """The positions of the rows."""
+        return Axis(self.rows, self.start, (self.stop - self.start) / self.rows)
+
+    @property
+    def kinks(self) -> list[Float[Tensor, "_"]]:
+        """The positions of the rows."""
+        return [self.axis.points()]
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
-        index, ratio = neighbours(x, self.positions)
-        table = self.table.to(x)
-        return torch.lerp(table[index], table[index + (len(table) > 1)], ratio.unsqueeze(-1))
-
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of positions in [0, 1], exactly; D(0) = 1."""
-        return tables_similarity([(self.table, (self.positions,))], delta.unsqueeze(-1))
+        return _between_rows(self.table.to(x), (self.axis,), x.unsqueeze(-1))
 
     @classmethod
-    def for_axis(
-        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> E:
-        """A row for each sample, and as many features as rows unless asked otherwise."""
-        rows = options.pop("rows", axis.count)
-        return cls(features or axis.count, rows, axis.start, axis.stop, **options)
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The number of rows."""
-        return ("rows",)
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        place = {"rows": self.positions.count, "start": self.positions.start, "stop": self.positions.stop}
-        return {**super().configuration(), **place}
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnedEmbedding":
+        """Construct with a row and a feature for each sample by default."""
+        (axis,) = axes
+        rows = arguments.pop("rows", axis.count)
+        return cls(features or axis.count, rows, axis.start, axis.stop, **arguments)
 
 
 class JointEmbedding(JointEncoder):
@@ -94,7 +88,7 @@ class JointEmbedding(JointEncoder):
     features : int
         K.
     grid : tuple of int
-        n₁ … n_d, the rows along each axis.
+        n₁ … n_d, the number of rows along each axis.
     gain : float
         See ``FeatureMap``.
     generator : torch.Generator, optional
@@ -103,7 +97,7 @@ class JointEmbedding(JointEncoder):
     Raises
     ------
     ValueError
-        If the grid has not d lengths.
+        If the grid does not have d lengths.
 
     Notes
     -----
@@ -125,52 +119,66 @@ class JointEmbedding(JointEncoder):
     ) -> None:
         super().__init__(dimensions, features, gain)
         if len(grid) != dimensions:
-            raise _checks.wrong("grid", f"{dimensions} lengths, one an axis", grid)
-        self.axes = tuple(_positions("grid", n, 0.0, 1.0) for n in grid)
+            raise _checks.wrong("grid", f"{dimensions} lengths, one for each axis", grid)
+        self.grid = [_checks.integer("grid", n, 1) for n in grid]
         self.table = _table((*grid, features), generator)
+
+    @property
+    def axes(self) -> Axes:
+        """The positions of the rows along each axis."""
+        return tuple(Axis(n) for n in self.grid)
+
+    @property
+    def kinks(self) -> list[Float[Tensor, "_"]]:
+        """The positions of the rows along each axis."""
+        return [axis.points() for axis in self.axes]
 
     def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at positions x, before the gain."""
-        table = self.table.to(x)
-        near = [neighbours(u, axis) for u, axis in zip(x.unbind(-1), self.axes, strict=True)]
-        total = x.new_zeros(*x.shape[:-1], self.features)
-        for corner in range(2**self.dimensions):
-            bits = [corner >> j & 1 for j in range(self.dimensions)]
-            weight = torch.ones_like(x[..., 0])
-            for bit, (_, ratio) in zip(bits, near, strict=True):
-                weight = weight * (ratio if bit else 1 - ratio)
-            rows = zip(bits, near, self.axes, strict=True)
-            index = tuple((i + bit).clamp(max=axis.count - 1) for bit, (i, _), axis in rows)
-            total = total + weight.unsqueeze(-1) * table[index]
-        return total
-
-    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
-        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, exactly; D(0) = 1."""
-        return tables_similarity([(self.table, self.axes)], delta)
+        return _between_rows(self.table.to(x), self.axes, x)
 
     @classmethod
-    def for_axes(
-        cls: type[J], axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> J:
-        """A row for each point of the lattice, unless ``grid`` says otherwise; 64 features."""
-        grid = options.pop("grid", tuple(axis.count for axis in axes))
-        return cls(len(axes), features or 64, grid, **options)
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The rows along each axis."""
-        return ("grid",)
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        return {**super().configuration(), "grid": [axis.count for axis in self.axes]}
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEmbedding":
+        """Construct with a row for each point of the lattice and 64 features by default."""
+        grid = arguments.pop("grid", tuple(axis.count for axis in axes))
+        return cls(len(axes), features or 64, grid, **arguments)
 
 
-def _positions(name: str, rows: int, start: float, stop: float) -> Axis:
-    _checks.integer(name, rows, 1)
-    if not _checks.finite("stop", stop) > _checks.finite("start", start):
-        raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
-    return Axis(rows, start, (stop - start) / rows)
+def multilinear(
+    below: Int[Tensor, "*points d"],
+    ratio: Float[Tensor, "*points d"],
+    row: Callable[[Int[Tensor, "*points d"]], Float[Tensor, "*points k"]],
+) -> Float[Tensor, "*points k"]:
+    """The multilinear interpolation of feature rows at the 2^d corners of a cell.
+
+    Parameters
+    ----------
+    below : (*points, d)
+        The lowest corner's indices.
+    ratio : (*points, d)
+        The position within the cell, from 0 at that corner to 1 at the opposite one.
+    row : function
+        Gives the features at a corner.
+    """
+    total = ratio.new_zeros(())
+    for corner in itertools.product((0, 1), repeat=below.shape[-1]):
+        bits = torch.tensor(corner, device=below.device)
+        weight = torch.where(bits == 1, ratio, 1 - ratio).prod(-1, keepdim=True)
+        total = total + weight * row(below + bits)
+    return total
+
+
+def _between_rows(table: Tensor, axes: Axes, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+    """Interpolate a table (n₁, …, n_d, K) of rows on a lattice, held constant beyond its ends."""
+    start, spacing, last = (
+        x.new_tensor(part) for part in zip(*((a.start, a.spacing, a.count - 1) for a in axes), strict=True)
+    )
+    position = torch.minimum(((x - start) / spacing).clamp(min=0), last)
+    below = torch.minimum(position.detach().floor(), (last - 1).clamp(min=0))
+    index = below.long()
+    return multilinear(
+        index, position - below, lambda i: table[tuple(torch.minimum(i, last.long()).unbind(-1))]
+    )
 
 
 def _table(shape: tuple[int, ...], generator: torch.Generator | None) -> nn.Parameter:

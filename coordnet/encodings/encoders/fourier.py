@@ -2,18 +2,15 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder
-from coordnet.encodings.encoders.parameters import Parameter
-from coordnet.sampling.axes import Axis
-
-E = TypeVar("E", bound="FourierFeatures")
+from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
+from coordnet.sampling.axes import Axes
 
 
 class FourierFeatures(Encoder):
@@ -22,21 +19,21 @@ class FourierFeatures(Encoder):
     Parameters
     ----------
     base : (m,)
-        What the frequencies are computed from, with the scale.
+        The numbers from which the frequencies are computed, with the scale.
     **rest
         Scale, gain and learnable; see ``FeatureMap``.
     """
 
     base: Tensor
 
-    def __init__(self, base: Float[Tensor, " m"], **rest: Any) -> None:
+    def __init__(self, base: Float[Tensor, " m"], /, **rest: Any) -> None:
         super().__init__(2 * base.numel(), **rest)
         self.register_buffer("base", base.double())
 
     @property
     @abstractmethod
     def frequencies(self) -> Float[Tensor, " m"]:
-        """In cycles over the unit interval."""
+        """The frequencies in cycles over the unit interval."""
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
@@ -47,15 +44,14 @@ class FourierFeatures(Encoder):
         return mean_cosine(delta.unsqueeze(-1) * self.frequencies.to(delta))
 
     @classmethod
-    def for_axis(
-        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> E:
-        """As many features as samples, rounded up to pairs."""
-        return cls(features or axis.count + axis.count % 2, **scales, **options)  # type: ignore[call-arg]
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "FourierFeatures":
+        """Construct with a feature for each sample by default, rounded up to pairs."""
+        count = axes[0].count
+        return cls(features or count + count % 2, **arguments)  # type: ignore[call-arg]
 
 
 def waves(cycles: Float[Tensor, "*points m"]) -> Float[Tensor, "*points k"]:
-    """The cosines and behind them the sines of phases given in cycles."""
+    """The cosines of phases given in cycles, followed by their sines."""
     phase = 2 * math.pi * cycles
     return torch.cat([phase.cos(), phase.sin()], dim=-1)
 
@@ -120,7 +116,7 @@ class LinearFourier(FrequencyRow):
 
     name = "linf"
     summary = "frequencies in even steps from 1"
-    scales = (Parameter("f_max", "frequency", "0.25/px", "highest frequency", least=1.0),)
+    scales = (Parameter("f_max", "frequency", Spacings(0.25, "frequency"), "highest frequency", least=1.0),)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -138,7 +134,7 @@ class LogFourier(FrequencyRow):
 
     name = "logf"
     summary = "frequencies in even ratios from 1"
-    scales = (Parameter("f_max", "frequency", "0.35/px", "highest frequency", least=1.0),)
+    scales = (Parameter("f_max", "frequency", Spacings(0.35, "frequency"), "highest frequency", least=1.0),)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -169,7 +165,11 @@ class RandomFourier(FourierFeatures):
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
-    scales = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
+    scales = (
+        Parameter(
+            "sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"
+        ),
+    )
     random = True
 
     def __init__(

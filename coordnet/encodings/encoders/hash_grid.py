@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
+from coordnet.encodings.encoders.embedding import multilinear
 from coordnet.encodings.encoders.joint import JointEncoder
-from coordnet.encodings.encoders.tables import tables_similarity
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Axes
 
 _PRIMES = (1, 2654435761, 805459861)
 
@@ -18,23 +18,23 @@ _PRIMES = (1, 2654435761, 805459861)
 class HashGrid(JointEncoder):
     """ψ(x): at each of L levels the multilinear interpolation of trained rows at the corners of x's cell.
 
-    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells an axis. Its rows are in a table of T; where the
-    level has more corners than that they share rows by a hash, ⊕_j i_j π_j mod T.
+    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells along each axis. Its rows are in a table of length
+    T; where the level has more corners than T they share rows by a hash, ⊕_j i_j π_j mod T.
 
     Parameters
     ----------
     dimensions : int
         d, 1 to 3.
     features : int
-        K, a multiple of the levels: K / L features a level.
+        K, a multiple of the levels: K / L features for each level.
     levels : int
-        L.
+        L, the number of resolutions.
     table : int
-        T.
+        T, the number of rows of a level.
     coarsest : int
-        N_min.
+        N_min, the cells of the first level along an axis.
     growth : float
-        b, at least 1.
+        b, at least 1, the ratio of neighboring resolutions.
     gain : float
         See ``FeatureMap``.
     generator : torch.Generator, optional
@@ -92,27 +92,16 @@ class HashGrid(JointEncoder):
         rows = self.rows.to(x)
         return torch.cat([self._level(x, n, rows[i]) for i, n in enumerate(self.resolutions)], dim=-1)
 
-    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
-        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, exactly; D(0) = 1."""
-        tables = []
-        for rows, cells in zip(self.rows, self.resolutions, strict=True):
-            nodes = torch.arange(cells + 1, device=rows.device)
-            corners = torch.stack(torch.meshgrid(*[nodes] * self.dimensions, indexing="ij"), dim=-1)
-            tables.append(
-                (rows[self._row(corners, cells)], (Axis(cells + 1, 0.0, 1 / cells),) * self.dimensions)
-            )
-        return tables_similarity(tables, delta)
+    @property
+    def kinks(self) -> list[Float[Tensor, "_"]]:
+        """The corners of all levels along each axis."""
+        nodes = [torch.arange(n + 1, dtype=torch.float64) / n for n in self.resolutions]
+        return [torch.cat(nodes).unique()] * self.dimensions
 
     def _level(self, x: Tensor, cells: int, rows: Tensor) -> Tensor:
         position = x * cells
         below = position.detach().floor().clamp(0, cells - 1)
-        ratio = position - below
-        total = x.new_zeros(*x.shape[:-1], rows.shape[-1])
-        for corner in range(2**self.dimensions):
-            bits = torch.tensor([corner >> j & 1 for j in range(self.dimensions)], device=x.device)
-            weight = torch.where(bits == 1, ratio, 1 - ratio).prod(-1, keepdim=True)
-            total = total + weight * rows[self._row(below.long() + bits, cells)]
-        return total
+        return multilinear(below.long(), position - below, lambda corner: rows[self._row(corner, cells)])
 
     def _row(self, corner: Tensor, cells: int) -> Tensor:
         if (cells + 1) ** self.dimensions <= self.table:
@@ -124,21 +113,10 @@ class HashGrid(JointEncoder):
         return index % self.table
 
     @classmethod
-    def for_axes(
-        cls, axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> "HashGrid":
-        """Two features a level; growth such that the finest level has a cell for two samples of the longest axis."""
-        levels = _checks.integer("levels", options.get("levels", 16), 1)
-        coarsest = _checks.integer("coarsest", options.get("coarsest", 16), 1)
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "HashGrid":
+        """Construct with two features for each level, the finest of which has a cell for two samples, by default."""
+        levels = _checks.integer("levels", arguments.get("levels", 16), 1)
+        coarsest = _checks.integer("coarsest", arguments.get("coarsest", 16), 1)
         finest = max(axis.count for axis in axes) / 2
         growth = max(finest / coarsest, 1.0) ** (1 / max(levels - 1, 1))
-        return cls(len(axes), features or 2 * levels, **{"growth": growth, **options})
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """Levels, table, coarsest and growth."""
-        return ("levels", "table", "coarsest", "growth")
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        return {**super().configuration(), **{name: getattr(self, name) for name in self.options()}}
+        return cls(len(axes), features or 2 * levels, **{"growth": growth, **arguments})

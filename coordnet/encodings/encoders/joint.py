@@ -1,14 +1,14 @@
 """Joint encoders: maps of a d-dimensional point to K features that are no product or concatenation of axes."""
 
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import FeatureMap, scales_for
-from coordnet.encodings.encoders.quadrature import averaged_similarity
+from coordnet.encodings.encoders.base import FeatureMap
+from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.sampling.axes import Axes, lattice_points
 
 J = TypeVar("J", bound="JointEncoder")
@@ -24,13 +24,15 @@ class JointEncoder(FeatureMap):
     features : int
         K.
     gain, learnable, **scales
-        See ``FeatureMap``; a scale is a number for all axes, or a tuple of one an axis.
+        See ``FeatureMap``; a scale is a number for all axes, or a tuple with one for each axis.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or a tuple has not one scale an axis.
+        If an argument is out of its range, or a tuple does not have one scale for each axis.
     """
+
+    joint = True
 
     def __init__(
         self,
@@ -40,17 +42,17 @@ class JointEncoder(FeatureMap):
         learnable: bool = False,
         **scales: float | tuple[float, ...] | list[float],
     ) -> None:
-        self_dimensions = _checks.integer("dimensions", dimensions, 1)
+        checked = _checks.integer("dimensions", dimensions, 1)
         each = {name: _each_axis(name, value, dimensions) for name, value in scales.items()}
         super().__init__(features, gain, learnable, **each)
-        self.dimensions = self_dimensions
+        self.dimensions = checked
 
     def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
         """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, by quadrature; D(0) = 1."""
-        return averaged_similarity(self.encode, delta)
+        return mean_similarity(self.encode, delta, self.kinks)
 
     def per_axis(self, name: str, like: Tensor) -> Float[Tensor, " d"]:
-        """A scale parameter as a vector, of one number an axis, of the dtype and device of another tensor."""
+        """A scale parameter as a vector with one number for each axis, with the dtype and device of a tensor."""
         value = getattr(self, name)
         return (value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)).to(like)
 
@@ -60,42 +62,30 @@ class JointEncoder(FeatureMap):
             raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", tuple(points.shape))
         return self._amplified(self.encode(points))
 
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        return {"dimensions": self.dimensions, **super().configuration()}
+    @classmethod
+    def positions(cls, axes: Axes) -> Float[Tensor, "n d"]:
+        """The points of the lattice that the axes span, first axis slowest."""
+        return lattice_points(axes).flatten(0, -2)
+
+    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape d"]:
+        """Displacements by δ along the first axis."""
+        return torch.nn.functional.pad(delta.unsqueeze(-1), (0, self.dimensions - 1))
 
     @classmethod
-    def for_axes(
-        cls: type[J], axes: Axes, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> J:
-        """Construct for the samples of d axes, the scale parameters being numbers already; 512 features."""
-        return cls(len(axes), features or 512, **scales, **options)
+    def for_axes(cls: type[J], axes: Axes, features: int | None, **arguments: Any) -> J:
+        """Construct for the samples of d axes, with 512 features by default."""
+        return cls(len(axes), features or 512, **arguments)
 
     @classmethod
-    def like(
-        cls: type[J],
-        axes: Axes,
-        *,
-        features: int | None = None,
-        normalize: bool = False,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ) -> J:
-        """Return the encoder that suits the samples of d axes; see ``Encoder.like`` for the options.
+    def for_each(cls, axes: Axes, **options: Any) -> NoReturn:
+        """Refuse to encode each axis on its own.
 
         Raises
         ------
         ValueError
-            If a parameter is unknown or out of its range.
+            Always.
         """
-        each = [scales_for(cls.scales, dict(options), axis) for axis in axes]
-        scales = {p.name: tuple(one[p.name] for one in each) for p in cls.scales}
-        others = {name: value for name, value in options.items() if name not in scales}
-
-        def make(features: int | None, **others: Any) -> J:
-            return cls.for_axes(axes, features, scales, **others)
-
-        return cls._made(make, lattice_points(axes), features, normalize, generator, others)
+        raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", cls.name)
 
 
 def _each_axis(
@@ -103,5 +93,5 @@ def _each_axis(
 ) -> tuple[float, ...]:
     values = tuple(value) if isinstance(value, tuple | list) else (value,) * dimensions
     if len(values) != dimensions:
-        raise _checks.wrong(name, f"one number, or {dimensions}, one an axis", value)
+        raise _checks.wrong(name, f"one number, or {dimensions}, one for each axis", value)
     return values

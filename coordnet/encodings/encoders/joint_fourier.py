@@ -9,25 +9,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.encodings.encoders.base import Parameter, Spacings
 from coordnet.encodings.encoders.fourier import mean_cosine, pairs, waves
 from coordnet.encodings.encoders.joint import JointEncoder
-from coordnet.encodings.encoders.parameters import Parameter
 
 
 class JointFourier(JointEncoder):
-    """ψ(x) = [cos 2πBx, sin 2πBx], B computed from a base (m, d) and a scale an axis.
+    """ψ(x) = [cos 2πBx, sin 2πBx], B computed from a base (m, d) and a scale for each axis.
 
     Parameters
     ----------
     base : (m, d)
-        What the frequencies are computed from.
+        The numbers from which the frequencies are computed.
     gain, learnable, **scales
         See ``FeatureMap``.
     """
 
     base: Tensor
 
-    def __init__(self, base: Float[Tensor, "m d"], **rest: Any) -> None:
+    def __init__(self, base: Float[Tensor, "m d"], /, **rest: Any) -> None:
         super().__init__(base.shape[1], 2 * base.shape[0], **rest)
         self.register_buffer("base", base.double())
 
@@ -68,7 +68,11 @@ class JointRandomFourier(JointFourier):
 
     name = "joint-rff"
     summary = "frequency vectors drawn from a normal distribution"
-    scales = (Parameter("sigma", "frequency", "0.164/px", "standard deviation of the frequencies"),)
+    scales = (
+        Parameter(
+            "sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"
+        ),
+    )
     random = True
 
     def __init__(
@@ -103,7 +107,7 @@ class MultiSine(JointFourier):
     features : int
         K, even.
     step : float or tuple of float
-        The distance of neighbouring positions, in units of the unit interval.
+        The distance of neighboring positions, in units of the unit interval.
     gain, learnable
         See ``FeatureMap``.
 
@@ -114,7 +118,7 @@ class MultiSine(JointFourier):
 
     name = "md-sine"
     summary = "the Transformer's frequencies, added over the axes"
-    scales = (Parameter("step", "length", "1px", "distance of neighbouring positions s = x / step"),)
+    scales = (Parameter("step", "length", Spacings(1.0), "distance of neighboring positions s = x / step"),)
 
     def __init__(
         self,

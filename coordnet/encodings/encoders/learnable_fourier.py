@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
+from coordnet.encodings.encoders.base import Parameter, Spacings
 from coordnet.encodings.encoders.joint import JointEncoder
-from coordnet.encodings.encoders.parameters import Parameter
+from coordnet.sampling.axes import Axes
 
-_ACTIVATIONS = {"gelu": nn.functional.gelu, "relu": nn.functional.relu}
+_ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU}
 
 
 class LearnableFourier(JointEncoder):
@@ -35,13 +36,13 @@ class LearnableFourier(JointEncoder):
     groups : int
         G.
     activation : "gelu" or "relu"
-        Of the modulator.
+        The modulator's activation.
     initial : "normal" or "uniform"
         The distribution of W.
     fixed : bool
         Keep W as it was drawn, instead of training it.
     layer_norm : bool
-        Normalise before each dense projection.
+        Normalize before each dense projection.
     dropout : float
         The rate after the activation while training; it draws from torch's global generator.
     gain, learnable
@@ -62,7 +63,7 @@ class LearnableFourier(JointEncoder):
 
     name = "learnable-fourier"
     summary = "trained Fourier features and a modulating MLP"
-    scales = (Parameter("gamma", "length", "1px", "width of the similarity"),)
+    scales = (Parameter("gamma", "length", Spacings(1.0), "width of the similarity"),)
     random = True
 
     def __init__(
@@ -92,15 +93,13 @@ class LearnableFourier(JointEncoder):
         self.activation, self.initial, self.fixed = activation, initial, bool(fixed)
         self.layer_norm = bool(layer_norm)
         generator = generator or torch.Generator().manual_seed(0)
-        draws = torch.empty(fourier // 2, dimensions // groups)
-        drawn = (
-            draws.normal_(generator=generator) if initial == "normal" else draws.uniform_(generator=generator)
-        )
-        self.frequencies = nn.Parameter(drawn, requires_grad=not fixed)
+        draw = torch.randn if initial == "normal" else torch.rand
+        draws = draw(fourier // 2, dimensions // groups, generator=generator)
+        self.frequencies = nn.Parameter(draws, requires_grad=not fixed)
         self.log_variance = nn.Parameter(torch.zeros(()))
         self.modulator = _modulator(self, features // groups, generator) if hidden else nn.Sequential()
 
-    def features_of(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points g f"]:
+    def waves(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points g f"]:
         """F of each group, before the modulator."""
         scaled = x / self.per_axis("gamma", x)
         phase = scaled.unflatten(-1, (self.groups, -1)) @ self.frequencies.to(x).T
@@ -108,10 +107,8 @@ class LearnableFourier(JointEncoder):
 
     def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points x, before the gain."""
-        out = self.features_of(x)
-        for layer in self.modulator:
-            out = _applied(layer, out)
-        return out.flatten(-2)
+        weights = {name: value.to(x) for name, value in self.modulator.named_parameters()}
+        return torch.func.functional_call(self.modulator, weights, (self.waves(x),)).flatten(-2)
 
     def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
         """The mean of cos w·δ/γ over the groups and the rows of W; with a modulator, by quadrature."""
@@ -121,33 +118,20 @@ class LearnableFourier(JointEncoder):
         return (scaled @ self.frequencies.to(delta).T).cos().mean((-1, -2))
 
     def divergence(self) -> Float[Tensor, ""]:
-        """L_KL = -½ (1 - log σ̄² + log σ² - (σ² + μ²)/σ̄²), μ and σ² over W, log σ̄² trained from that of the draw.
+        """L_KL = -½ (1 - log σ̄² + log σ² - (σ² + μ²)/σ̄²), with the mean μ and the variance σ² of W's entries.
 
-        Zero where W has mean 0 and variance σ̄². In units of γ⁻², in which it is the same.
+        It is zero where W has mean 0 and variance σ̄², whose logarithm is trained from 0 on, in units of γ⁻².
         """
         mean, variance = self.frequencies.mean(), self.frequencies.var(correction=0)
         prior = self.log_variance.to(variance)
         return -0.5 * (1 - prior + variance.log() - (variance + mean.square()) / prior.exp())
 
     @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """What Algorithm 1 leaves open."""
-        own = ("fourier", "hidden", "groups", "activation", "initial", "fixed", "layer_norm", "dropout")
-        return (*own, *super().options())
-
-    @classmethod
-    def for_axes(
-        cls, axes: Any, features: int | None, scales: dict[str, tuple[float, ...]], **options: Any
-    ) -> "LearnableFourier":
-        """Without a modulator G |F| features, else 768 unless asked otherwise."""
-        if features is None and options.get("hidden") == 0:
-            features = options.get("groups", 1) * options.get("fourier", 384)
-        return cls(len(axes), features or 768, **scales, **options)
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        own = {name: getattr(self, name) for name in self.options() if name != "learnable"}
-        return {**super().configuration(), **own}
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnableFourier":
+        """Construct with 768 features by default, or the G |F| that there are without a modulator."""
+        if features is None and arguments.get("hidden") == 0:
+            features = arguments.get("groups", 1) * arguments.get("fourier", 384)
+        return cls(len(axes), features or 768, **arguments)
 
 
 def _check_groups(dimensions: int, features: int, fourier: int, hidden: int, groups: int) -> None:
@@ -169,7 +153,7 @@ def _modulator(encoder: LearnableFourier, outputs: int, generator: torch.Generat
     layers: list[nn.Module] = []
     for fan_in, fan_out in ((encoder.fourier, encoder.hidden), (encoder.hidden, outputs)):
         if layers:
-            layers.append(_Activation(encoder.activation))
+            layers.append(_ACTIVATIONS[encoder.activation]())
             layers.append(nn.Dropout(encoder.dropout))
         if encoder.layer_norm:
             layers.append(nn.LayerNorm(fan_in))
@@ -179,22 +163,3 @@ def _modulator(encoder: LearnableFourier, outputs: int, generator: torch.Generat
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         layers.append(linear)
     return nn.Sequential(*layers)
-
-
-class _Activation(nn.Module):
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.function = _ACTIVATIONS[name]
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
-
-def _applied(layer: nn.Module, x: Tensor) -> Tensor:
-    """The layer at x in x's own precision."""
-    if isinstance(layer, nn.Linear):
-        return nn.functional.linear(x, layer.weight.to(x), layer.bias.to(x))
-    if isinstance(layer, nn.LayerNorm):
-        weight, bias = layer.weight.to(x), layer.bias.to(x)
-        return nn.functional.layer_norm(x, layer.normalized_shape, weight, bias, layer.eps)
-    return layer(x)

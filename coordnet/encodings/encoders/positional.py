@@ -1,4 +1,4 @@
-"""Encodings of a position in a sequence, at any real position: the Transformer's, and the faithful DFT."""
+"""Encodings of a position in a sequence, at any real position: the Transformer's, the faithful DFT, the identity."""
 
 import math
 from typing import Any
@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder
+from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
 from coordnet.encodings.encoders.fourier import FourierFeatures, pairs
-from coordnet.encodings.encoders.parameters import Parameter
+from coordnet.sampling.axes import Axes
 
-STEP = Parameter("step", "length", "1px", "distance of neighbouring positions s = x / step")
+STEP = Parameter("step", "length", Spacings(1.0), "distance of neighboring positions s = x / step")
 
 
 class Sinusoidal(FourierFeatures):
@@ -55,15 +55,6 @@ class Sinusoidal(FourierFeatures):
     def frequencies(self) -> Float[Tensor, " m"]:
         """ρ^(-2l/K) / (2π step), in cycles over the unit interval."""
         return self.base / (2 * math.pi * self.step)
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """ρ, beside what every encoder takes."""
-        return ("rho", *super().options())
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        return {**super().configuration(), "rho": self.rho}
 
 
 class DFT(Encoder):
@@ -116,3 +107,45 @@ class DFT(Encoder):
         """N where the samples are whole positions and at most K of them: all singular values are 1."""
         whole = math.isclose(samples * self.scale("step"), 1) and samples <= self.features
         return float(samples) if whole else math.nan
+
+
+class Identity(Encoder):
+    """ψ(x) = x: no encoding, for networks whose first layer does the work (SIREN).
+
+    Parameters
+    ----------
+    features : int
+        1.
+    gain : float
+        See ``FeatureMap``.
+
+    Raises
+    ------
+    ValueError
+        If the number of features is not 1.
+    """
+
+    name = "identity"
+    summary = "the coordinate itself, one feature"
+
+    def __init__(self, features: int = 1, gain: float = 1.0) -> None:
+        super().__init__(features, gain)
+        if features != 1:
+            raise _checks.wrong("features", "1, the coordinate itself", features)
+
+    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
+        """ψ at positions x, before the gain."""
+        return x.unsqueeze(-1)
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The mean of x (x + |δ|) over pairs in [0, 1), scaled: (1 - |δ|)(2 + |δ|) / 2, for |δ| ≤ 1."""
+        return (1 - delta.abs()) * (2 + delta.abs()) / 2
+
+    def stable_rank(self, samples: int) -> float:
+        """1: one column."""
+        return 1.0
+
+    @classmethod
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Identity":
+        """Construct with one feature, whatever the axis."""
+        return cls(features or 1, **arguments)

@@ -1,19 +1,22 @@
 """Shifted bases: one bump, moved to the nodes t_k of a regular row."""
 
+import copy
+import itertools
 import math
 from abc import abstractmethod
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder
-from coordnet.encodings.encoders.parameters import Parameter
-from coordnet.sampling.axes import Axis
+from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
+from coordnet.linalg.banded import BandedMatrix, Block
+from coordnet.sampling.axes import Axes, Axis
 
-E = TypeVar("E", bound="ShiftedBasis")
+MAX_DENSITY = 0.5  # of a matrix's entries in its band; beyond it the dense product is as fast
+TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
 
 
 class ShiftedBasis(Encoder):
@@ -26,7 +29,7 @@ class ShiftedBasis(Encoder):
     start, stop : float
         The interval that the nodes divide; [0, 1) by default.
     padding : int
-        Nodes beyond either end, so that the border is reached from both sides.
+        The number of nodes beyond either end, so that the border is reached from both sides.
     **rest
         Scales, gain and learnable; see ``FeatureMap``.
 
@@ -59,7 +62,7 @@ class ShiftedBasis(Encoder):
 
     @property
     def support(self) -> float:
-        """The distance beyond which φ is zero, or below the rounding of float64; infinite if not said otherwise."""
+        """The distance beyond which φ is zero or below the rounding of float64; infinite unless overridden."""
         return math.inf
 
     @abstractmethod
@@ -78,26 +81,40 @@ class ShiftedBasis(Encoder):
         """The columns ``part`` of ψ at positions x, before the gain."""
         return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
 
-    def forward_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
-        """The columns ``part`` of ψ at positions x: all others are zero where they are beyond ``support``."""
-        return self._amplified(self.encode_part(x, part))
+    def banded(self, axis: Axis) -> BandedMatrix | None:
+        """The design matrix of an axis in float64, without the nodes beyond the support.
+
+        It is on the CPU, whatever device the encoder is on: launching many small blocks on a GPU costs more than
+        computing them on a processor.
+
+        Returns
+        -------
+        BandedMatrix or None
+            None where more than ``MAX_DENSITY`` of the matrix would be kept.
+        """
+        nodes = self.nodes
+        if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
+            return None
+        tensors = itertools.chain(self.parameters(), self.buffers())
+        local = self if all(t.device.type == "cpu" for t in tensors) else copy.deepcopy(self).cpu()
+        x = axis.points(torch.float64)
+
+        def block(first: int, last: int) -> Block:
+            low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
+            left = math.floor((low - self.support - nodes.start) / nodes.spacing)
+            right = math.ceil((high + self.support - nodes.start) / nodes.spacing) + 1
+            left = min(max(left, 0), nodes.count - 1)
+            columns = slice(left, min(max(right, left + 1), nodes.count))
+            return Block(first, left, local._amplified(local.encode_part(x[first:last], columns)))
+
+        matrix = BandedMatrix.build((axis.count, nodes.count), block)
+        return matrix if matrix.density <= MAX_DENSITY else None
 
     @classmethod
-    def for_axis(
-        cls: type[E], axis: Axis, features: int | None, scales: dict[str, float], **options: Any
-    ) -> E:
-        """Put the nodes on the samples of an axis, or as many as asked for over the same interval."""
-        return cls(features or axis.count, start=axis.start, stop=axis.stop, **scales, **options)
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """Padding nodes, beside what every encoder takes."""
-        return ("padding", *super().options())
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        place = {"start": self.start, "stop": self.stop, "padding": self.padding}
-        return {**super().configuration(), **place}
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
+        """Put the nodes on the samples of an axis, or ``features`` of them over the same interval."""
+        (axis,) = axes
+        return cls(features or axis.count, start=axis.start, stop=axis.stop, **arguments)
 
 
 class Gaussian(ShiftedBasis):
@@ -119,7 +136,7 @@ class Gaussian(ShiftedBasis):
 
     name = "gaussian"
     summary = "a Gaussian bump at each node"
-    scales = (Parameter("sigma", "length", "0.64px", "standard deviation of the bump"),)
+    scales = (Parameter("sigma", "length", Spacings(0.64), "standard deviation of the bump"),)
 
     def __init__(self, features: int, sigma: float, **place: Any) -> None:
         super().__init__(features, sigma=sigma, **place)
@@ -162,7 +179,7 @@ class Triangle(ShiftedBasis):
 
     name = "triangle"
     summary = "a triangle at each node"
-    scales = (Parameter("half_width", "length", "1px", "distance from the peak to zero"),)
+    scales = (Parameter("half_width", "length", Spacings(1.0), "distance from the peak to zero"),)
 
     def __init__(self, features: int, half_width: float, **place: Any) -> None:
         super().__init__(features, half_width=half_width, **place)
@@ -189,3 +206,101 @@ class Triangle(ShiftedBasis):
     def stable_rank(self, samples: int) -> float:
         """min(N, (4/3) / d) with d = 2h."""
         return min(float(samples), (4 / 3) / (2 * self.scale("half_width")))
+
+
+class Impulse(ShiftedBasis):
+    """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others.
+
+    Parameters
+    ----------
+    features : int
+        K.
+    **place
+        See ``ShiftedBasis``.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
+    """
+
+    name = "impulse"
+    summary = "1 at the nearest node"
+
+    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
+        """Columns of one-hot rows; positions beyond the outermost nodes count as theirs."""
+        first, last = self.nodes.start, self.nodes.stop - self.nodes.spacing
+        return super().encode_part(x.clamp(first, last), part)
+
+    @property
+    def support(self) -> float:
+        """A spacing of the nodes."""
+        return self.nodes.spacing
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """1 within half a spacing of the node."""
+        return box(distance / self.nodes.spacing + TIE)
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D(δ) = 1 at δ = 0, else 0."""
+        return (delta == 0).to(delta)
+
+    def stable_rank(self, samples: int) -> float:
+        """N."""
+        return float(samples)
+
+
+class Rectangle(ShiftedBasis):
+    """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
+
+    Its derivative in d is zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose
+    edges are logistic curves of a tenth of d.
+
+    Parameters
+    ----------
+    features : int
+        K.
+    width : float
+        d, in units of the unit interval.
+    **place
+        See ``ShiftedBasis``.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any other. The
+    surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
+    """
+
+    name = "rectangle"
+    summary = "a box at each node"
+    scales = (Parameter("width", "length", Spacings(1.0), "width of the box"),)
+
+    def __init__(self, features: int, width: float, **place: Any) -> None:
+        super().__init__(features, width=width, **place)
+
+    @property
+    def support(self) -> float:
+        """Half of d, and the shift of the edge."""
+        return self.scale("width") / 2 + TIE * self.nodes.spacing
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance."""
+        u = (distance + TIE * self.nodes.spacing) / self.width
+        return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs()))) if self.learnable else box(u)
+
+    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """D(δ) = max(1 - |δ| / d, 0)."""
+        return (1 - delta.abs() / self.width).clamp(min=0)
+
+    def stable_rank(self, samples: int) -> float:
+        """min(N, 1/d)."""
+        return min(float(samples), 1 / self.scale("width"))
+
+
+def box(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """1 where -1/2 ≤ u < 1/2, else 0."""
+    return ((u >= -0.5) & (u < 0.5)).to(u)
+
+
+def straight_through(hard: Float[Tensor, "*shape"], soft: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The values of ``hard`` with the derivatives of ``soft``."""
+    return hard + (soft - soft.detach())

@@ -8,15 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.boxes import box
-from coordnet.encodings.encoders.parameters import Parameter
-from coordnet.encodings.encoders.shifted import ShiftedBasis
-
-_TIE = 1e-3  # of a knot spacing: a rounded edge of degree 0 falls to the same side for every node
+from coordnet.encodings.encoders.base import Parameter, Spacings
+from coordnet.encodings.encoders.shifted import TIE, ShiftedBasis, box
 
 
 def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]:
-    """The centred B-spline of unit knots, B_p(u) = (1/p!) Σ_k (-1)^k C(p+1, k) max(u + (p+1)/2 - k, 0)^p.
+    """The centered B-spline of unit knots, B_p(u) = (1/p!) Σ_k (-1)^k C(p+1, k) max(u + (p+1)/2 - k, 0)^p.
 
     Evaluated at -|u|, where the fewest terms cancel. Degree 0 is 1 on [-1/2, 1/2).
 
@@ -34,7 +31,7 @@ def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]
 
 
 class BSpline(ShiftedBasis):
-    """φ(u) = B_p(u / h), the centred B-spline of degree p with knots h apart.
+    """φ(u) = B_p(u / h), the centered B-spline of degree p with knots h apart.
 
     With h the spacing of the nodes its span is all splines of degree p on uniform knots. Degree 0 has no derivative
     in h and cannot learn it; use ``Rectangle``.
@@ -62,7 +59,7 @@ class BSpline(ShiftedBasis):
 
     name = "bspline"
     summary = "a B-spline of degree 0 to 5 at each node"
-    scales = (Parameter("spacing", "length", "1px", "distance of the knots"),)
+    scales = (Parameter("spacing", "length", Spacings(1.0), "distance of the knots"),)
 
     def __init__(self, features: int, spacing: float, degree: int = 3, **place: Any) -> None:
         super().__init__(features, spacing=spacing, **place)
@@ -74,13 +71,13 @@ class BSpline(ShiftedBasis):
 
     @property
     def support(self) -> float:
-        """(p + 1) h / 2, and what ties move the edge by."""
-        return (0.5 * (self.degree + 1) + _TIE) * self.scale("spacing")
+        """(p + 1) h / 2, and the shift of the edge."""
+        return (0.5 * (self.degree + 1) + TIE) * self.scale("spacing")
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
         u = distance / self.spacing
-        return b_spline(u + _TIE if self.degree == 0 else u, self.degree)
+        return b_spline(u + TIE if self.degree == 0 else u, self.degree)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = B_{2p+1}(δ/h) / B_{2p+1}(0): two B-splines convolve to one."""
@@ -91,12 +88,3 @@ class BSpline(ShiftedBasis):
         """min(N, ∫φ² / (∫φ)²) = min(N, B_{2p+1}(0) / h), as the papers derive it for their bumps."""
         peak = float(b_spline(torch.zeros((), dtype=torch.float64), 2 * self.degree + 1))
         return min(float(samples), peak / self.scale("spacing"))
-
-    @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The degree, beside what every shifted basis takes."""
-        return ("degree", *super().options())
-
-    def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
-        return {**super().configuration(), "degree": self.degree}

@@ -1,4 +1,4 @@
-"""Sine and square: shifted waves, whose encoding matrices have next to no rank."""
+"""Sine and square: shifted waves, whose encoding matrices have a stable rank of about 2."""
 
 import math
 from typing import Any
@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.encodings.encoders.boxes import straight_through
-from coordnet.encodings.encoders.parameters import Parameter
-from coordnet.encodings.encoders.shifted import ShiftedBasis
+from coordnet.encodings.encoders.base import Parameter
+from coordnet.encodings.encoders.shifted import ShiftedBasis, straight_through
 
 
 class Sine(ShiftedBasis):
@@ -31,7 +30,7 @@ class Sine(ShiftedBasis):
 
     name = "sine"
     summary = "a sine shifted to each node"
-    scales = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
+    scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
 
     def __init__(self, features: int, frequency: float, **place: Any) -> None:
         super().__init__(features, frequency=frequency, **place)
@@ -45,11 +44,11 @@ class Sine(ShiftedBasis):
         return torch.cos(2 * math.pi * self.frequency * delta)
 
     def stable_rank(self, samples: int) -> float:
-        """Of sin(a - b) = sin a cos b - cos a sin b, by the Gram matrices of both factors; 2 for whole f.
+        """The rank of sin(a - b) = sin a cos b - cos a sin b by the Gram matrices of both factors; 2 for whole f.
 
         The paper's bound is 2.
         """
-        w = 4 * math.pi * self.scale("frequency")  # ∫₀¹ cos wx and ∫₀¹ sin wx are all that is needed
+        w = 4 * math.pi * self.scale("frequency")  # the Gram matrices follow from ∫₀¹ cos wx and ∫₀¹ sin wx
         c, s = math.sin(w) / w, (1 - math.cos(w)) / w
         gram = 0.5 * torch.tensor([[1 + c, s], [s, 1 - c]], dtype=torch.float64)
         turned = 0.5 * torch.tensor([[1 - c, -s], [-s, 1 + c]], dtype=torch.float64)
@@ -78,7 +77,7 @@ class Square(ShiftedBasis):
 
     name = "square"
     summary = "a square wave shifted to each node"
-    scales = (Parameter("frequency", "frequency", "1", "cycles over the unit interval"),)
+    scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
 
     def __init__(self, features: int, frequency: float, **place: Any) -> None:
         super().__init__(features, frequency=frequency, **place)

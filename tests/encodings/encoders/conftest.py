@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordnet.encodings.encoders import ENCODERS, Encoder, JointEncoder
+from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.encodings.registry import ENCODERS
 
 KINDS = {
     "encoder": ENCODERS,

@@ -9,7 +9,6 @@ from scipy.interpolate import RegularGridInterpolator, make_lsq_spline
 from coordnet.cli.specs import describe_encoder
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import (
-    ENCODERS,
     BSpline,
     Encoder,
     Gaussian,
@@ -19,10 +18,11 @@ from coordnet.encodings.encoders import (
     ShiftedBasis,
     Triangle,
 )
+from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
 from coordnet.linalg.kronecker import RankWarning
-from coordnet.media import load_image
+from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -171,7 +171,7 @@ def test_rectangles_leave_no_gap_and_no_overlap(length):
 
 def test_learning_sigma_recovers_from_a_bad_start():
     """Four times too wide: the same training with σ learnable gains at least 1 dB on held-out pixels."""
-    image = load_image("astronaut")[60:188, 160:288]
+    image = load("astronaut")[60:188, 160:288]
     samples = sample(image, "every:2")
     held_out = torch.ones(128, 128, dtype=torch.bool)
     held_out[::2, ::2] = False
@@ -185,7 +185,7 @@ def test_learning_sigma_recovers_from_a_bad_start():
 
 def test_held_out_samples_limit_an_overfitting_sigma():
     """From a good start a trained σ shrinks until it interpolates; a tenth of the samples held out stops it early."""
-    image = load_image("astronaut")[60:124, 160:224]
+    image = load("astronaut")[60:124, 160:224]
     lattice = sample(image, "every:2").geometry.known(3).any(-1)
     hidden = lattice & (torch.rand(64, 64, generator=torch.Generator().manual_seed(0)) < 0.1)
     known, held_out = sample(image, (lattice & ~hidden).float()), sample(image, hidden.float())

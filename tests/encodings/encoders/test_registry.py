@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from coordnet.encodings.encoders import ENCODERS, Encoder, FourierFeatures, JointFourier
+from coordnet.encodings.encoders import Encoder, FourierFeatures, JointFourier
+from coordnet.encodings.registry import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
 
 AXES = [
@@ -148,8 +149,8 @@ def test_bad_arguments_are_refused(encoder):
             make(encoder, features=features)
     with pytest.raises(ValueError, match="`gain`: expected a positive"):
         encoder(**{**make(encoder).configuration(), "gain": 0.0})
-    with pytest.raises(ValueError, match=f"`colour`: expected a parameter of the {encoder.name} encoder"):
-        make(encoder, colour=1)
+    with pytest.raises(ValueError, match=f"`color`: expected a parameter of the {encoder.name} encoder"):
+        make(encoder, color=1)
 
 
 def test_learnable_starts_from_the_fixed_values(scaled):

@@ -1,0 +1,88 @@
+"""Stable rank against the scale of an encoder and the number of samples, and scales of equal stable rank."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from coordnet import _checks
+from coordnet.analysis.matrices import stable_rank
+from coordnet.encodings.encoders import FeatureMap
+from coordnet.sampling.axes import Axes, Axis
+
+PRODUCT = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f ≈ 0.1125
+
+
+def matched_scale(sigma: float) -> float:
+    """The scale of equal stable rank, of random Fourier features for a Gaussian and vice versa: σ_g σ_f = 1/(2√2 π).
+
+    The product follows from 1/(2√π σ_g) = √(2π) σ_f, with lengths in units of the unit interval and frequencies in
+    cycles over it.
+
+    Raises
+    ------
+    ValueError
+        If σ is not positive.
+
+    Notes
+    -----
+    Zheng et al., "Rethinking Positional Encoding" (2021).
+    """
+    return PRODUCT / _checks.positive("sigma", sigma)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A curve of stable ranks.
+
+    Attributes
+    ----------
+    name : str
+        The quantity that is varied: a scale parameter (its value on the first axis), or N.
+    at : list of float
+        Its values.
+    measured : list of float
+        ‖A‖_F² / ‖A‖₂² of the encoding matrix.
+    theory : list of float or None
+        The stable rank that the papers derive, None where they derive none.
+    """
+
+    name: str
+    at: list[float]
+    measured: list[float]
+    theory: list[float | None]
+
+
+@torch.no_grad()
+def rank_over_scale(encoder: FeatureMap, axes: Axes, factors: Sequence[float]) -> Sweep | None:
+    """Stable rank of an encoder's copies with its scale multiplied by some factors; None where it has no scale."""
+    if not encoder.scales:
+        return None
+    name, x = encoder.scales[0].name, encoder.positions(axes)
+    copies = [encoder.rescaled(factor) for factor in factors]
+    scales = [copy.scale(name) for copy in copies]
+    return Sweep(
+        name,
+        [s[0] if isinstance(s, tuple) else s for s in scales],
+        [stable_rank(copy(x)) for copy in copies],
+        [finite(copy.stable_rank(len(x))) for copy in copies],
+    )
+
+
+@torch.no_grad()
+def rank_over_samples(encoder: FeatureMap, axes: Axes, counts: Sequence[int]) -> Sweep:
+    """Stable rank of an encoder on the same interval with ``counts`` samples along each axis."""
+    grids = [tuple(Axis(n, a.start, (a.stop - a.start) / n) for a in axes) for n in counts]
+    positions = [encoder.positions(grid) for grid in grids]
+    return Sweep(
+        "N",
+        [float(len(x)) for x in positions],
+        [stable_rank(encoder(x)) for x in positions],
+        [finite(encoder.stable_rank(len(x))) for x in positions],
+    )
+
+
+def finite(value: float) -> float | None:
+    """The number, or None for NaN and infinity, which JSON does not have."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,120 @@
+"""Any file as a signal: its suffix and, for pictures, the number of frames decide how it is read."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.media.files import StrPath, mismatch, readable_file
+from coordnet.media.pictures import IMAGE_SUFFIXES, read_image
+from coordnet.media.samples import SAMPLES, sample_path
+from coordnet.media.signal import Kind, Media, from_depth
+from coordnet.media.sound import AUDIO_SUFFIXES, read_audio
+from coordnet.media.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, read_array, read_table
+from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video
+
+_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, *AUDIO_SUFFIXES, *TABLE_SUFFIXES, *ARRAY_SUFFIXES)
+_OPTIONS: dict[Kind, tuple[str, ...]] = {
+    "image": ("size", "crop", "row", "column"),
+    "video": ("frames", "size", "crop"),
+}
+
+
+def load(path_or_name: StrPath) -> Float[Tensor, "*grid channels"]:
+    """Return the signal in any supported file, or a built-in picture, as a tensor of shape (*grid, channels).
+
+    Pictures have shape (height, width, channels), videos (frames, height, width, channels), sound
+    (samples, channels) and tables (rows, columns). Integers are scaled to [0, 1], and to [-1, 1) for sound.
+    """
+    return read_media(path_or_name).signal
+
+
+def read_media(
+    path_or_name: StrPath,
+    *,
+    frames: str | None = None,
+    size: str | None = None,
+    crop: str | None = None,
+    row: int | None = None,
+    column: int | None = None,
+    progress: bool = False,
+) -> Media:
+    """Read a signal from a file of any supported kind, or from the built-in picture of this name.
+
+    A file comes before a built-in picture (`sample_names`). An image or a video is resized to `size` ("HxW") and
+    then cropped to `crop` ("HxW" from the center, or "HxW+top+left"). Of a video the `frames` in a Python slice such
+    as "0:120" are kept; of an image one `row` or `column` is taken, after resizing and cropping. An option that does
+    not apply raises a `MediaError`. `progress` shows a bar on standard error while a video is read.
+    """
+    path, name = _located(path_or_name)
+    kind = _kind(path)
+    _check_options(path, kind, {"frames": frames, "size": size, "crop": crop, "row": row, "column": column})
+    if kind == "image":
+        return _select_line(replace(read_image(path, size=size, crop=crop), name=name), row, column)
+    if kind == "video":
+        return read_video(path, frames=frames, size=size, crop=crop, progress=progress)
+    readers: dict[Kind, Callable[[Path], Media]] = {
+        "audio": read_audio,
+        "table": _read_table,
+        "array": read_array,
+    }
+    return readers[kind](path)
+
+
+def _located(path_or_name: StrPath) -> tuple[Path, str]:
+    """Return the path and the name of a signal; a file comes before a built-in picture, and that before a folder."""
+    path, text = Path(path_or_name), str(path_or_name)
+    bare = not path.suffix and path.name == text
+    sample = sample_path(text) if bare else None
+    if path.is_file() or not bare or (sample is None and path.exists()):
+        return path, path.stem
+    if sample is None:
+        near = difflib.get_close_matches(text, SAMPLES, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"such as {', '.join(list(SAMPLES)[:3])}"
+        raise mismatch(text, f"a file or a built-in picture ({advice})", "neither")
+    return sample, text
+
+
+def _kind(path: Path) -> Kind:
+    readable_file(path, "a signal")
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        known = " ".join(sorted(set(_SUFFIXES)))
+        raise mismatch(path, f"a known suffix ({known})", repr(suffix))
+    if suffix in AUDIO_SUFFIXES:
+        return "audio"
+    if suffix in TABLE_SUFFIXES:
+        return "table"
+    if suffix in ARRAY_SUFFIXES:
+        return "array"
+    return "video" if is_video(path) else "image"
+
+
+def _check_options(path: Path, kind: Kind, options: dict[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None and option not in _OPTIONS.get(kind, ()):
+            raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")
+
+
+def _select_line(media: Media, row: int | None, column: int | None) -> Media:
+    """Return one row (width, channels) or column (height, channels) of an image, or the whole image."""
+    if row is None and column is None:
+        return media
+    if row is not None and column is not None:
+        raise mismatch(media.name, "a row or a column", "both")
+    axis, index, word = (0, row, "row") if row is not None else (1, column, "column")
+    length = media.signal.shape[axis]
+    if index is None or not 0 <= index < length:
+        raise mismatch(media.name, f"a {word} from 0 to {length - 1}", str(index))
+    line = media.signal.select(axis, index).contiguous()
+    return replace(media, signal=line, kind="array", name=f"{media.name}-{word}{index}")
+
+
+def _read_table(path: Path) -> Media:
+    table = read_table(path)
+    signal = torch.from_numpy(from_depth(table.values.numpy(), path))
+    return Media(signal, "table", path.stem, "float64", suffix=path.suffix.lower(), columns=table.columns)
