@@ -54,8 +54,14 @@ class LinearOperator(ABC):
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> "LinearOperator":
-        """Return the operator on another device, or for tensors of another dtype."""
-        return self
+        """Return the operator on another device, or for tensors of another dtype.
+
+        Raises
+        ------
+        NotImplementedError
+            If it is constructed for one device and dtype.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
         """Return the composition x ↦ A (B x).
@@ -201,6 +207,10 @@ class Identity(LinearOperator):
         """Return y."""
         return self(y, out)
 
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Identity":
+        """Return the operator itself."""
+        return self
+
     def diagonal(self) -> Tensor:
         """Return ones."""
         return torch.ones(self.domain)
@@ -258,6 +268,12 @@ class ChannelRotation(LinearOperator):
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
         self.rotation = rotation
         self.domain = self.codomain = tuple(lattice)
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "ChannelRotation":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return R x of signals (signals, channels, *lattice)."""

@@ -170,6 +170,12 @@ class Interpolation(LinearOperator):
         result = result.reshape(*y.shape[:-1], *self.domain)
         return result if out is None else out.copy_(result)
 
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> "Interpolation":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return Interpolation(self.domain, self.index.to(device), self.weights.to(device=device, dtype=dtype))
+
     def row_energy(self) -> Float[Tensor, " n"]:
         """Return the squared norm of every row."""
         return self.weights.square().sum(1)
