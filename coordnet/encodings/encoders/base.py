@@ -199,10 +199,6 @@ class FeatureMap(nn.Module, ABC):
     def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
         """The positions at which the encoder is evaluated on some axes."""
 
-    @abstractmethod
-    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "..."]:
-        """Displacements by δ along the first axis, in the form that ``similarity`` takes."""
-
     def stable_rank(self, samples: int) -> float:
         """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
         return math.nan
@@ -331,19 +327,10 @@ class Encoder(FeatureMap):
         """The points of the first axis."""
         return axes[0].points()
 
-    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Displacements by δ, which are δ itself."""
-        return delta
-
     @classmethod
     def for_axes(cls: type[E], axes: Axes, features: int | None, **arguments: Any) -> E:
         """Construct for the samples of one axis, with a feature for each sample by default."""
         return cls(features or axes[0].count, **arguments)
-
-    @classmethod
-    def for_each(cls: type[E], axes: Axes, **options: Any) -> list[E]:
-        """Return an encoder for each axis; see ``like`` for the options."""
-        return [cls.like(axis, **options) for axis in axes]
 
 
 def _numbers(scale: Tensor) -> Scale:
