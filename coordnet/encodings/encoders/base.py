@@ -145,12 +145,20 @@ class FeatureMap(nn.Module, ABC):
         self.gain = _checks.positive("gain", gain)
         self.learnable = bool(learnable)
         for name, value in scales.items():
-            checked = _positive(name, value)
+            checked = self._check_scale(name, value)
             if learnable:
                 log = torch.tensor(checked, dtype=torch.float64).log()
                 self.register_parameter(f"log_{name}", nn.Parameter(log))
             else:
                 setattr(self, name, checked)
+
+    def _check_scale(self, name: str, value: Scale) -> Scale:
+        if isinstance(value, tuple):
+            return tuple(_checks.positive(name, v) for v in value)
+        least = next((p.least for p in self.scales if p.name == name), 0.0)
+        if _checks.positive(name, value) < least:
+            raise _checks.wrong(name, f"at least {least:g}", value)
+        return float(value)
 
     def __getattr__(self, name: str) -> Any:
         log = self.__dict__.get("_parameters", {}).get(f"log_{name}")
@@ -336,9 +344,3 @@ class Encoder(FeatureMap):
 def _numbers(scale: Tensor) -> Scale:
     values = scale.detach().double().cpu().tolist()
     return tuple(values) if isinstance(values, list) else values
-
-
-def _positive(name: str, value: Scale) -> Scale:
-    if isinstance(value, tuple):
-        return tuple(_checks.positive(name, v) for v in value)
-    return _checks.positive(name, value)
