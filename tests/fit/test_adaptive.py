@@ -243,7 +243,7 @@ def test_seeds_reproduce_and_renders_are_the_series_at_points():
 def test_every_signal_of_a_batch_decides_for_itself(generator):
     pictures = torch.stack([synthetic_photograph(12, 10), torch.rand(12, 10, 3, generator=generator)])
     geometry = sample(pictures[0], "random:0.5", generator=generator).geometry
-    prior = Adaptive((Smoothness(1.5, 0.01), Smoothness(2.0, 0.003)), rounds=3)
+    prior = Adaptive((Smoothness(1.5, 0.01), Smoothness(2.0, 0.003)), rounds=1)
     made = plan(FourierEncoding.like(geometry), geometry, prior=prior)
     together = made.fit(pictures * geometry.weights)
     for report, picture in zip(together.report["signals"], pictures, strict=True):
