@@ -13,6 +13,7 @@ from .encodings.encoders import RandomFourier as RandomFourier
 from .encodings.encoders import Triangle as Triangle
 from .fit.closed_form import fit_closed_form as fit_closed_form
 from .fit.closed_form import plan as plan
+from .fit.defaults import reconstruct as reconstruct
 from .fit.gradient import fit_gradient as fit_gradient
 from .fit.least_squares import LeastSquares as LeastSquares
 from .fit.plan import Plan as Plan
@@ -27,7 +28,10 @@ from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
 from .priors.smoothness import Smoothness as Smoothness
+from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
+from .restore.inpaint import inpaint as inpaint
+from .restore.upscale import upscale as upscale
 from .sampling.patterns import sample as sample
 from .sampling.samples import Lattice as Lattice
 from .sampling.samples import MaskedLattice as MaskedLattice

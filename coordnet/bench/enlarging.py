@@ -15,10 +15,10 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import plan
 from coordnet.media.rows import open_rows, write_rows
-from coordnet.restore.rows import parse_bytes, stream_render
+from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 
-MEMORY = "2GiB"
+MEMORY = 2**31
 GIB = 2**30
 
 
@@ -46,7 +46,7 @@ def rows(size: int) -> dict[str, float]:
         made = plan(ComplexEncoding.like(Gaussian, geometry), geometry)
         shape = (2 * size, 2 * size)
         with open_rows(source) as file:
-            blocks = stream_render(made, file, shape, memory=parse_bytes(MEMORY))
+            blocks = stream_render(made, file, shape, memory=MEMORY)
             write_rows(target, (*shape, 1), "float32", blocks, channel_axis=False)
         return _told(start, 1, 4 * shape[0] * shape[1])
 

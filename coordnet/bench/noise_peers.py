@@ -18,7 +18,7 @@ WAVELET = "sym4"  # better on photographs than the library's default, Haar
 
 def denoised(samples: Samples) -> Estimate:
     """``coordnet.denoise``, the noise estimated."""
-    fit = denoise(samples.values)
+    fit = denoise(samples.values).fit
     return Estimate(fit.render(), f"sigma {fit.report['sigma']:.4f}")
 
 

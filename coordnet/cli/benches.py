@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coordnet.cli.options import Device, Quiet
+from coordnet.cli.common import Device, Quiet
 from coordnet.cli.protocols import add_protocols
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
@@ -42,7 +42,7 @@ def speed(
     """Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold."""
     from coordnet.bench import speed as experiment
     from coordnet.bench import speed_report as reports
-    from coordnet.cli.devices import choose_device
+    from coordnet.cli.specs import choose_device
 
     if not report:
         groups, lengths = experiment.parse_groups(only), experiment.parse_sizes(sizes, quick)

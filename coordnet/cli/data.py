@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coordnet import _checks
 from coordnet.bench import prepare
-from coordnet.cli.outputs import staged_folder
+from coordnet.cli.report import staged_folder
 
 
 def run(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coordnet.cli.options import Device, Quiet
+from coordnet.cli.common import Device, Quiet
 
 HELP = {
     "table1": "Pictures on every second pixel: Zheng et al. (2022), table 1.",
@@ -77,7 +77,7 @@ def _command(name: str) -> Callable[..., None]:
         from coordnet import _checks
         from coordnet.bench.protocols import report as reports
         from coordnet.bench.protocols import run as experiments
-        from coordnet.cli.devices import choose_device
+        from coordnet.cli.specs import choose_device
 
         folder = out or Path("results") / name
         if not report:

@@ -37,25 +37,11 @@ CROP = 2**17  # points of the crop that decides the start for a lattice more tha
 
 @dataclass
 class Trail:
-    """The rounds that follow one start, on the samples that are not hidden.
-
-    Attributes
-    ----------
-    start : Smoothness
-        The power law.
-    steps : iterator of Round
-        Further rounds.
-    errors : list of float
-        The hold-out error after each round.
-    penalties : list of tensor
-        The penalty of each round.
-    last : Round, optional
-        The last round.
-    """
+    """The rounds that follow one start, on the samples that are not hidden."""
 
     start: Smoothness
-    steps: Iterator[Round]
-    errors: list[float] = field(default_factory=list)
+    steps: Iterator[Round]  # further rounds
+    errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)
     last: Round | None = None
 

@@ -27,21 +27,11 @@ from coordnet.sampling.samples import Geometry
 
 @dataclass(frozen=True)
 class CenteredValues:
-    """Values minus the mean of every channel.
+    """Values minus the mean of every channel."""
 
-    Attributes
-    ----------
-    values : (signals, channels, *samples)
-        The values with their means; channels may be strided.
-    means : (signals, channels)
-        The means.
-    batch : tuple of int
-        The leading dimensions that are flattened to ``signals``.
-    """
-
-    values: Float[Tensor, "signals channels *samples"]
+    values: Float[Tensor, "signals channels *samples"]  # with their means; channels may be strided
     means: Float[Tensor, "signals channels"]
-    batch: tuple[int, ...]
+    batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""
@@ -77,21 +67,11 @@ class CenteredValues:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The coefficients that a plan finds for centered values.
-
-    Attributes
-    ----------
-    coefficients : (signals, channels, *features)
-        The weights of the linear head.
-    report : dict
-        How the fit went, as JSON holds it.
-    learned : dict of tensors
-        Further estimates, such as a spectrum.
-    """
+    """The coefficients of the linear head that a plan finds for centered values."""
 
     coefficients: Float[Tensor, "signals channels *features"]
-    report: dict[str, Any]
-    learned: dict[str, Tensor] = field(default_factory=dict)
+    report: dict[str, Any]  # how the fit went, as JSON holds it
+    learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
 
 
 def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:
@@ -216,13 +196,7 @@ class Plan(ABC):
         raise self._iterates()
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
-        """Record the fit of values of one shape as a CUDA graph; see ``CudaGraph``.
-
-        Raises
-        ------
-        ValueError
-            If the plan iterates, or the values are not on a CUDA device.
-        """
+        """Record the fit of values of one shape as a CUDA graph, if the plan does not iterate; see ``CudaGraph``."""
         raise self._iterates()
 
     def _iterates(self) -> ValueError:
@@ -290,23 +264,7 @@ class Renderer:
 
     @torch.no_grad()
     def __call__(self, values: Float[Tensor, "*batch_samples channels"]) -> Float[Tensor, "*result channels"]:
-        """Fit a signal, or a batch of them, and evaluate it: ``plan.fit(values).render(shape)``.
-
-        Parameters
-        ----------
-        values : (*batch, *samples, channels)
-            The values on the plan's geometry.
-
-        Returns
-        -------
-        (*batch, *shape, channels)
-            The fitted signal on the lattice.
-
-        Raises
-        ------
-        ValueError
-            If the shape does not end in the geometry's and the channels, or the dtype is not the plan's.
-        """
+        """Return ``plan.fit(values).render(shape)``, (*batch, *shape, channels); see ``Plan.fit`` for errors."""
         centered = self.center(values)
         out = centered.map(self.operator, add_means=True)
         return out.movedim(1, -1).reshape(*centered.batch, *self.shape, values.shape[-1])

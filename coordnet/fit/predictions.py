@@ -19,19 +19,11 @@ POINTS_IN_CACHE = 2**11
 
 @dataclass
 class Predictions(ABC):
-    """The targets of a network, and its estimates of them.
-
-    Attributes
-    ----------
-    network : CoordinateNetwork
-        The network in training.
-    target, weights : tensor, and a tensor that broadcasts against it
-        The values minus the offset, and the weights of their squared errors.
-    """
+    """The targets of a network in training, and its estimates of them."""
 
     network: CoordinateNetwork
-    target: Tensor
-    weights: Tensor | None
+    target: Tensor  # the values minus the offset
+    weights: Tensor | None  # of the squared errors; broadcasts against the target
 
     def __len__(self) -> int:
         return len(self.target)
@@ -57,17 +49,9 @@ class Predictions(ABC):
 
 @dataclass
 class PointPredictions(Predictions):
-    """Predictions point by point; a dense encoding without trainable numbers is evaluated once.
+    """Predictions point by point; a dense encoding without trainable numbers is evaluated once."""
 
-    Attributes
-    ----------
-    inputs : (n, d) or (n, K)
-        The points, or their encodings.
-    encoded : bool
-        Whether the inputs are encodings.
-    """
-
-    inputs: Tensor
+    inputs: Tensor  # the points (n, d), or their encodings (n, K)
     encoded: bool
 
     def estimate(self, index: Tensor | slice) -> Tensor:
@@ -86,13 +70,7 @@ class PointPredictions(Predictions):
 class LatticePredictions(Predictions):
     """Predictions on a lattice by mode products; a target is a row along the first axis.
 
-    Attributes
-    ----------
-    axes : tuple of Axis
-        The lattice.
-    designs : list of tensor, optional
-        The design of every axis if the encoders have no trainable numbers; otherwise they are evaluated at every step,
-        which takes O(N_j K_j) per axis.
+    The designs are given if the encoders have no trainable numbers; otherwise they are evaluated at every step.
     """
 
     axes: Axes
@@ -112,19 +90,11 @@ class LatticePredictions(Predictions):
 
 @dataclass
 class BlendedPredictions(Predictions):
-    """Predictions at scattered points, interpolated from the lattice; every step evaluates the whole lattice.
-
-    Attributes
-    ----------
-    axes, designs
-        See ``LatticePredictions``.
-    operator : LinearOperator
-        The map from lattice signals to values at the points.
-    """
+    """Predictions at scattered points, interpolated from the lattice; every step evaluates the whole lattice."""
 
     axes: Axes
     designs: list[Tensor] | None
-    operator: LinearOperator
+    operator: LinearOperator  # from lattice signals to values at the points
 
     def estimate(self, index: Tensor | slice) -> Tensor:
         """Return the network's values at some points."""

@@ -26,17 +26,9 @@ SMALLEST_ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive rows of a matrix, zero outside a window of columns.
+    """Some consecutive rows of a matrix, zero outside a window of columns."""
 
-    Attributes
-    ----------
-    row, column : int
-        Where the block's first entry is in the matrix.
-    entries : (rows, columns)
-        The entries.
-    """
-
-    row: int
+    row: int  # the position of the block's first entry in the matrix
     column: int
     entries: Float[Tensor, "rows columns"]
 

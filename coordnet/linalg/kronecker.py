@@ -166,17 +166,7 @@ def _dense(matrix: Matrix) -> Tensor:
 
 @dataclass(frozen=True)
 class AxisFactor:
-    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank.
-
-    Attributes
-    ----------
-    u : (N, r)
-        Orthonormal columns.
-    s : (r,)
-        Singular values in descending order.
-    v : (K, r)
-        Orthonormal columns.
-    """
+    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank; s is in descending order."""
 
     u: Float[Tensor, "n r"]
     s: Float[Tensor, " r"]

@@ -203,22 +203,12 @@ class EncodingModes(Modes):
 
 @dataclass(frozen=True)
 class _AxisModes:
-    """The modes of one axis; the matrices are computed on demand.
+    """The modes of one axis; the matrices are computed on demand."""
 
-    Attributes
-    ----------
-    basis, coefficients : function
-        Return B (N, r), and C (K, r) with A C = B.
-    roughness : (r,)
-        μ.
-    norm : float
-        ‖A‖₂, or NaN where it is not needed.
-    """
-
-    basis: Callable[[], Tensor]
-    coefficients: Callable[[], Tensor]
-    roughness: Tensor
-    norm: float = math.nan
+    basis: Callable[[], Tensor]  # B (N, r)
+    coefficients: Callable[[], Tensor]  # C (K, r), with A C = B
+    roughness: Tensor  # μ (r,)
+    norm: float = math.nan  # ‖A‖₂, or NaN where it is not needed
 
     def growth(self) -> Tensor:
         """Return ‖A‖ ‖C e‖ of every mode e."""

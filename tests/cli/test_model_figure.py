@@ -9,7 +9,8 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.plots.model import plane
-from coordnet.priors.smoothness import Adaptive, Smoothness
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

@@ -119,7 +119,7 @@ def baseline(case: Case, settings: Mapping[str, Any]) -> Outcome:
 def denoised(case: Case, settings: Mapping[str, Any]) -> Outcome:
     """The adaptive Wiener filter of ``denoise``, the noise given or estimated."""
     sigma = case.noise if settings["noise"] == "given" else None
-    fitted, fit = timed(lambda: denoise(case.samples.values, sigma))
+    fitted, fit = timed(lambda: denoise(case.samples.values, sigma).fit)
     return Outcome(fitted.render(), {"encode": None, "fit": fit, "render": None})
 
 
