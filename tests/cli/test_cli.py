@@ -225,7 +225,7 @@ def test_help_is_complete(run, command):
     [
         ([], {}),
         (["--sample", "random:0.5"], {}),
-        (["--encoder", "rff:sigma=5"], {"encoder": cn.RandomFourier, "sigma": 5.0}),
+        (["--encoder", "rff:sigma=5"], {"encoder": cn.encoders.RandomFourier, "sigma": 5.0}),
         (["--head", "mlp:width=8", "--epochs", "2"], {"head": cn.MLP(width=8), "epochs": 2}),
     ],
 )

@@ -1,0 +1,15 @@
+from .comparison import comparison_figure as comparison_figure
+from .encodings import encoder_figure as encoder_figure
+from .encodings import show_distance as show_distance
+from .encodings import show_similarity as show_similarity
+from .encodings import show_stable_rank as show_stable_rank
+from .encodings import show_theory_in_legend as show_theory_in_legend
+from .model import model_figure as model_figure
+from .model import plane as plane
+from .model import show_variance as show_variance
+from .reconstruction import reconstruction_figure as reconstruction_figure
+from .reconstruction import sampled_picture as sampled_picture
+from .reconstruction import show_error as show_error
+from .reconstruction import show_image as show_image
+from .reconstruction import show_row as show_row
+from .restoration import restoration_figure as restoration_figure
