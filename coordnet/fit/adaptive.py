@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings import Encoding
 from coordnet.fit.hold_out import hide
 from coordnet.fit.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.fit.smooth import TOLERANCE, modes_of
@@ -98,7 +98,7 @@ class AdaptivePlan(Plan):
 
     def __init__(
         self,
-        encoding: ComplexEncoding | FourierEncoding,
+        encoding: Encoding,
         geometry: Geometry,
         measurement: Measurement,
         prior: Adaptive,
@@ -162,8 +162,7 @@ class AdaptivePlan(Plan):
             Axis(m, axis.start + c * axis.spacing, axis.spacing)
             for axis, c, m in zip(self.geometry.axes, corners, lengths, strict=True)
         )
-        encoding = FourierEncoding.on(axes) if isinstance(self.encoding, FourierEncoding) else self.encoding
-        modes = modes_of(encoding, axes, dtype=values.dtype, device=values.device)
+        modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
         return decorrelate(modes, Measurement.mask(weights), values[middle], rotated=self.prior.rotated)
 
     def _choose(

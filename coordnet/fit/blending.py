@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.measurements import Interpolation, Measurement
-from coordnet.sampling.samples import Blend, Geometry, ScatteredPoints
+from coordnet.sampling.samples import Blend, Geometry
 
 
 def similarity_weights(
@@ -61,7 +61,7 @@ def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
 
 
 def interpolation(
-    geometry: ScatteredPoints, blend: Blend, encoders: list[Encoder], dtype: torch.dtype
+    geometry: Geometry, blend: Blend, encoders: list[Encoder], dtype: torch.dtype
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
@@ -98,17 +98,16 @@ def measure(
     device: torch.device | str = "cpu",
 ) -> Measurement | None:
     """Return how samples of a geometry depend on the lattice signal; None if they are all of it."""
-    if isinstance(geometry, ScatteredPoints):
-        encoders = encoding.axis_encoders if isinstance(encoding, ComplexEncoding) else []
+    if geometry.is_scattered:
         blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
         on_device = replace(geometry, points=geometry.points.to(device))
-        operator = interpolation(on_device, blend, encoders, dtype)
+        operator = interpolation(on_device, blend, encoding.axis_encoders, dtype)
         weights = torch.ones(geometry.shape[0], 1) if geometry.weights is None else geometry.weights
         return Measurement(operator, weights.T.unsqueeze(0).to(device, dtype), operator.row_energy())
     if geometry.weights is not None:
         weights = geometry.weights.movedim(-1, 0).unsqueeze(0)
         return Measurement.mask(weights.to(device, dtype).contiguous())
-    if isinstance(encoding, ComplexEncoding):
+    if encoding.axis_encoders:
         return None
     return Measurement.mask(
         torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.fit.plan import DirectPlan
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
@@ -64,7 +64,7 @@ class LeastSquaresPlan(DirectPlan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        if not isinstance(self.encoding, ComplexEncoding):
+        if not (self.encoding.is_factored and self.encoding.axis_encoders):
             raise _checks.wrong("encoding", "a ComplexEncoding for LeastSquares()", type(encoding).__name__)
         if not geometry.is_whole_lattice:
             raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.designs import designs
 from coordnet.fit.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
@@ -233,7 +233,6 @@ class DirectPlan(Plan):
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
-        assert isinstance(self.encoding, ComplexEncoding)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))

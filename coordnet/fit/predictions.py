@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coordnet.encodings import ComplexEncoding
 from coordnet.fit.blending import interpolation
 from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axes, lattice_points
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
 
 # Points per step on a CPU: MLPs of width 256 and 512 take 0.6 and 0.8 of the time of 57,600 points at once.
 POINTS_IN_CACHE = 2**11
@@ -108,7 +107,6 @@ class BlendedPredictions(Predictions):
 
 
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
-    assert isinstance(network.encoding, ComplexEncoding)
     return network.encoding.matrices(axes, like.dtype, like.device)
 
 
@@ -130,13 +128,12 @@ def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, me
     weights = None if samples.weights is None else samples.weights.to(values)
     learns = any(p.requires_grad for p in network.encoding.parameters())
     encoding = network.encoding
-    scattered = samples.geometry if isinstance(samples.geometry, ScatteredPoints) else None
-    if isinstance(encoding, ComplexEncoding) and (scattered is None or scattered.blending):
+    geometry = samples.geometry
+    if encoding.is_factored and (geometry.blending or not geometry.is_scattered):
         designs = None if learns else _designs(network, samples.axes, values)
-        if scattered is None:
+        if geometry.blending is None:
             return LatticePredictions(network, values, weights, samples.axes, designs)
-        encoders = encoding.axis_encoders
-        operator = interpolation(scattered, scattered.blending or "linear", encoders, values.dtype)
+        operator = interpolation(geometry, geometry.blending, encoding.axis_encoders, values.dtype)
         return BlendedPredictions(network, values, weights, samples.axes, designs, operator)
     points, values, weights = _known_points(samples, values, weights)
     small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
@@ -150,7 +147,7 @@ def _known_points(
     samples: Samples, values: Tensor, weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the points (n, d) at which something is known, and the values and weights there."""
-    if isinstance(samples.geometry, ScatteredPoints):
+    if samples.geometry.is_scattered:
         return samples.geometry.points.to(values), values, weights
     points = lattice_points(samples.axes, values.dtype, values.device).flatten(0, -2)
     values = values.flatten(0, -2)

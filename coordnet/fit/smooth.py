@@ -8,7 +8,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fit.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fit.systems import ConstrainedSystem, System, penalized_system
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -38,11 +38,8 @@ class SmoothLatticePlan(DirectPlan):
         λ and ρ.
     """
 
-    def __init__(
-        self, encoding: ComplexEncoding, geometry: Geometry, prior: Smoothness, **options: Any
-    ) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        assert isinstance(self.encoding, ComplexEncoding)
         self.modes = EncodingModes(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
         gain = Diagonal(1 / (1 + prior.penalty(self.modes)))
         operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
@@ -77,7 +74,7 @@ class SmoothPlan(Plan):
 
     def __init__(
         self,
-        encoding: ComplexEncoding | FourierEncoding,
+        encoding: Encoding,
         geometry: Geometry,
         measurement: Measurement,
         prior: Smoothness,
@@ -150,7 +147,6 @@ def modes_of(
     """Return the modes in which an encoding's roughness is diagonal."""
     if isinstance(encoding, FourierEncoding):
         return FourierModes(encoding, dtype=dtype, device=device)
-    assert isinstance(encoding, ComplexEncoding)
     return EncodingModes(encoding, axes, dtype=dtype, device=device)
 
 

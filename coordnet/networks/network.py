@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
-from coordnet.encodings.designs import designs
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Head
 from coordnet.networks.layers import ComplexLinear, KroneckerLinear
@@ -72,7 +71,7 @@ class CoordinateNetwork(nn.Module):
             return FourierLinear(encoding, weight)
         if weight is not None:
             return KroneckerLinear(weight)
-        if isinstance(encoding, ComplexEncoding):
+        if encoding.is_factored:
             return _kronecker_linear(encoding.shape, width, self.head, generator)
         return _linear(_real, encoding.shape[0], width, self.head, 0, generator)
 
@@ -82,12 +81,9 @@ class CoordinateNetwork(nn.Module):
 
     def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
-        if isinstance(self.first, FourierLinear):
-            return self.first.on_axes(axes)
-        if isinstance(self.encoding, ComplexEncoding):
-            matrices = designs(self.encoding, axes, dtype, device)
-            return self.rest(self.first.on_lattice(matrices))  # type: ignore[operator]
-        return self(lattice_points(axes, dtype, device))
+        if not self.encoding.is_factored:
+            return self(lattice_points(axes, dtype, device))
+        return self.rest(self.first.on_axes(self.encoding, axes, dtype, device))  # type: ignore[operator]
 
     @property
     def is_separable(self) -> bool:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.encodings import ComplexEncoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.linalg.conjugate_gradients import dot
 from coordnet.linalg.kronecker import (
@@ -130,7 +130,7 @@ class EncodingModes(Modes):
 
     def __init__(
         self,
-        encoding: ComplexEncoding,
+        encoding: Encoding,
         axes: Axes,
         *,
         rcond: float | None = None,
