@@ -1,7 +1,6 @@
 """Blending: how a scattered point depends on the lattice nodes around it, and so how samples depend on the lattice."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -61,7 +60,11 @@ def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
 
 
 def interpolation(
-    geometry: Geometry, blend: Blend, encoders: list[Encoder], dtype: torch.dtype
+    geometry: Geometry,
+    blend: Blend,
+    encoders: list[Encoder],
+    dtype: torch.dtype,
+    device: torch.device | str = "cpu",
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
@@ -73,8 +76,8 @@ def interpolation(
         How a point depends on the nodes around it; see ``ScatteredPoints``.
     encoders : list of Encoder
         One per axis, for the blends by similarity.
-    dtype : torch.dtype
-        The dtype of the lattice signals.
+    dtype, device
+        Those of the lattice signals.
 
     Raises
     ------
@@ -84,9 +87,9 @@ def interpolation(
     axes = geometry.axes
     if blend in ("similarity", "printed") and len(encoders) != len(axes):
         raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", blend)
-    parts = []
+    points, parts = geometry.points.to(device).double(), []
     for j, axis in enumerate(axes):
-        scaled = _node_positions(axis, geometry.points[:, j].double(), j, geometry.outside)
+        scaled = _node_positions(axis, points[:, j], j, geometry.outside)
         parts.append(_axis_blend(axis, scaled, encoders[j] if encoders else None, blend))
     return Interpolation.tensor_product(tuple(axis.count for axis in axes), parts, dtype)
 
@@ -100,8 +103,7 @@ def measure(
     """Return how samples of a geometry depend on the lattice signal; None if they are all of it."""
     if geometry.is_scattered:
         blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
-        on_device = replace(geometry, points=geometry.points.to(device))
-        operator = interpolation(on_device, blend, encoding.axis_encoders, dtype)
+        operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
         weights = torch.ones(geometry.shape[0], 1) if geometry.weights is None else geometry.weights
         return Measurement(operator, weights.T.unsqueeze(0).to(device, dtype), operator.row_energy())
     if geometry.weights is not None:
