@@ -11,7 +11,6 @@ from coordnet.analysis.summary import describe
 from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
-from coordnet.encodings.encoders import FeatureMap
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
@@ -59,7 +58,7 @@ def run(
     report.show(record, table, output)
 
 
-def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[FeatureMap, Axes]]:
+def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Any, Axes]]:
     """The label of an encoder, the encoder that a text names, and the axes for which it is constructed."""
     choice = specs.parse_encoder(text)
     family: Any = choice.family
