@@ -66,23 +66,20 @@ def compare(
         list[str] | None,
         typer.Option(
             help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
-            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive.",
-            show_default=False,
+            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive."
         ),
     ] = None,
     head: Annotated[
         list[str] | None,
         typer.Option(
             help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire; may be repeated. "
-            "linear if not given. A linear head is on the complex encoding, others on the simple one.",
-            show_default=False,
+            "linear if not given. A linear head is on the complex encoding, others on the simple one."
         ),
     ] = None,
     solver: Annotated[
         list[str] | None,
         typer.Option(
-            help="closed-form or gradient; may be repeated. closed-form where it can be if not given.",
-            show_default=False,
+            help="closed-form or gradient; may be repeated. closed-form where it can be if not given."
         ),
     ] = None,
     epochs: Epochs = 2000,
@@ -149,8 +146,7 @@ def upscale(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given.",
-            show_default=False,
+            help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given."
         ),
     ] = None,
     common: Common,
@@ -174,8 +170,7 @@ def denoise(
     sigma: Annotated[
         float | None,
         typer.Option(
-            help="Standard deviation of the noise, 1 being the largest value; estimated if not given.",
-            show_default=False,
+            help="Standard deviation of the noise, 1 being the largest value; estimated if not given."
         ),
     ] = None,
     common: Common,
@@ -211,26 +206,20 @@ def analyze(
         typer.Argument(
             metavar="[MODEL]",
             help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained.",
-            show_default=False,
         ),
     ] = None,
     encoder: Annotated[
         list[str] | None,
-        typer.Option(
-            help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.", show_default=False
-        ),
+        typer.Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given."),
     ] = None,
     figure: Annotated[
         str | None,
-        typer.Option(
-            help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.", show_default=False
-        ),
+        typer.Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers."),
     ] = None,
     samples: Annotated[
         int | None,
         typer.Option(
-            help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one.",
-            show_default=False,
+            help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one."
         ),
     ] = None,
     at: Annotated[
@@ -238,7 +227,6 @@ def analyze(
         typer.Option(
             metavar="ROW,COLUMN",
             help="A position of the grid whose similarity to all others is drawn; may be repeated.",
-            show_default=False,
         ),
     ] = None,
     output: Output,
@@ -270,15 +258,13 @@ def encoders() -> None:
 def data(
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Folder of pictures, clips and sound, as they came.", show_default=False),
+        typer.Option("--from", help="Folder of pictures, clips and sound, as they came."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for what is cut from them.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for what is cut from them.")] = None,
     crop: Annotated[int, typer.Option(help="Height and width of the pictures' centers.")] = 480,
     check: Annotated[
         Path | None,
-        typer.Option(help="Compare this prepared folder with its checksums instead.", show_default=False),
+        typer.Option(help="Compare this prepared folder with its checksums instead."),
     ] = None,
     force: Force = False,
     json: Json = False,

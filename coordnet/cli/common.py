@@ -78,8 +78,7 @@ class Model:
         str | None,
         typer.Option(
             help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; by "
-            "default fourier with an adaptive prior, else gaussian.",
-            show_default=False,
+            "default fourier with an adaptive prior, else gaussian."
         ),
     ] = None
     prior: Annotated[
@@ -103,15 +102,12 @@ class Fitting(Model):
     ] = "linear"
     solver: Annotated[
         str | None,
-        typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),
+        typer.Option(help="closed-form or gradient; closed-form where it can be."),
     ] = None
     epochs: Epochs = 2000
     lr: Annotated[
         float | None,
-        typer.Option(
-            help="Learning rate of the gradient solver; 0.1 for complex and linear, else 0.005.",
-            show_default=False,
-        ),
+        typer.Option(help="Learning rate of the gradient solver; 0.1 for complex and linear, else 0.005."),
     ] = None
 
 

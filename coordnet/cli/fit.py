@@ -8,7 +8,7 @@ from torch import Tensor
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Model, Place
 from coordnet.fit.defaults import choose
-from coordnet.media import Media, MediaError, Table, read_table, write_table
+from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
@@ -20,10 +20,14 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     shape, prior = specs.parse_shape(place.shape), specs.parse_prior(model.prior)
     encoder = None if model.encoder is None else specs.parse_encoder(model.encoder)
     device = specs.choose_device(common.device)
-    coordinates, values = _split(read_table(points), len(shape), points)
+    columns = _columns(points, len(shape), values=1)
+    coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
     bounds = Bounds.of(coordinates) if place.bounds is None else specs.parse_bounds(place.bounds, len(shape))
     inside = _within(coordinates, bounds, points, clamp=place.clamp)
-    query = None if place.at is None else _query(place.at, bounds, clamp=place.clamp)
+    query = asked = None
+    if place.at is not None:
+        query = _columns(place.at, len(shape), values=0)
+        asked = _within(query, bounds, place.at, clamp=place.clamp)
     with report.staged_folder(common.out, command="fit", name=points.stem, force=common.force) as (
         staging,
         final,
@@ -51,42 +55,26 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
         figure = reconstruction_figure(None, samples, estimate.cpu(), title=title, score=title)
         media = _media(estimate.cpu(), values, points.stem)
         report.write_results(staging, media, fit, figure, record)
-        if query is not None:
-            asked, inside = query
-            _write_values(staging / "query.csv", asked, fit(bounds.to_unit(inside, shape)))
+        if query is not None and asked is not None:
+            _write_values(staging / "query.csv", query, fit(bounds.to_unit(asked, shape)))
     report.show(record, _table(record, final), common)
 
 
-def _split(table: Table, dims: int, path: Path) -> tuple[Tensor, Tensor]:
-    """Coordinates (n, dims) and values (n, channels) of a table.
+def _columns(path: Path, dims: int, *, values: int) -> Tensor:
+    """The columns of a file: coordinates first, and at least so many values after them.
 
     Raises
     ------
     MediaError
-        If no column is left for values, or a number is not finite.
+        If there are too few columns, or a number is not finite.
     """
-    columns = table.values.shape[1]
-    if columns <= dims:
-        raise MediaError(f"{path}: expected {dims} coordinates and a value a line, found {columns} columns")
-    if not bool(torch.isfinite(table.values).all()):
+    found = read_table(path).values if values else read_table(path).values[:, :dims]
+    if found.shape[1] < dims + values:
+        expected = f"{dims} coordinates{' and a value' if values else ''} a line"
+        raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")
+    if not bool(torch.isfinite(found).all()):
         raise MediaError(f"{path}: expected finite numbers, found empty cells, NaN or infinity")
-    return table.values[:, :dims], table.values[:, dims:]
-
-
-def _query(path: Path, bounds: Bounds, *, clamp: bool) -> tuple[Tensor, Tensor]:
-    """The query points (n, d) in the first columns of a file: as they were given, and within the bounds.
-
-    Raises
-    ------
-    MediaError
-        If there are too few columns, or a point is not finite or, unless clamped, outside the bounds.
-    """
-    found, dims = read_table(path).values, len(bounds.low)
-    if found.shape[1] < dims:
-        raise MediaError(f"{path}: expected {dims} coordinates a line, found {found.shape[1]} columns")
-    if not bool(torch.isfinite(found[:, :dims]).all()):
-        raise MediaError(f"{path}: expected finite coordinates, found empty cells, NaN or infinity")
-    return found[:, :dims], _within(found[:, :dims], bounds, path, clamp=clamp)
+    return found
 
 
 def _within(coordinates: Tensor, bounds: Bounds, path: Path, *, clamp: bool) -> Tensor:

@@ -1,5 +1,6 @@
 """Records, printed tables and output folders, which appear whole or not at all."""
 
+import itertools
 import json
 import mimetypes
 import os
@@ -73,17 +74,12 @@ def _refused(folder: Path, expected: str, found: object) -> ValueError:
 
 
 def _fresh(folder: Path, name: str) -> Path:
-    number = 1
-    while (folder / f"{name}-{number}").exists():
-        number += 1
-    return folder / f"{name}-{number}"
+    paths = (folder / f"{name}-{number}" for number in itertools.count(1))
+    return next(path for path in paths if not path.exists())
 
 
 def _nearest_folder(path: Path) -> Path:
-    path = path.absolute()
-    while not path.is_dir():
-        path = path.parent
-    return path
+    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
 
 
 def _publish(staging: Path, final: Path) -> None:
