@@ -45,9 +45,7 @@ def imported(path):
 
 def test_the_top_level_holds_rooms_alone():
     assert {p.stem for p in PACKAGE.glob("*.py")} <= {"__init__", "__main__", "_checks"}
-    assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(FLOOR) - {
-        "_checks"
-    }
+    assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(FLOOR) - {"_checks"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))

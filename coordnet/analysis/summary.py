@@ -90,9 +90,7 @@ def summarize(encoder: Encoder | JointEncoder, where: Axis | Axes) -> EncoderSum
         measured=measured.tolist(),
         singular_values=s.tolist(),
         over_scale=rank_over_scale(encoder, axes, FACTORS),
-        over_samples=rank_over_samples(
-            encoder, axes, sorted({max(2, round(count * k / 8)) for k in range(1, 9)})
-        ),
+        over_samples=rank_over_samples(encoder, axes, sorted({max(2, round(count * k / 8)) for k in range(1, 9)})),
         matched_sigma=matched_scale(encoder.scale("sigma")) if encoder.name in MATCHED else None,
         spectrum=None if shares is None else shares.tolist(),
         reconstruction=None if back is None else back.tolist(),

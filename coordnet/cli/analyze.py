@@ -21,12 +21,7 @@ SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and
 
 
 def run(
-    model: Path | None,
-    encoders: list[str],
-    figure: str | None,
-    samples: int | None,
-    at: list[str],
-    output: Output,
+    model: Path | None, encoders: list[str], figure: str | None, samples: int | None, at: list[str], output: Output
 ) -> None:
     """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
     start = time.perf_counter()
@@ -49,10 +44,7 @@ def run(
     record = {"analysis": name, **measured, "numbers": numbers, "seconds": time.perf_counter() - start}
     table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()] if measured else []
     if output.out is not None or not output.json:
-        with report.staged_folder(output.out, command="analyze", name=name, force=output.force) as (
-            staging,
-            final,
-        ):
+        with report.staged_folder(output.out, command="analyze", name=name, force=output.force) as (staging, final):
             drawn.savefig(staging / "figure.png", dpi=130)
             report.write_record(staging, record)
         table.append(f"written to {final}")

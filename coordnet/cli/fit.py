@@ -28,10 +28,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     if place.at is not None:
         query = _columns(place.at, len(shape), values=0)
         asked = _within(query, bounds, place.at, clamp=place.clamp)
-    with report.staged_folder(common.out, command="fit", name=points.stem, force=common.force) as (
-        staging,
-        final,
-    ):
+    with report.staged_folder(common.out, command="fit", name=points.stem, force=common.force) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape))
         samples = Samples(geometry, values.float().to(device))
         method = choose(samples, encoder, prior=prior, robust=model.robust)
@@ -108,8 +105,7 @@ def _write_values(path: Path, query: Tensor, values: Tensor) -> None:
 
 def _table(record: report.Record, folder: Path) -> list[str]:
     return [
-        f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, "
-        f"prior {record['prior']}",
+        f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, prior {record['prior']}",
         f"residual {record['residual']:.3g} at the points, fitted in {record['seconds']['fit']:.3f} s",
         f"written to {folder}",
     ]

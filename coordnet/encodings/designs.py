@@ -160,12 +160,7 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     if solved is None:
         return None
     result = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
-    norms = (
-        design.infinity_norm(),
-        transpose.infinity_norm(),
-        result.infinity_norm(),
-        result.mT.infinity_norm(),
-    )
+    norms = (design.infinity_norm(), transpose.infinity_norm(), result.infinity_norm(), result.mT.infinity_norm())
     condition = math.sqrt(math.prod(norms))
     return None if condition > MAX_CONDITION else (result, condition)
 

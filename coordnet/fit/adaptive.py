@@ -189,9 +189,7 @@ class AdaptivePlan(Plan):
             advance(best)
         return trails, best
 
-    def _rounds(
-        self, problem: Problem, penalty: Tensor, start: Smoothness, z: Tensor | None
-    ) -> Iterator[Round]:
+    def _rounds(self, problem: Problem, penalty: Tensor, start: Smoothness, z: Tensor | None) -> Iterator[Round]:
         smoothest = smoothest_modes(problem.modes, start.axis_weights(len(problem.modes.lattice)))
         return rounds(problem, penalty, smoothest, tolerance=self.learning_tolerance, start=z)
 
@@ -212,9 +210,7 @@ class AdaptivePlan(Plan):
         bar.update()
         return Round(kept, penalty, solution)
 
-    def _fitted(
-        self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round
-    ) -> Fitted:
+    def _fitted(self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round) -> Fitted:
         form = "constrained" if problem.constrained else "modes"
         report = {
             "method": f"conjugate gradients, adaptive prior, {form} form",

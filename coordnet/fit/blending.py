@@ -60,11 +60,7 @@ def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
 
 
 def interpolation(
-    geometry: Geometry,
-    blend: Blend,
-    encoders: list[Encoder],
-    dtype: torch.dtype,
-    device: torch.device | str = "cpu",
+    geometry: Geometry, blend: Blend, encoders: list[Encoder], dtype: torch.dtype, device: torch.device | str = "cpu"
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
@@ -95,10 +91,7 @@ def interpolation(
 
 
 def measure(
-    encoding: Encoding,
-    geometry: Geometry,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Measurement | None:
     """Return how samples of a geometry depend on the lattice signal; None if they are all of it."""
     if geometry.is_scattered:
@@ -111,9 +104,7 @@ def measure(
         return Measurement.mask(weights.to(device, dtype).contiguous())
     if encoding.axis_encoders:
         return None
-    return Measurement.mask(
-        torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)
-    )  # its padding is unknown
+    return Measurement.mask(torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device))  # its padding is unknown
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
@@ -131,9 +122,9 @@ def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
 def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blend) -> tuple[Tensor, Tensor]:
     """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
     if axis.count == 1:
-        return torch.zeros(len(scaled), 1, dtype=torch.long, device=scaled.device), torch.ones_like(
-            scaled
-        ).unsqueeze(-1)
+        return torch.zeros(len(scaled), 1, dtype=torch.long, device=scaled.device), torch.ones_like(scaled).unsqueeze(
+            -1
+        )
     left = scaled.floor().clamp(0, axis.count - 2)
     fraction = scaled - left
     nearest = fraction.round()

@@ -59,9 +59,7 @@ class CudaGraph(Generic[T]):
         """
         expected, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
         if found != expected:
-            raise _checks.wrong(
-                "values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}"
-            )
+            raise _checks.wrong("values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}")
         self._input.copy_(values)
         self._graph.replay()
         return self._result

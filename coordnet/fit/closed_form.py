@@ -115,9 +115,7 @@ def _everything(geometry: Geometry, options: dict[str, Any]) -> Measurement:
     return Measurement.mask(ones)
 
 
-def fit_closed_form(
-    encoding: Encoding, samples: Samples, prior: Prior | None = None, **options: Any
-) -> Reconstruction:
+def fit_closed_form(encoding: Encoding, samples: Samples, prior: Prior | None = None, **options: Any) -> Reconstruction:
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options."""
     values = samples.values
     options = {"dtype": values.dtype, "device": values.device, **options}

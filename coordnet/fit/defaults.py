@@ -10,17 +10,7 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, JointEncoder, Triangle
-from coordnet.fit.methods import (
-    KINDS,
-    SOLVERS,
-    EncoderChoice,
-    Family,
-    Kind,
-    Method,
-    Prior,
-    Solver,
-    head_label,
-)
+from coordnet.fit.methods import KINDS, SOLVERS, EncoderChoice, Family, Kind, Method, Prior, Solver, head_label
 from coordnet.fit.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
@@ -198,10 +188,7 @@ def tuned(
 
 
 def combinations(
-    samples: Samples,
-    encoders: Sequence[EncoderChoice] = (),
-    heads: Sequence[Head] = (),
-    solvers: Sequence[str] = (),
+    samples: Samples, encoders: Sequence[EncoderChoice] = (), heads: Sequence[Head] = (), solvers: Sequence[str] = ()
 ) -> tuple[list[Method], dict[str, str]]:
     """Every encoder with every head and solver, without those that do not go together.
 

@@ -101,9 +101,7 @@ def fit_gradient(
         for epoch in bar:
             loss = _epoch(network, problem, optimizer, batch, part, generator, penalty)
             if not math.isfinite(loss):
-                raise FloatingPointError(
-                    f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
-                )
+                raise FloatingPointError(f"the loss became {loss} in epoch {epoch}; try a smaller learning rate")
             quality = -10 * math.log10(max(loss, 1e-12))
             bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
             if callback is not None:
@@ -160,9 +158,7 @@ def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
 class _BestState:
     """The network's state after the epoch that was best on held-out samples."""
 
-    def __init__(
-        self, network: CoordinateNetwork, held_out: Samples | None, offset: Tensor, patience: int
-    ) -> None:
+    def __init__(self, network: CoordinateNetwork, held_out: Samples | None, offset: Tensor, patience: int) -> None:
         self.network, self.held_out, self.offset, self.patience = network, held_out, offset, patience
         self.error, self.epochs_since = math.inf, 0
         self.state: dict[str, Tensor] | None = None

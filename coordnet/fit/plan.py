@@ -40,9 +40,7 @@ class CenteredValues:
             return self.values - means
         return empty(self.values, tuple(self.values.shape)).copy_(self.values).sub_(means)
 
-    def map(
-        self, operator: LinearOperator, *, add_means: bool = False
-    ) -> Float[Tensor, "signals channels *codomain"]:
+    def map(self, operator: LinearOperator, *, add_means: bool = False) -> Float[Tensor, "signals channels *codomain"]:
         """Apply an operator to the differences, in chunks of channels, and add the means again if asked.
 
         Only the result is allocated if the intermediates of a channel are small enough for scratch memory.
@@ -151,9 +149,7 @@ class Plan(ABC):
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
-        return Reconstruction(
-            network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned
-        )
+        return Reconstruction(network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""

@@ -143,9 +143,7 @@ def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, me
         return PointPredictions(network, values, weights, network.encoding(points), True)
 
 
-def _known_points(
-    samples: Samples, values: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def _known_points(samples: Samples, values: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the points (n, d) at which something is known, and the values and weights there."""
     if samples.geometry.is_scattered:
         return samples.geometry.points.to(values), values, weights

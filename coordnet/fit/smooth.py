@@ -20,9 +20,7 @@ from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry
 
-TOLERANCE = ByAxes(
-    {1: 1e-5, 2: 3e-4, 3: 1e-3}
-)  # the default tolerance of conjugate gradients, by number of axes
+TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
 HUBER_ROUNDS = 5
 
@@ -102,18 +100,14 @@ class SmoothPlan(Plan):
             return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
         return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
 
-    def _solve(
-        self, values: Tensor, system: System, start: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
+    def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, dict[str, Any]]:
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def show(step: int, residual: float) -> None:
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 
-            solution = system.solve(
-                values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show
-            )
+            solution = system.solve(values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show)
         solution.warn_unless_converged(self.tolerance)
         return solution.x, {
             "method": f"conjugate gradients, {self.form} form",
@@ -138,11 +132,7 @@ class SmoothPlan(Plan):
 
 
 def modes_of(
-    encoding: Encoding,
-    axes: Axes,
-    *,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    encoding: Encoding, axes: Axes, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Modes:
     """Return the modes in which an encoding's roughness is diagonal."""
     if isinstance(encoding, FourierEncoding):
@@ -159,10 +149,7 @@ def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> st
         If the prior asks for the constrained form where there is none.
     """
     possible = (
-        prior.loss == "squared"
-        and modes.spans_grid
-        and modes.on_padded_grid() is modes
-        and measurement.is_plain_mask
+        prior.loss == "squared" and modes.spans_grid and modes.on_padded_grid() is modes and measurement.is_plain_mask
     )
     if prior.form == "constrained" and not possible:
         expected = "modes, unless a lattice is masked by 0 and 1, the basis spans it and the loss is squared"

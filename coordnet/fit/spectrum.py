@@ -75,11 +75,7 @@ class Round:
 
 
 def decorrelate(
-    modes: Modes,
-    measurement: Measurement,
-    values: Float[Tensor, "signals channels *samples"],
-    *,
-    rotated: bool = True,
+    modes: Modes, measurement: Measurement, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
 ) -> Problem:
     """Rotate channels to the eigenvectors of their covariance, estimated from samples that know both of a pair.
 

@@ -161,15 +161,11 @@ def _middle(samples: Samples) -> Samples:
     scale = (LARGE / math.prod(shape)) ** (1 / len(shape))
     lengths = tuple(min(n, max(16, round(n * scale))) for n in shape)
     part = tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(shape, lengths, strict=True))
-    inner = (
-        Lattice(lengths) if samples.weights is None else MaskedLattice(lengths, weights=samples.weights[part])
-    )
+    inner = Lattice(lengths) if samples.weights is None else MaskedLattice(lengths, weights=samples.weights[part])
     return Samples(inner, samples.values[part])
 
 
-def _system(
-    encoding: ComplexEncoding | FourierEncoding, samples: Samples
-) -> tuple[Modes, Measurement, Tensor]:
+def _system(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> tuple[Modes, Measurement, Tensor]:
     """The modes of the samples' lattice, the measurement, and the values without the mean of each channel."""
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}

@@ -81,9 +81,7 @@ class BandedMatrix(LinearOperator):
         """Return Aᵀ y over the last axis of y."""
         return self.mT.along(y, -1, out)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> "BandedMatrix":
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
         """Return the matrix on another device, its blocks sent in one transfer, or in another dtype.
 
         With a dtype, columns of a block are dropped at its ends where all entries are below that dtype's rounding.

@@ -131,9 +131,7 @@ class Kronecker(LinearOperator):
         if not isinstance(other, Kronecker):
             return None
         pairs = list(zip(self.matrices, other.matrices, strict=True))
-        products = for_each_distinct(
-            pairs, lambda pair: compose(*pair), lambda p, q: p[0] is q[0] and p[1] is q[1]
-        )
+        products = for_each_distinct(pairs, lambda pair: compose(*pair), lambda p, q: p[0] is q[0] and p[1] is q[1])
         return Kronecker(products)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":

@@ -51,9 +51,7 @@ class LinearOperator(ABC):
         """The adjoint as an operator."""
         return Adjoint(self)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> "LinearOperator":
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
         """Return the operator on another device, or for tensors of another dtype.
 
         Raises
@@ -269,9 +267,7 @@ class ChannelRotation(LinearOperator):
         self.rotation = rotation
         self.domain = self.codomain = tuple(lattice)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> "ChannelRotation":
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "ChannelRotation":
         """Return the operator on another device, or for tensors of another dtype."""
         return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain)
 

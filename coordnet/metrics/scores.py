@@ -11,9 +11,7 @@ from coordnet import _checks
 
 
 def mean_squared_error(
-    estimate: Float[Tensor, "*shape"],
-    truth: Float[Tensor, "*shape"],
-    mask: Bool[Tensor, "..."] | None = None,
+    estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
 ) -> float:
     """Mean of (estimate - truth)² over all entries, or over those where ``mask`` is true.
 
@@ -83,9 +81,7 @@ def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
 
 
 def snr(
-    estimate: Float[Tensor, "*shape"],
-    truth: Float[Tensor, "*shape"],
-    mask: Bool[Tensor, "..."] | None = None,
+    estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
 ) -> float:
     """Signal-to-noise ratio, 10 log10(mean truth² / mean squared error), in dB, for signals without a peak."""
     power = mean_squared_error(truth, torch.zeros_like(truth), mask)

@@ -111,12 +111,7 @@ _real = partial(nn.utils.skip_init, nn.Linear)  # initialized below, by the gene
 
 
 def _linear(
-    kind: Callable[[int, int], nn.Module],
-    fan_in: int,
-    fan_out: int,
-    head: Head,
-    layer: int,
-    generator: torch.Generator,
+    kind: Callable[[int, int], nn.Module], fan_in: int, fan_out: int, head: Head, layer: int, generator: torch.Generator
 ) -> nn.Module:
     linear = kind(fan_in, fan_out)
     bounds = zip(linear.named_parameters(), head.bounds(fan_in, layer), strict=True)
@@ -126,12 +121,8 @@ def _linear(
     return linear
 
 
-def _kronecker_linear(
-    modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator
-) -> KroneckerLinear:
+def _kronecker_linear(modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator) -> KroneckerLinear:
     tensors = [torch.empty(channels, *modes), torch.empty(channels)]
     bounds = head.bounds(math.prod(modes), 0)
-    weight, bias = (
-        nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(tensors, bounds, strict=True)
-    )
+    weight, bias = (nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(tensors, bounds, strict=True))
     return KroneckerLinear(weight, bias if head.widths else None)

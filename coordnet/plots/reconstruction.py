@@ -37,9 +37,7 @@ def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w 
     return torch.nn.functional.avg_pool2d(stack, block, ceil_mode=True)[0].movedim(0, -1)
 
 
-def show_error(
-    ax: Axes, error: Float[Tensor, "height width"], title: str, *, top: float | None = None
-) -> Axes:
+def show_error(ax: Axes, error: Float[Tensor, "height width"], title: str, *, top: float | None = None) -> Axes:
     """Draw a map of absolute errors up to ``top``; if that is not given, to the 99th percentile, with a bar."""
     values = shrunk(error.detach().unsqueeze(-1))[..., 0].cpu().float().numpy()
     end = top or max(float(np.nanquantile(values, 0.99)), 1e-6)
@@ -52,11 +50,7 @@ def show_error(
 
 
 def show_row(
-    ax: Axes,
-    truth: Float[Tensor, " n"],
-    estimate: Float[Tensor, " n"],
-    known: Bool[Tensor, " n"],
-    title: str,
+    ax: Axes, truth: Float[Tensor, " n"], estimate: Float[Tensor, " n"], known: Bool[Tensor, " n"], title: str
 ) -> Axes:
     """Draw a row of samples: the truth, the reconstruction, and the known samples marked."""
     at = np.arange(len(truth))

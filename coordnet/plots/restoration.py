@@ -11,9 +11,7 @@ DETAIL = 5  # the ratio of the picture's sides to those of the detail
 
 
 def restoration_figure(
-    before: Float[Tensor, "*grid channels"],
-    after: Float[Tensor, "*grid channels"],
-    titles: tuple[str, str],
+    before: Float[Tensor, "*grid channels"], after: Float[Tensor, "*grid channels"], titles: tuple[str, str]
 ) -> Figure:
     """Two panels side by side and their busiest detail below them; rows of samples as lines, clips as frames.
 

@@ -160,11 +160,7 @@ class EncodingModes(Modes):
         self._kept = kept
 
     def _basis(
-        self,
-        per_axis: "list[_AxisModes]",
-        kept: Tensor | None,
-        dtype: torch.dtype,
-        device: torch.device | str,
+        self, per_axis: "list[_AxisModes]", kept: Tensor | None, dtype: torch.dtype, device: torch.device | str
     ) -> LinearOperator:
         if self.spans_grid:
             return CosineBasis(self.codomain, dtype, device)

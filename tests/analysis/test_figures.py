@@ -54,9 +54,7 @@ def test_dashed_theory_is_drawn_and_named(drawn):
     for name in ("2", "3", "4"):
         axes = drawn[name][0].axes
         assert all(any(line.get_linestyle() == "--" for line in ax.lines) for ax in axes)
-        assert any(
-            "theory" in [t.get_text() for t in ax.get_legend().texts] for ax in axes if ax.get_legend()
-        )
+        assert any("theory" in [t.get_text() for t in ax.get_legend().texts] for ax in axes if ax.get_legend())
         assert all(ax.get_xlabel() and ax.get_ylabel() for ax in axes)
 
 
@@ -100,11 +98,7 @@ def test_every_encoder_has_a_page(name):
     (found,) = json.loads(json.dumps(numbers)).values()
     assert found["heat maps"]["nodes"] == [[1, 6]]
     assert (found["spectrum"] is None) == family.joint
-    assert set(found["heat maps"]) == {
-        "nodes",
-        "side",
-        *(("joint",) if family.joint else ("simple", "complex")),
-    }
+    assert set(found["heat maps"]) == {"nodes", "side", *(("joint",) if family.joint else ("simple", "complex"))}
     assert (found["over_scale"] is not None) == bool(family.scales)
 
 
@@ -121,9 +115,7 @@ def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photogr
     samples = sample(photograph[:16, :12], "every:2")
     network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), Linear())
     fit_gradient(network, samples, epochs=20).save(tmp_path / "model.safetensors")
-    assert (
-        command(monkeypatch, str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "f"), "--json") == 0
-    )
+    assert command(monkeypatch, str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "f"), "--json") == 0
     numbers = json.loads(capsys.readouterr().out)["numbers"]
     assert max(numbers["rank of each channel"]) <= 2
     matrix = network.encoding(lattice_points((Axis(16), Axis(12)))).flatten(0, 1)

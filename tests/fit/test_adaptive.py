@@ -64,9 +64,7 @@ def test_it_learns_a_texture_that_smoothness_misses(textured):
     smooth = fit(samples, Smoothness(1.5, 0.01))
     assert held_out(adaptive, samples, truth) > held_out(smooth, samples, truth) + 6
     assert adaptive.report["rounds"] >= 1
-    assert held_out(adaptive, samples, truth) > psnr(
-        baselines.cubic(samples), truth, ~samples.geometry.known(1)
-    )
+    assert held_out(adaptive, samples, truth) > psnr(baselines.cubic(samples), truth, ~samples.geometry.known(1))
 
 
 def test_the_learned_spectrum_has_its_mass_where_the_waves_are(textured):
@@ -172,9 +170,7 @@ def test_every_number_of_axes_and_every_basis(grid, encoder):
     axes = [torch.linspace(0, 2, n) for n in grid]
     truth = sum(a.cos() for a in torch.meshgrid(*axes, indexing="ij")).unsqueeze(-1) / len(grid)
     samples = sample(truth, "random:0.4")
-    encoding = (
-        FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
-    )
+    encoding = FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
     made = fit_closed_form(encoding, samples, prior=Adaptive())
     assert snr(made.render() - truth.mean(), truth - truth.mean(), ~samples.geometry.known(1)) > 15
 
@@ -227,9 +223,7 @@ def test_rounds_start_from_the_power_law():
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0) * weights
     problem = decorrelate(modes, Measurement.mask(weights), values)
     start = Smoothness(1.5, 0.01)
-    first = next(
-        rounds(problem, start_penalty(problem, start), smoothest_modes(modes, (1.0, 1.0)), tolerance=1e-6)
-    )
+    first = next(rounds(problem, start_penalty(problem, start), smoothest_modes(modes, (1.0, 1.0)), tolerance=1e-6))
     largest = problem.variance.argmax()
     expected = 0.01 * modes.roughness((1.0, 1.0)) ** 1.5
     assert torch.allclose(first.penalty[0, largest], expected)
@@ -268,9 +262,7 @@ def test_five_axes(prior, generator):
     samples = sample(signal, "random:0.5", generator=generator)
     fit = fit_closed_form(FourierEncoding.like(samples, padding=1), samples, prior=prior)
     hidden = ~samples.geometry.known(1)
-    assert (
-        psnr(fit.render(), signal, hidden) > psnr(signal[hidden].mean().expand_as(signal), signal, hidden) + 6
-    )
+    assert psnr(fit.render(), signal, hidden) > psnr(signal[hidden].mean().expand_as(signal), signal, hidden) + 6
 
 
 @pytest.mark.parametrize(
@@ -298,9 +290,7 @@ def test_a_single_known_pixel_is_a_constant():
     mask = torch.zeros(9, 8)
     mask[3, 4] = 1
     truth = synthetic_photograph(9, 8)
-    assert torch.allclose(
-        fit(sample(truth, mask), Adaptive()).render(), truth[3, 4].expand(9, 8, 3), atol=1e-5
-    )
+    assert torch.allclose(fit(sample(truth, mask), Adaptive()).render(), truth[3, 4].expand(9, 8, 3), atol=1e-5)
 
 
 @pytest.mark.parametrize(

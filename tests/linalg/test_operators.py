@@ -322,9 +322,7 @@ def test_its_adjoint_is_the_transpose(case, generator):
     applied = case.operator.adjoint(y)
     assert applied.shape == (*case.batch, *case.domain)
     expected = y.reshape(-1, formed.shape[0]) @ formed
-    if (
-        case.domain_dtype.is_complex
-    ):  # by its inner products, for its inner product is not that of the numbers
+    if case.domain_dtype.is_complex:  # by its inner products, for its inner product is not that of the numbers
         signals = applied.reshape(-1, 1, *case.domain)
         found = [case.inner(unit.expand_as(signals), signals).flatten() for unit in units(case)]
         assert torch.allclose(torch.stack(found, 1), expected, atol=1e-10)

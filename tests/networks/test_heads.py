@@ -11,17 +11,7 @@ from coordnet.encodings.encoders import HashGrid, Identity, RandomFourier
 from coordnet.fit.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
-from coordnet.networks.heads import (
-    HEADS,
-    MLP,
-    Finer,
-    GaussianMLP,
-    Linear,
-    Siren,
-    Wire,
-    head_configuration,
-    head_from,
-)
+from coordnet.networks.heads import HEADS, MLP, Finer, GaussianMLP, Linear, Siren, Wire, head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.patterns import sample
@@ -51,9 +41,7 @@ def test_formulas():
     z = torch.complex(x, x.flip(0) / 3)
     expected = torch.exp(5j * z) * torch.exp(-((3 * z.abs()) ** 2))
     assert torch.allclose(Wire(omega=5.0, scale=3.0).activation()(z), expected)
-    assert torch.allclose(
-        Wire(omega=5.0, scale=3.0).activation()(x), torch.exp(5j * x) * torch.exp(-9 * x**2)
-    )
+    assert torch.allclose(Wire(omega=5.0, scale=3.0).activation()(x), torch.exp(5j * x) * torch.exp(-9 * x**2))
 
 
 def test_siren_keeps_its_variance():

@@ -228,9 +228,7 @@ class FeatureMap(nn.Module, ABC):
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
         scales = {parameter.name for parameter in self.scales}
-        return {
-            name: self.scale(name) if name in scales else getattr(self, name) for name in self.arguments()
-        }
+        return {name: self.scale(name) if name in scales else getattr(self, name) for name in self.arguments()}
 
     def description(self) -> dict[str, Any]:
         """The name and the arguments, from which ``encoding_from`` constructs the encoder again."""

@@ -152,11 +152,7 @@ class RandomFourier(FourierFeatures):
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
-    scales = (
-        Parameter(
-            "sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"
-        ),
-    )
+    scales = (Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"),)
     random = True
 
     def __init__(

@@ -73,9 +73,7 @@ class JointEncoder(FeatureMap):
         return cls(len(axes), features or 512, **arguments)
 
 
-def _each_axis(
-    name: str, value: float | tuple[float, ...] | list[float], dimensions: int
-) -> tuple[float, ...]:
+def _each_axis(name: str, value: float | tuple[float, ...] | list[float], dimensions: int) -> tuple[float, ...]:
     values = tuple(value) if isinstance(value, tuple | list) else (value,) * dimensions
     if len(values) != dimensions:
         raise _checks.wrong(name, f"one number, or {dimensions}, one for each axis", value)

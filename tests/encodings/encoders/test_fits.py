@@ -72,9 +72,7 @@ def test_scales_train_in_every_encoding(scaled, photograph, tmp_path):
         logs = tuple(f"log_{p.name}" for p in scaled.scales)
         start = {n: p.clone() for n, p in encoding.named_parameters() if n.endswith(logs)}
         assert start
-        fit = fit_gradient(
-            CoordinateNetwork(encoding, Linear()), samples, epochs=5, lr=1e-2, weight_decay=0.0
-        )
+        fit = fit_gradient(CoordinateNetwork(encoding, Linear()), samples, epochs=5, lr=1e-2, weight_decay=0.0)
         for name, before in start.items():
             after = dict(fit.network.encoding.named_parameters())[name]
             assert bool((after.double() != before).all()), name
@@ -89,10 +87,7 @@ def test_closed_form_takes_every_fixed_encoder(one_axis, photograph, tmp_path):
     error = (fit.on_axes(samples.geometry.axes) - samples.values).square().mean()
     network = CoordinateNetwork(ComplexEncoding.like(one_axis, samples).requires_grad_(False), Linear())
     trained = fit_gradient(network, samples, epochs=30, lr=1e-2)
-    assert (
-        float(error)
-        <= float((trained.on_axes(samples.geometry.axes) - samples.values).square().mean()) + 1e-12
-    )
+    assert float(error) <= float((trained.on_axes(samples.geometry.axes) - samples.values).square().mean()) + 1e-12
     assert not fit.render().requires_grad
     fit.save(tmp_path / "model.safetensors")
     assert torch.equal(Reconstruction.load(tmp_path / "model.safetensors").render(), fit.render())
@@ -202,14 +197,10 @@ def test_held_out_samples_limit_an_overfitting_sigma():
 
 def test_dropout_works_in_training_alone(photograph):
     samples = sample(photograph[:12, :12], "every:2")
-    encoder = LearnableFourier.like(
-        samples.geometry.axes, dropout=0.5, layer_norm=True, **SMALL["learnable-fourier"]
-    )
+    encoder = LearnableFourier.like(samples.geometry.axes, dropout=0.5, layer_norm=True, **SMALL["learnable-fourier"])
     points = torch.rand(4, 2)
     assert not torch.equal(encoder(points), encoder(points))
-    fit = fit_gradient(
-        CoordinateNetwork(JointEncoding(encoder), Linear()), samples, epochs=2, held_out=samples
-    )
+    fit = fit_gradient(CoordinateNetwork(JointEncoding(encoder), Linear()), samples, epochs=2, held_out=samples)
     assert torch.equal(fit(points), fit(points))
 
 

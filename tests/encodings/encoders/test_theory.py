@@ -71,10 +71,7 @@ def test_similarity_is_its_integral(variant):
     encoder, options = variant
     if issubclass(encoder, ShiftedBasis):
         made = encoder.like(Axis(25), **options).configuration()
-        psi, delta = (
-            encoder(**{**made, "features": 10**4}),
-            torch.tensor([0, 0.002, -0.01, 0.026, 0.05, -0.24]),
-        )
+        psi, delta = (encoder(**{**made, "features": 10**4}), torch.tensor([0, 0.002, -0.01, 0.026, 0.05, -0.24]))
         delta = delta.double()
         expected = autocorrelation(psi, delta)
     elif issubclass(encoder, DFT):
@@ -148,9 +145,7 @@ def test_theoretical_stable_rank(variant):
         assert measured == pytest.approx(theory, rel=0.03)
 
 
-@pytest.mark.parametrize(
-    "psi", [Rectangle(1000, 0.05), Sine(1000, 1.3), Square(1000, 3.0)], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("psi", [Rectangle(1000, 0.05), Sine(1000, 1.3), Square(1000, 3.0)], ids=lambda p: p.name)
 def test_theoretical_stable_rank_elsewhere(psi):
     assert psi.stable_rank(500) == pytest.approx(stable_rank(psi(Axis(500).points())), rel=0.03)
 
@@ -213,9 +208,7 @@ def test_gaussian_and_triangle_are_their_formulas():
 
 
 def test_frequencies_are_their_rows():
-    assert torch.allclose(
-        LinearFourier(8, 7.0).frequencies, torch.tensor([1.0, 3, 5, 7], dtype=torch.float64)
-    )
+    assert torch.allclose(LinearFourier(8, 7.0).frequencies, torch.tensor([1.0, 3, 5, 7], dtype=torch.float64))
     assert torch.allclose(LogFourier(8, 8.0).frequencies, torch.tensor([1.0, 2, 4, 8], dtype=torch.float64))
     b = RandomFourier(20000, 5.0, generator=torch.Generator().manual_seed(3)).frequencies
     assert float(b.std()) == pytest.approx(5, rel=0.02)
