@@ -77,23 +77,8 @@ class AdaptivePlan(Plan):
     all samples, and the last solve runs to the tolerance. Where the unknown points are clustered (holes, scratches,
     text), the hidden points have their shape, and known points are held fixed.
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    measurement : Measurement
-        How the samples depend on the lattice.
-    prior : Adaptive
-        Starts, rounds and hold-out.
-    solver : ConjugateGradients
-        When the last solve stops.
-    progress : bool
-        Whether to show a bar over the solves.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the steps did not suffice for the last solve.
+    The measurement is how the samples depend on the lattice; the other parameters are those of ``plan``. A
+    ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
 
     def __init__(

@@ -14,14 +14,9 @@ WARM_UP = 3  # runs before recording, in which libraries allocate their workspac
 
 
 class CudaGraph(Generic[T]):
-    """A function of one tensor, recorded for the shape of an example and replayed on other values.
+    """A function of one tensor that does not wait for the GPU, recorded for an example and replayed on other values.
 
-    Parameters
-    ----------
-    function : function
-        A function of a tensor that does not wait for the GPU.
-    example : tensor
-        A tensor of the shape and dtype of the values, on a CUDA device.
+    The values have the shape and the dtype of the example.
 
     Raises
     ------

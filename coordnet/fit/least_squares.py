@@ -44,13 +44,6 @@ class LeastSquaresPlan(DirectPlan):
     Long axes of local encoders are factorized as banded matrices, at a cost linear in the samples; see
     ``encodings.designs``. A fit is a fixed sequence of matrix products, which never waits for a GPU.
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    method : LeastSquares
-        λ and the cutoff of singular values.
-
     Warns
     -----
     RankWarning

@@ -111,18 +111,10 @@ def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tenso
 
 
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
-    """Return the predictions that suit a network and its samples.
+    """Return the predictions that suit a network and its samples, from whose values the offset is subtracted.
 
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        The network in training.
-    samples : Samples
-        The targets. Scattered points are tied to their lattice if their ``blending`` is named.
-    offset : (channels,)
-        The values that are subtracted from the samples'.
-    memory : int
-        Bytes for the encoded samples.
+    Scattered points are tied to their lattice if their ``blending`` is named. Encoded samples take at most ``memory``
+    bytes.
     """
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)

@@ -26,15 +26,7 @@ HUBER_ROUNDS = 5
 
 
 class SmoothLatticePlan(DirectPlan):
-    """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration.
-
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    prior : Smoothness
-        λ and ρ.
-    """
+    """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration; see ``Plan``."""
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
@@ -51,23 +43,8 @@ class SmoothPlan(Plan):
     modes (``penalized_system``). Where unknown points are clustered (holes, scratches, text) and the modes span the
     lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    measurement : Measurement
-        How the samples depend on the lattice.
-    prior : Smoothness
-        p, λ, a_j, the form of the system and the loss. Huber's loss is minimized by reweighted solves.
-    solver : ConjugateGradients
-        When the solves stop.
-    progress : bool
-        Whether to show a bar over the steps.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the steps did not suffice.
+    Huber's loss is minimized by reweighted solves. The measurement is how the samples depend on the lattice; the other
+    parameters are those of ``plan``. A ``ConvergenceWarning`` is given if the steps did not suffice.
     """
 
     def __init__(

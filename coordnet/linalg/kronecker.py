@@ -101,13 +101,7 @@ def for_each_distinct(items: Sequence[T], make: Callable[[T], "T | object"], sam
 
 
 class Kronecker(LinearOperator):
-    """A₁ ⊗ … ⊗ A_d, applied as mode products.
-
-    Parameters
-    ----------
-    matrices : d matrices (N_j, K_j)
-        One per axis, dense or banded.
-    """
+    """A₁ ⊗ … ⊗ A_d for d matrices (N_j, K_j), one per axis, applied as mode products."""
 
     def __init__(self, matrices: Sequence[Matrix]) -> None:
         self.matrices = list(matrices)

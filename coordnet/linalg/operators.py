@@ -101,13 +101,7 @@ class LinearOperator(ABC):
 
 
 class Adjoint(LinearOperator):
-    """The adjoint of an operator.
-
-    Parameters
-    ----------
-    operator : LinearOperator
-        A.
-    """
+    """The adjoint of an operator."""
 
     def __init__(self, operator: LinearOperator) -> None:
         self.operator = operator
@@ -137,13 +131,7 @@ class Adjoint(LinearOperator):
 
 
 class Composition(LinearOperator):
-    """The product A₁ A₂ … A_n of operators; the last one is applied first.
-
-    Parameters
-    ----------
-    factors : sequence of LinearOperator
-        A₁ … A_n.
-    """
+    """The product A₁ A₂ … A_n of operators; the last one is applied first."""
 
     def __init__(self, factors: Sequence[LinearOperator]) -> None:
         self.factors = tuple(factors)
@@ -184,13 +172,7 @@ def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Te
 
 
 class Identity(LinearOperator):
-    """The identity.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Its domain.
-    """
+    """The identity on tensors (*batch, *shape)."""
 
     in_place = True
 
@@ -219,13 +201,7 @@ class Identity(LinearOperator):
 
 
 class Diagonal(LinearOperator):
-    """The product with a tensor, element by element.
-
-    Parameters
-    ----------
-    values : (*domain)
-        The diagonal.
-    """
+    """The product with the values of a diagonal, (*domain), element by element."""
 
     in_place = True
 
@@ -254,13 +230,6 @@ class ChannelRotation(LinearOperator):
     """The product of every lattice point's channels with an orthonormal matrix of each signal.
 
     It maps tensors (signals, channels, *lattice); the channels it mixes are the dimension before its domain.
-
-    Parameters
-    ----------
-    rotation : (signals, channels, channels)
-        R.
-    lattice : tuple of int
-        The dimensions after the channels.
     """
 
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:

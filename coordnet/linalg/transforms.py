@@ -21,15 +21,7 @@ LONG_ON_GPU = 1024
 
 
 class CosineBasis(LinearOperator):
-    """The orthonormal DCT-II basis: z ↦ B z maps coefficients of frequencies to a lattice signal.
-
-    Parameters
-    ----------
-    lattice : tuple of int
-        The lengths of the lattice; the basis has as many frequencies.
-    dtype, device
-        Those of the signals.
-    """
+    """The orthonormal DCT-II basis: z ↦ B z maps the coefficients of the frequencies to a lattice signal."""
 
     def __init__(self, lattice: Shape, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
         self.domain = self.codomain = tuple(lattice)
