@@ -20,14 +20,7 @@ from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Options, Study
 from coordnet.bench.tables import Frame, flat, markdown
 from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import (
-    DFT,
-    FeatureMap,
-    LearnableFourier,
-    LearnedEmbedding,
-    MultiSine,
-    Sinusoidal,
-)
+from coordnet.encodings.encoders import DFT, FeatureMap, LearnableFourier, LearnedEmbedding, MultiSine, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling.axes import Axis, lattice_points
 
@@ -64,13 +57,9 @@ def _learnable(choices: Choices, generator: torch.Generator, **options: Any) -> 
 
 ENCODINGS: dict[str, Build] = {
     "none": lambda c, g: None,
-    "learned embedding": lambda c, g: SimpleEncoding(
-        [LearnedEmbedding.like(LINE, features=WIDTH, generator=g)]
-    ),
+    "learned embedding": lambda c, g: SimpleEncoding([LearnedEmbedding.like(LINE, features=WIDTH, generator=g)]),
     "sinusoidal, 1-D": lambda c, g: SimpleEncoding([Sinusoidal.like(LINE, features=WIDTH)]),
-    "sinusoidal, 2-D": lambda c, g: SimpleEncoding(
-        [Sinusoidal.like(axis, features=WIDTH // 2) for axis in SQUARE]
-    ),
+    "sinusoidal, 2-D": lambda c, g: SimpleEncoding([Sinusoidal.like(axis, features=WIDTH // 2) for axis in SQUARE]),
     "DFT, 1-D": lambda c, g: SimpleEncoding([DFT.like(LINE)]),
     "MD-sine": lambda c, g: JointEncoding(MultiSine.like(SQUARE, features=WIDTH)),
     "learnable Fourier": lambda c, g: _learnable(c, g, hidden=0),
@@ -116,9 +105,7 @@ def split(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     return training, validation, test
 
 
-def train(
-    name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tensor, Tensor]
-) -> tuple[float, float]:
+def train(name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tensor, Tensor]) -> tuple[float, float]:
     """Train a network with one encoding; return its accuracy on the validation and on the test digits."""
     tokens, labels = data
     training, validation, test = split(len(tokens), seed)
@@ -127,9 +114,7 @@ def train(
     where = points(2 if encoding is None else encoding.dimensions)
     if encoding is not None:
         _level(encoding, where, choices.norm)
-    model = AttentionClassifier(
-        encoding, 1, CLASSES, width=WIDTH, depth=DEPTH, heads=HEADS, generator=generator
-    )
+    model = AttentionClassifier(encoding, 1, CLASSES, width=WIDTH, depth=DEPTH, heads=HEADS, generator=generator)
     _descend(model, tokens[training], labels[training], where, choices.rate, epochs, generator)
     model.eval()
 
@@ -226,16 +211,11 @@ class Attention(Study):
         frame = flat(records)
         tested = frame[frame["scores.test"].notna()]
         each = (100 * tested["scores.test"]).groupby(tested["line"], sort=False)
-        score = each.agg(["mean", "std", "min", "max", "count"]).sort_values(
-            "mean", ascending=False, kind="stable"
-        )
+        score = each.agg(["mean", "std", "min", "max", "count"]).sort_values("mean", ascending=False, kind="stable")
         lines = tested.groupby("line", sort=False).first().loc[score.index]
         table = pd.DataFrame({"encoding": lines["cell.method.name"]})
         table["test accuracy, %"] = [f"{m:.2f} ± {s:.2f}" for m, s in score[["mean", "std"]].values]
-        table["lowest"], table["highest"] = (
-            score["min"].map("{:.2f}".format),
-            score["max"].map("{:.2f}".format),
-        )
+        table["lowest"], table["highest"] = (score["min"].map("{:.2f}".format), score["max"].map("{:.2f}".format))
         table["seeds"], table["epochs"] = score["count"], lines["cell.epochs"]
         for head, option in {"learning rate": "rate", "norm": "norm", "γ": "gamma"}.items():
             found = lines.get(f"cell.method.{option}", [None] * len(lines))

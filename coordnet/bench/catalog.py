@@ -9,9 +9,7 @@ from coordnet.bench.records import NAME
 from coordnet.bench.speed import Speed
 from coordnet.bench.study import Options, Study
 
-STUDIES: dict[str, Study] = {
-    study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention())
-}
+STUDIES: dict[str, Study] = {study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention())}
 
 
 def run(name: str, options: Options | None, folder: Path, *, progress: bool = True) -> str:

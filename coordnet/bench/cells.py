@@ -76,9 +76,7 @@ class Cell(ABC):
             result = {"scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
             texts = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
             result |= {"warnings": texts} if texts else {}
-            json.dumps(
-                result, allow_nan=False
-            )  # a value that JSON cannot hold is a failure of this cell alone
+            json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
         except Exception as error:  # whatever a method raises, the run goes on
             return self.failed(describe(error))
         return self._record("done", result)

@@ -142,9 +142,7 @@ def _head(line: Frame) -> str:
 
 def _rank_curve(ax: Axes, lines: Frame, measure: str, name: str, color: str) -> None:
     """Draw a curve in the order of the encoder's scale, with the spread over seeds."""
-    curve = lines[lines["stable_rank"].notna() & lines[measure].notna()].sort_values(
-        "cell.method.layout.scale"
-    )
+    curve = lines[lines["stable_rank"].notna() & lines[measure].notna()].sort_values("cell.method.layout.scale")
     if len(curve):
         score, spread = curve[measure].clip(upper=EXACT), curve[f"{measure}_draws"].fillna(0.0)
         ax.errorbar(curve["stable_rank"], score, spread, color=color, marker="o", ms=4, capsize=2, label=name)

@@ -93,9 +93,7 @@ class Finder:
         for path in self._paths(data)[:count]:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
             found += [
-                Signal(kind, path.name, digest, length, path)
-                for kind in self.kinds
-                for length in self.sizes or (size,)
+                Signal(kind, path.name, digest, length, path) for kind in self.kinds for length in self.sizes or (size,)
             ]
         return found
 
@@ -115,9 +113,7 @@ def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]
     return center(read_image(path).signal, side)
 
 
-def reflected(
-    picture: Float[Tensor, "height width channels"], side: int
-) -> Float[Tensor, "side side channels"]:
+def reflected(picture: Float[Tensor, "height width channels"], side: int) -> Float[Tensor, "side side channels"]:
     """Continue a picture by reflection at its borders, which keeps its detail per pixel at any size."""
     while min(picture.shape[:2]) < side:
         for axis in (0, 1):
@@ -146,9 +142,7 @@ def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
         array = read_array(prepared, channels="last").signal
         if array.ndim != 4:
             shape = tuple(array.shape[:-1])
-            raise MediaError(
-                f"{prepared}: expected frames, rows, columns and channels, found the grid {shape}"
-            )
+            raise MediaError(f"{prepared}: expected frames, rows, columns and channels, found the grid {shape}")
         return array
     height, width = read_video(path, frames="0:1").signal.shape[1:3]
     size = None

@@ -59,9 +59,7 @@ def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
     return torch.stack([torch.where(k, raw, m) for k, m in zip((red, green, blue), made, strict=True)], -1)
 
 
-def convolve(
-    image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]
-) -> Float[Tensor, "height width c"]:
+def convolve(image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]) -> Float[Tensor, "height width c"]:
     """Correlate every channel with one kernel; the image is reflected about its outermost pixels."""
     margin = kernel.shape[0] // 2
     planes = pad(image.movedim(-1, 0).unsqueeze(1), (margin,) * 4, mode="reflect")

@@ -59,10 +59,7 @@ class Method:
     name: str
     group: Group  # baselines are other libraries' methods and run on the CPU
     estimator: Estimator
-    printed: tuple[str, str] = (
-        "",
-        "",
-    )  # a paper's PSNR and seconds, for its own data and GPU; not configuration
+    printed: tuple[str, str] = ("", "")  # a paper's PSNR and seconds, for its own data and GPU; not configuration
     cost: int = 0  # a run carries cells out from low to high cost
     draws: bool = False  # whether the method depends on the seed
 
@@ -88,9 +85,7 @@ class Task:
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
         """Return the samples of a signal on a device, and the signal with its noise."""
-        white = (
-            torch.randn(signal.shape, generator=torch.Generator().manual_seed(seed)) if self.noise else 0.0
-        )
+        white = torch.randn(signal.shape, generator=torch.Generator().manual_seed(seed)) if self.noise else 0.0
         observed = signal + self.noise * white
         pattern = self.pattern if self.mask is None else self.mask(tuple(signal.shape[:-1]), seed)
         return sample(observed.to(device), pattern, generator=torch.Generator().manual_seed(seed)), observed

@@ -15,11 +15,11 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import plan
 from coordnet.media import write_image
 from coordnet.media.rows import open_rows, write_rows
-from coordnet.restore.rows import parse_bytes, stream_render
+from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 
 LARGE = 4096
-MEMORY = "2GiB"  # the limit of an enlargement in rows
+MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 COMMAND = """
 import sys
 from coordnet.cli import main
@@ -91,7 +91,7 @@ def _rows(size: int) -> dict[str, float]:
         start = time.perf_counter()
         fit = plan(ComplexEncoding.like(Gaussian, geometry), geometry)
         with open_rows(source) as file:
-            blocks = stream_render(fit, file, shape, memory=parse_bytes(MEMORY))
+            blocks = stream_render(fit, file, shape, memory=MEMORY)
             write_rows(target, (*shape, 1), "float32", blocks, channel_axis=False)
         return _measured(start, 4 * shape[0] * shape[1])
 

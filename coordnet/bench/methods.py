@@ -91,9 +91,7 @@ def _rank(encoding: Encoding, samples: Samples) -> dict[str, float]:
     if len(samples.grid) > 1 or not isinstance(encoding, ComplexEncoding | DenseEncoding):
         return {}
     x = samples.geometry.axes[0].points(device=samples.values.device)
-    matrix = (
-        encoding.axis_encoders[0](x) if isinstance(encoding, ComplexEncoding) else encoding(x.unsqueeze(-1))
-    )
+    matrix = encoding.axis_encoders[0](x) if isinstance(encoding, ComplexEncoding) else encoding(x.unsqueeze(-1))
     return {"stable_rank": stable_rank(matrix.detach())}
 
 
@@ -180,7 +178,7 @@ class Denoised(Estimator):
     def apply(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
-        fitted, seconds = timed(lambda: denoise(case.samples.values, sigma))
+        fitted, seconds = timed(lambda: denoise(case.samples.values, sigma).fit)
         return Outcome(fitted.render(), seconds, notes={"sigma": fitted.report["sigma"]})
 
 

@@ -57,9 +57,7 @@ def descended(column: Column, of: int, virtual: int | None = None) -> Iterator[M
         yield Method(name, "gradient", estimator, (results[0], results[1]), TRAINED, True)
 
 
-def solved(
-    column: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None
-) -> Iterator[Method]:
+def solved(column: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None) -> Iterator[Method]:
     """Yield a linear head on a complex encoding in closed form, with or without a prior, for each encoder."""
     for encoder, (scale, *results) in column.items():
         estimator = ClosedForm(Layout(complex_, encoder, scale, of), virtual, prior)
@@ -212,13 +210,7 @@ RETHINKING = Experiment(
     "rethinking",
     "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank by theory "
     "(Zheng et al. 2021)",
-    {
-        Task("row", "every:2"): (
-            *SPLINES,
-            *_solved_matched(WIDTHS),
-            *_trained_matched(WIDTHS, 2, "MLP of depth 2, {}"),
-        )
-    },
+    {Task("row", "every:2"): (*SPLINES, *_solved_matched(WIDTHS), *_trained_matched(WIDTHS, 2, "MLP of depth 2, {}"))},
     LINES,
     quick_size=480,
     seeds=5,

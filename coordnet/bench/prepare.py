@@ -41,9 +41,7 @@ def sources(folder: Path, out: Path) -> tuple[list[Source], list[Path]]:
     kinds = {path: _kind(path) for path in files}
     found = [Source(path, path.relative_to(folder), kind) for path, kind in kinds.items() if kind]
     if not found:
-        raise MediaError(
-            f"--from {folder}: expected pictures, clips or sound, found none in {len(files)} files"
-        )
+        raise MediaError(f"--from {folder}: expected pictures, clips or sound, found none in {len(files)} files")
     return found, [path.relative_to(folder) for path, kind in kinds.items() if not kind]
 
 
@@ -78,9 +76,7 @@ def prepare(found: list[Source], out: Path, *, side: int = CROP, progress: bool 
             place = source.place.with_suffix(media.lossless_suffix)
             if place in written:
                 other = written[place]
-                raise MediaError(
-                    f"{source.path}: expected a name of its own, found {other}, which becomes {place} too"
-                )
+                raise MediaError(f"{source.path}: expected a name of its own, found {other}, which becomes {place} too")
             written[place] = source.path
             (out / place).parent.mkdir(parents=True, exist_ok=True)
             write_media(media, out / place)

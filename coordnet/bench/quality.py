@@ -123,11 +123,7 @@ EXPERIMENTS = (
         "Every second pixel, with noise",
         {Task(f"every second, σ = {SIGMA}", "every:2", SIGMA): (*SPLINES, HELD_OUT, GCV)},
     ),
-    Experiment(
-        "denoise",
-        "Every pixel, with noise",
-        {Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): DENOISERS},
-    ),
+    Experiment("denoise", "Every pixel, with noise", {Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): DENOISERS}),
     Experiment(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
@@ -205,11 +201,7 @@ class Quality(Study):
             found = [r for r in records if r["cell"]["experiment"] == name]
             if found:
                 parts += [f"## {title}", markdown(_comparison(flat(found), *COLUMNS[name]))]
-        rows = [
-            f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}"
-            for r in records
-            if failed(r)
-        ]
+        rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
         parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
         return {".md": "\n\n".join(parts) + "\n"}
 
@@ -225,10 +217,7 @@ def _comparison(frame: Frame, column: str, unit: str) -> Frame:
         table[unit] = scores.mean().map(text)
         table["to the first"] = gains.mean().map("{:+.2f}".format)
         table["least"], table["below"] = gains.min().map("{:+.2f}".format), (gains < 0).sum().astype(str)
-        table["seconds"], table["ratio"] = (
-            seconds.map(text),
-            (seconds / seconds.iloc[0]).map("{:.1f}".format),
-        )
+        table["seconds"], table["ratio"] = (seconds.map(text), (seconds / seconds.iloc[0]).map("{:.1f}".format))
         table.loc[names.index[0], ["to the first", "least", "below", "ratio"]] = ""
         tables.append(table)
     return pd.concat(tables)

@@ -71,13 +71,9 @@ class Writer:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(
-                f"{folder}: expected no other run of this folder, found one (see --workers)"
-            ) from None
+            raise ValueError(f"{folder}: expected no other run of this folder, found one (see --workers)") from None
         except OSError as error:
-            raise ValueError(
-                f"{folder}: expected a folder that can be written, found {error.strerror}"
-            ) from None
+            raise ValueError(f"{folder}: expected a folder that can be written, found {error.strerror}") from None
         os.ftruncate(self._file, self.path.read_bytes().rfind(b"\n") + 1)
 
     def __enter__(self) -> "Writer":

@@ -36,9 +36,7 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
     keys: set[str] = set()
     done = read(folder)
     for cells in study.stages(options, done):
-        new = [
-            c for c in cells if study.always or c.key not in done or (options.retry and failed(done[c.key]))
-        ]
+        new = [c for c in cells if study.always or c.key not in done or (options.retry and failed(done[c.key]))]
         new = [cell for cell in new if cell.key not in keys]
         for cell in {json.dumps(c.subject().get("signal")): c for c in new}.values():
             cell.check()  # a broken file ends the run before anything is written
@@ -50,11 +48,7 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
 
 
 def _carry_out(
-    cells: Sequence[Cell],
-    options: Options,
-    folder: Path,
-    done: dict[str, Record],
-    bar: Callable[[], tqdm],
+    cells: Sequence[Cell], options: Options, folder: Path, done: dict[str, Record], bar: Callable[[], tqdm]
 ) -> None:
     with _opened(options) as client, Writer(folder) as writer, bar() as shown:
         for record in (cell.run() for cell in cells) if client is None else _distributed(cells, client):

@@ -196,9 +196,7 @@ def work_spread(tasks: Tasks, device: str) -> float | None:
 
 def _spread(tasks: Tasks, device: str) -> str:
     spread = work_spread(tasks, device)
-    text = (
-        f"{device}: the seconds for a rendered point of '{t.REUSED}' differ from 512² to 8192² by a factor of"
-    )
+    text = f"{device}: the seconds for a rendered point of '{t.REUSED}' differ from 512² to 8192² by a factor of"
     return "" if spread is None else f"{text} {spread:.2f}, at most 2."
 
 

@@ -232,13 +232,9 @@ def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
         first = f"**{lines['name'][best]}**, {text(lines['mean'][best])} dB"
         yield f"The best of {closed.sum()} closed forms, by this score, is {first}."
         lost = lines[~closed & (lines["gain"] > CLOSE)]
-        texts = [
-            f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost[["name", "gain", "common"]].values
-        ]
+        texts = [f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost[["name", "gain", "common"]].values]
         yield f"**It loses to** {'; '.join(texts)}." if texts else "No other row is above it."
-    asked = [
-        m.name for task, methods in experiment.blocks.items() if task.name == section.task for m in methods
-    ]
+    asked = [m.name for task, methods in experiment.blocks.items() if task.name == section.task for m in methods]
     missing = [name for name in asked if name not in set(lines["name"])]
     if missing:
         yield f"Not run: {', '.join(missing)}."
@@ -246,17 +242,13 @@ def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
 
 def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator[str]:
     """Yield the failures and the warnings, each text once for a method and task with its number of cells."""
-    places = {
-        (s.task, s.size, line): (i, j) for i, s in enumerate(found) for j, line in enumerate(s.lines.index)
-    }
+    places = {(s.task, s.size, line): (i, j) for i, s in enumerate(found) for j, line in enumerate(s.lines.index)}
     frame = flat(records).explode("warnings")
     frame["place"] = [places[key] for key in frame[[*SECTION, "line"]].itertuples(index=False, name=None)]
     for head, column in (("What failed", "reason"), ("Warnings", "warnings")):
         told = frame.dropna(subset=column).sort_values("place", kind="stable")
         pattern = told[column].map(lambda message: NUMBER.sub("#", message))
-        groups = (
-            part.iloc[[0]].assign(n=len(part)) for _, part in told.groupby(["place", pattern], sort=False)
-        )
+        groups = (part.iloc[[0]].assign(n=len(part)) for _, part in told.groupby(["place", pattern], sort=False))
         rows = [
             f"- {name} ({task}), {n} cells: {message}"
             for part in groups

@@ -43,7 +43,7 @@ DENSE = "dense, fit + render, plan reused"
 FIT = "fit, plan reused"
 GRAPH = "CUDA graph"
 SMOOTH, ADAPTIVE = (f"{name} prior, to {TOLERANCE:g}" for name in ("smooth", "adaptive"))
-IN_MEMORY, IN_ROWS = "in memory", f"in rows, --memory {memory.MEMORY}"
+IN_MEMORY, IN_ROWS = "in memory", "in rows, --memory 2GiB"
 STOPPED = f"over {LIMIT:g} s"
 
 
@@ -55,9 +55,7 @@ class Rows:
     scores: dict[str, float | None] = field(default_factory=dict)
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def time(
-        self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any
-    ) -> None:
+    def time(self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any) -> None:
         """Time the work of a method that renders, or only fits, some points."""
         self._keep(name, measure(work, **options), {"outputs": points, "peer": peer})
 

@@ -1,31 +1,27 @@
-"""The commands and their options; what they do is imported when they run."""
+"""The commands, each declared once; the modules that do their work are imported when they run."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coordnet import _checks
 from coordnet.cli.bench import bench
-from coordnet.cli.comparisons import comparisons
-from coordnet.cli.options import (
-    Column,
-    Crop,
-    Device,
-    Encoder,
+from coordnet.cli.common import (
+    Common,
     Epochs,
+    Fitting,
     Force,
-    Frames,
     Json,
-    Out,
+    Model,
+    Output,
+    Part,
     Picture,
-    Prior,
+    Place,
     Quiet,
-    Row,
     Sample,
-    Seed,
     Signal,
-    Size,
+    Tuning,
+    grouped,
 )
 
 app = typer.Typer(
@@ -36,7 +32,6 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 app.add_typer(bench, name="bench")
-app.add_typer(comparisons)
 
 
 @app.callback()
@@ -45,242 +40,212 @@ def _root() -> None:
 
 
 @app.command()
+@grouped
 def reconstruct(
+    *, signal: Signal, sample: Sample = "every:2", fitting: Fitting, tuning: Tuning, part: Part, common: Common
+) -> None:
+    """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
+    from coordnet.cli.reconstruct import run
+
+    run(signal, sample, fitting, tuning, part, common)
+
+
+@app.command()
+@grouped
+def compare(
+    *,
     signal: Signal,
     sample: Sample = "every:2",
-    encoder: Encoder = None,
-    encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex",
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
+            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive."
+        ),
+    ] = None,
     head: Annotated[
-        str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
-    ] = "linear",
+        list[str] | None,
+        typer.Option(
+            help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire; may be repeated. "
+            "linear if not given. A linear head is on the complex encoding, others on the simple one."
+        ),
+    ] = None,
     solver: Annotated[
-        str | None,
-        typer.Option(help="closed-form or gradient; closed-form where it can be.", show_default=False),
+        list[str] | None,
+        typer.Option(help="closed-form or gradient; may be repeated. closed-form where it can be if not given."),
     ] = None,
     epochs: Epochs = 2000,
-    lr: Annotated[
-        float | None,
-        typer.Option(help="Its learning rate; 0.1 for complex and linear, else 0.005.", show_default=False),
-    ] = None,
-    prior: Prior = "auto",
-    robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
-    tune: Annotated[bool, typer.Option("--tune", help="Choose the free numbers by hidden samples.")] = False,
-    criterion: Annotated[
-        str, typer.Option(help="Of --tune: hold-out, or gcv for noisy lattices.")
-    ] = "hold-out",
-    folds: Annotated[int, typer.Option(min=1, help="Of --tune: how often other samples are hidden.")] = 1,
-    row: Row = None,
-    column: Column = None,
-    frames: Frames = None,
-    size: Size = None,
-    crop: Crop = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    html: Annotated[
+        bool, typer.Option("--html", help="Write compare.html too: a table to sort, pictures with sliders.")
+    ] = False,
+    part: Part,
+    common: Common,
 ) -> None:
-    """Reconstruct a signal from some of its samples, and say how near it came."""
-    from coordnet.cli.reconstruct import Options, run
+    """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
-    part = {"row": row, "column": column, "frames": frames, "size": size, "crop": crop}
-    given = {name: value for name, value in part.items() if value is not None}
-    _checks.choice("criterion", criterion, ("hold-out", "gcv"))
-    method = (encoder, encoding, head, solver, epochs, lr, prior, robust, criterion if tune else None, folds)
-    run(Options(seed, device, out, force, json, quiet, signal, sample, *method, given))
+    The table is sorted by held-out PSNR. Combinations that do not exist are left out and named; a method that fails is
+    shown with its reason. Random, masked and mosaicked samples are fitted by fourier with an adaptive and with a
+    smoothness prior too.
+    """
+    from coordnet.cli.compare import run
+
+    run(signal, sample, encoder or [], head or [], solver or [], epochs, html, part, common)
 
 
 @app.command()
+@grouped
 def fit(
+    *,
     points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
-    shape: Annotated[str, typer.Option(help="Lengths of the lattice, such as 256,256 (height, width).")],
-    bounds: Annotated[
-        str | None, typer.Option(help="x0,x1,y0,y1,… of the lattice; the points' own range if not given.")
-    ] = None,
-    at: Annotated[
-        Path | None, typer.Option(help="CSV of query points; their values are written too.")
-    ] = None,
-    encoder: Encoder = None,
-    prior: Prior = "auto",
-    robust: Annotated[bool, typer.Option("--robust", help="Leave outliers aside (Huber's loss).")] = False,
-    clamp: Annotated[
-        bool, typer.Option("--clamp", help="Move points outside the bounds to the border.")
-    ] = False,
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    place: Place,
+    model: Model,
+    common: Common,
 ) -> None:
     """Reconstruct a signal from scattered points."""
-    from coordnet.cli.fit import Options, run
+    from coordnet.cli.fit import run
 
-    run(
-        Options(
-            seed, device, out, force, json, quiet, points, shape, bounds, at, encoder, prior, robust, clamp
-        )
-    )
+    run(points, place, model, common)
 
 
 @app.command()
+@grouped
 def inpaint(
+    *,
     signal: Picture,
-    mask: Annotated[
-        Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")
-    ],
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    mask: Annotated[Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
+    common: Common,
 ) -> None:
     """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
 
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
     pixel, a video's values are written exactly, to reconstruction.npy.
     """
-    from coordnet.cli.common import Common
-    from coordnet.cli.inpaint import run
+    from coordnet.cli import restore
 
-    run(signal, mask, Common(seed, device, out, force, json, quiet))
+    restore.inpaint(signal, mask, common)
 
 
 @app.command()
+@grouped
 def upscale(
+    *,
     image: Picture,
-    factor: Annotated[float, typer.Option(help="Of the height and of the width; any number from 1 on.")] = 2,
+    factor: Annotated[float, typer.Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
         str | None,
-        typer.Option(
-            help="For an array or a large TIFF file, such as 2GiB; half of what is free if not given.",
-            show_default=False,
-        ),
+        typer.Option(help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given."),
     ] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    common: Common,
 ) -> None:
-    """Enlarge a picture, its pixels' cells kept in place.
+    """Enlarge a picture; the cells of its pixels keep their place.
 
     An .npy or .zarr array of any number of axes, or a TIFF file that does not fit into --memory, is read and written in
     blocks of rows, and may be larger than memory; no model is kept of it. It is computed in float32, and written in the
     array's own type.
     """
-    from coordnet.cli.common import Common
-    from coordnet.cli.upscale import run
+    from coordnet.cli import restore
 
-    run(image, factor, memory, Common(seed, device, out, force, json, quiet))
+    restore.upscale(image, factor, memory, common)
 
 
 @app.command()
+@grouped
 def denoise(
+    *,
     signal: Picture,
     sigma: Annotated[
         float | None,
-        typer.Option(
-            help="Standard deviation of the noise, 1 being the largest value; estimated if not given.",
-            show_default=False,
-        ),
+        typer.Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given."),
     ] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    common: Common,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
-    from coordnet.cli.common import Common
-    from coordnet.cli.denoise import run
+    from coordnet.cli import restore
 
-    run(signal, sigma, Common(seed, device, out, force, json, quiet))
+    restore.denoise(signal, sigma, common)
 
 
 @app.command()
+@grouped
 def demosaic(
-    raw: Annotated[str, typer.Argument(metavar="RAW", help="A grey picture, each pixel of one colour.")],
+    *,
+    raw: Annotated[str, typer.Argument(metavar="RAW", help="A gray picture, each pixel of one color.")],
     pattern: Annotated[
-        str, typer.Option(help="Colours of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")
+        str, typer.Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")
     ] = "RGGB",
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    common: Common,
 ) -> None:
-    """Make a picture in colour of a Bayer mosaic; what each pixel measured stays as it is."""
-    from coordnet.cli.common import Common
-    from coordnet.cli.demosaic import run
+    """Make a color picture of a Bayer mosaic; what each pixel measured stays as it is."""
+    from coordnet.cli import restore
 
-    run(raw, pattern, Common(seed, device, out, force, json, quiet))
-
-
-@app.command()
-def samples() -> None:
-    """List the built-in sample images."""
-    from coordnet.cli.listings import print_samples
-
-    print_samples()
+    restore.demosaic(raw, pattern, common)
 
 
 @app.command()
-def encoders() -> None:
-    """List the encoders with their parameters, units and defaults."""
-    from coordnet.cli.listings import print_encoders
-
-    print_encoders()
-
-
-@app.command()
+@grouped
 def analyze(
+    *,
     model: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[MODEL]",
-            help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained.",
-            show_default=False,
+            metavar="[MODEL]", help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained."
         ),
     ] = None,
     encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.", show_default=False
-        ),
+        list[str] | None, typer.Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.")
     ] = None,
     figure: Annotated[
-        str | None,
-        typer.Option(
-            help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.", show_default=False
-        ),
+        str | None, typer.Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.")
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(
-            help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one.",
-            show_default=False,
-        ),
+        typer.Option(help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one."),
     ] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROW,COLUMN",
             help="A position of the grid whose similarity to all others is drawn; may be repeated.",
-            show_default=False,
         ),
     ] = None,
-    seed: Seed = 0,
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
+    output: Output,
 ) -> None:
     """Measure encoders (ranks, similarity, spectrum, heat maps), draw a figure of the papers, or look into a model."""
     from coordnet.cli.analyze import run
 
-    run(model, encoder or [], figure, samples, at or [], seed, out, force, json)
+    run(model, encoder or [], figure, samples, at or [], output)
+
+
+@app.command()
+def samples() -> None:
+    """List the built-in sample images."""
+    from coordnet.media import SAMPLES
+
+    for name, sample in SAMPLES.items():
+        print(f"{name:16}{sample.description}")
+
+
+@app.command()
+def encoders() -> None:
+    """List the encoders with their parameters, units and defaults."""
+    from coordnet.cli.report import encoder_table
+
+    print("\n".join(encoder_table()))
+
+
+@app.command()
+def data(
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Folder of pictures, clips and sound, as they came.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for what is cut from them.")] = None,
+    crop: Annotated[int, typer.Option(help="Height and width of the pictures' centers.")] = 480,
+    check: Annotated[Path | None, typer.Option(help="Compare this prepared folder with its checksums instead.")] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prepare a folder of data for the benches: center crops, video cubes, and their SHA-256 sums."""
+    from coordnet.cli.data import run
+
+    run(source, out, check, crop, force, json, quiet)

@@ -1,102 +1,37 @@
-"""Texts of the command line, made into objects once."""
+"""Texts of the command line to objects, and objects to the texts of records."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_args, get_type_hints
 
 import torch
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
+from coordnet.fit.methods import EncoderChoice, Prior
+from coordnet.media import Media, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.samples import Lattice, Samples
+from coordnet.sampling.bounds import Bounds
+from coordnet.sampling.patterns import Pattern, parse_pattern
 
-SUITED_POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by the number of axes
-LONGEST = 8192  # samples along an axis of which a factorised design is made without being asked for
-Prior = Smoothness | Adaptive
-_INTEGERS = (
-    "rounds",
-    "features",
-    "padding",
-    "depth",
-    "width",
-    "degree",
-    "rows",
-    "fourier",
-    "hidden",
-    "groups",
-    "levels",
-    "table",
-    "coarsest",
-)
+PRIORS = {"smooth": Smoothness, "adaptive": Adaptive}
 
 
-@dataclass(frozen=True)
-class Spec:
-    """A name with options, as in ``gaussian:sigma=0.64px,features=256``."""
-
-    name: str
-    options: dict[str, Any]
-
-
-def parse_spec(text: str, argument: str) -> Spec:
-    """Split a text into a name and its options; numbers become numbers, a bare word becomes true.
-
-    Raises
-    ------
-    ValueError
-        If an option is empty or a whole number was expected.
-    """
-    name, _, rest = text.partition(":")
-    options: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not key or (equals and not value):
-            raise _checks.wrong(argument, "NAME:OPTION=VALUE,…", repr(text))
-        options[key] = _value(key, value) if equals else True
-    return Spec(name, options)
-
-
-def _value(key: str, value: str) -> Any:
-    if key in _INTEGERS:
-        try:
-            return int(value)
-        except ValueError:
-            raise _checks.wrong(key, "a whole number", repr(value)) from None
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
-def parse_encoder(text: str) -> tuple[type[Encoder] | type[JointEncoder], dict[str, Any]]:
-    """The encoder class and the options that a text such as ``gaussian:sigma=0.64px`` names.
-
-    Raises
-    ------
-    ValueError
-        If there is no such encoder, or it is ``fourier``, which is a whole encoding.
-    """
-    spec = parse_spec(text, "encoder")
-    if _checks.choice("encoder", spec.name, [*ENCODERS, "fourier"]) == "fourier":
-        raise _checks.wrong("encoder", "another than fourier, which has no matrix and no scale", repr(text))
-    return ENCODERS[spec.name], spec.options
-
-
-def check_encoder(text: str) -> None:
-    """Refuse a text that names no encoder.
+def parse_encoder(text: str) -> EncoderChoice:
+    """The encoder that a text such as ``gaussian:sigma=0.64px`` or ``fourier`` names.
 
     Raises
     ------
     ValueError
         If there is no such encoder.
     """
-    if text.partition(":")[0] != "fourier":
-        parse_encoder(text)
+    return EncoderChoice(*_parse(text, "encoder", {**ENCODERS, "fourier": FourierEncoding}))
 
 
 def parse_head(text: str) -> Head:
@@ -107,17 +42,12 @@ def parse_head(text: str) -> Head:
     ValueError
         If there is no such head or it has no such option.
     """
-    spec = parse_spec(text, "head")
-    kind = HEADS[_checks.choice("head", spec.name, HEADS)]
-    known = [field.name for field in fields(kind)]
-    if not set(spec.options) <= set(known):
-        expected = f"{spec.name} with {', '.join(known)}" if known else f"{spec.name} without options"
-        raise _checks.wrong("head", expected, repr(text))
-    return kind(**spec.options)
+    kind, options = _parse(text, "head", HEADS)
+    return kind(**options)
 
 
-def parse_prior(text: str) -> Prior | str | None:
-    """The prior that a text names: "auto", None for ``none``, a smoothness, or an adaptive prior.
+def parse_prior(text: str) -> Prior | Literal["auto"] | None:
+    """The prior of a text: "auto", None for ``none``, a smoothness, or an adaptive prior.
 
     Parameters
     ----------
@@ -130,55 +60,163 @@ def parse_prior(text: str) -> Prior | str | None:
     ValueError
         If there is no such prior or it has no such option.
     """
-    spec = parse_spec(text, "prior")
-    _checks.choice("prior", spec.name, ("auto", "none", "smooth", "adaptive"))
-    options = dict(spec.options)
-    if isinstance(options.get("anisotropy"), str):
-        options["anisotropy"] = _per_axis(options["anisotropy"])
-    kinds = {"smooth": Smoothness, "adaptive": Adaptive}
-    try:
-        if spec.name in kinds:
-            return kinds[spec.name](**options)
-        if options:
-            raise TypeError
-    except TypeError:
-        known = "smooth with power, strength, anisotropy and form; adaptive with rounds and hold_out"
-        raise _checks.wrong("prior", known, repr(text)) from None
-    return None if spec.name == "none" else spec.name
+    if text in ("auto", "none"):
+        return "auto" if text == "auto" else None
+    if text.partition(":")[0] not in PRIORS:
+        raise _checks.wrong("prior", "auto, none, smooth or adaptive", repr(text))
+    kind, options = _parse(text, "prior", PRIORS)
+    return kind(**options)
 
 
-def choose_prior(prior: Prior | str | None, samples: Samples, *, robust: bool = False) -> Prior | None:
-    """The prior itself, or the one that suits the samples.
+def _parse(text: str, argument: str, kinds: Mapping[str, type]) -> tuple[Any, dict[str, Any]]:
+    """The class that NAME:OPTION=VALUE,… names, and the options as the arguments of its constructor.
 
-    None on a whole lattice, but for rows too long to factorise; adaptive elsewhere, or smoothness where outliers are
-    left aside.
+    Raises
+    ------
+    ValueError
+        If there is no such name, an option is empty, a dataclass has no such option, or a whole number was expected.
     """
-    if prior is None or not isinstance(prior, str):
-        return prior
-    power = SUITED_POWER[min(len(samples.grid), 4)]
-    if type(samples.geometry) is Lattice:
-        return Smoothness(power, 1e-3) if _long(samples) else None
-    return Smoothness(power) if robust else Adaptive()
+    name, _, rest = text.partition(":")
+    kind = kinds[_checks.choice(argument, name, kinds)]
+    hints, options = _hints(kind), {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not key or (equals and not value):
+            raise _checks.wrong(argument, "NAME:OPTION=VALUE,…", repr(text))
+        options[key] = _value(key, value, hints.get(key)) if equals else True
+    if is_dataclass(kind) and not set(options) <= {f.name for f in fields(kind)}:
+        known = ", ".join(f.name for f in fields(kind))
+        expected = f"{name} with {known}" if known else f"{name} without options"
+        raise _checks.wrong(argument, expected, repr(text))
+    return kind, options
 
 
-def choose_encoder(text: str | None, prior: Prior | None, samples: Samples) -> str:
-    """The encoder that was named, or the one that suits the prior: Fourier's where it is adaptive or rows are long."""
-    if text is not None:
-        return text
-    return "fourier" if isinstance(prior, Adaptive) or _long(samples) else "gaussian"
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of the arguments of a class's constructors; an encoder's scales may be texts such as ``0.64px``."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        for function in (base.__init__, getattr(base, "like", None)):
+            found |= get_type_hints(function) if hasattr(function, "__annotations__") else {}
+    return found | {parameter.name: float | str for parameter in getattr(kind, "scales", ())}
 
 
-def robust_prior(prior: Prior | None, robust: bool) -> Prior | None:
-    """Return the prior with Huber's loss, if that is asked for."""
-    if not robust:
-        return prior
-    if not isinstance(prior, Smoothness):
-        raise _checks.wrong("robust", "a smoothness prior", describe_prior(prior))
-    return replace(prior, loss="huber")
+def _value(key: str, text: str, hint: Any) -> Any:
+    """A text as the type of an argument: a whole number, a number, numbers between ``x``, or the text itself."""
+    kinds = {hint, *get_args(hint)}
+    whole = int in kinds and float not in kinds
+    try:
+        if tuple[float, ...] in kinds and "x" in text:
+            return tuple(float(part) for part in text.split("x"))
+        return int(text) if whole else float(text)
+    except ValueError:
+        if hint is None or kinds & {str, text}:
+            return text
+        raise _checks.wrong(key, "a whole number" if whole else "a number", repr(text)) from None
 
 
-def _long(samples: Samples) -> bool:
-    return max(axis.count for axis in samples.geometry.axes) > LONGEST
+def parse_sample(text: str) -> Pattern | None:
+    """The sampling pattern of a text, or None for ``mask:PATH``, which depends on the signal; see ``mask_or``."""
+    return None if text.startswith("mask:") else parse_pattern(text)
+
+
+def mask_or(pattern: Pattern | None, text: str, media: Media) -> Pattern | torch.Tensor:
+    """The pattern, or where there is none the mask that ``mask:PATH`` names, for the grid of a signal."""
+    return pattern or read_mask(text.removeprefix("mask:"), media.grid)
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """One to four lengths from a text such as ``256,256``.
+
+    Raises
+    ------
+    ValueError
+        If the text is something else.
+    """
+    try:
+        shape = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        raise _checks.wrong("shape", "whole numbers such as 256,256", repr(text)) from None
+    for length in shape:
+        _checks.integer("shape", length, 1)
+    if len(shape) > 4:
+        raise _checks.wrong("shape", "one to four axes", repr(text))
+    return shape
+
+
+def parse_bounds(text: str, dims: int) -> Bounds:
+    """The bounds of a text such as ``0,1,0,2``: the first and the last coordinate of each axis.
+
+    Raises
+    ------
+    ValueError
+        If the text has not two finite numbers an axis, rising.
+    """
+    try:
+        pairs = torch.tensor([float(part) for part in text.split(",")], dtype=torch.float64).reshape(dims, 2)
+    except (ValueError, RuntimeError):
+        raise _checks.wrong("bounds", f"{2 * dims} numbers x0,x1,y0,y1,…", repr(text)) from None
+    return Bounds(*pairs.unbind(1))
+
+
+def parse_node(text: str) -> tuple[int, int]:
+    """The row and the column of a text such as ``16,48``.
+
+    Raises
+    ------
+    ValueError
+        If the text is something else.
+    """
+    try:
+        row, column = (int(part) for part in text.split(","))
+    except ValueError:
+        raise _checks.wrong("at", "a row and a column, as in 16,48", repr(text)) from None
+    return row, column
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes from a text: ``2GiB``, ``500 MB``, ``1e9``.
+
+    Raises
+    ------
+    ValueError
+        If the text is no number of bytes, or the number is below 1.
+    """
+    match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
+    number = float(match[1]) if match else math.nan
+    if match is None or not 1 <= number < math.inf:
+        raise _checks.wrong("memory", "a number of bytes such as 2GiB or 500MB", repr(text))
+    power = " KMGT".index((match[2] or " ").upper())
+    return int(number * (1024 if match[3] else 1000) ** power)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of a name; auto is CUDA where there is one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device.
+    """
+    _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
+    present = torch.cuda.is_available()
+    if name.startswith("cuda") and not present:
+        raise _checks.wrong("device", "one that is present", f"{name!r}, and no CUDA device is")
+    return torch.device("cuda" if name == "auto" and present else name.replace("auto", "cpu"))
+
+
+def describe_encoder(text: str, encoding: Encoding) -> str:
+    """The name of an encoder's text with the scales and features of its encoding, as records have it."""
+    name = text.partition(":")[0]
+    encoders = [module for module in encoding.modules() if isinstance(module, FeatureMap)]
+    if not encoders:  # a Fourier encoding
+        return f"{name}:features={'x'.join(map(str, encoding.shape))}"
+    parts = []
+    for parameter in encoders[0].scales:
+        values = [e.scale(parameter.name) for e in encoders]
+        each = values[0] if isinstance(values[0], tuple) else values
+        parts.append(f"{parameter.name}={'x'.join(dict.fromkeys(f'{value:.6g}' for value in each))}")
+    parts.append(f"features={'x'.join(dict.fromkeys(str(e.columns) for e in encoders))}")
+    return f"{name}:" + ",".join([*parts, *(["learnable"] if encoders[0].learnable else [])])
 
 
 def describe_prior(prior: Prior | None) -> str:
@@ -190,54 +228,3 @@ def describe_prior(prior: Prior | None) -> str:
     values = prior.anisotropy if isinstance(prior.anisotropy, tuple) else (prior.anisotropy,)
     anisotropy = "x".join(f"{value:g}" for value in values)
     return f"smooth:power={prior.power:g},strength={prior.strength:g},anisotropy={anisotropy}"
-
-
-def _per_axis(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split("x"))
-    except ValueError:
-        raise _checks.wrong("anisotropy", "a number, or one an axis as in 0.3x1x1", repr(text)) from None
-
-
-def make_encoding(text: str, kind: str, samples: Samples, generator: torch.Generator) -> Encoding:
-    """The simple or complex encoding that a text names, suited to the samples.
-
-    Raises
-    ------
-    ValueError
-        If there is no such encoder or it has no such option.
-    """
-    if text.partition(":")[0] == "fourier":
-        return FourierEncoding.like(samples, **_fourier_options(text, kind))
-    encoder, options = parse_encoder(text)
-    family = (
-        ComplexEncoding
-        if _checks.choice("encoding", kind, ("complex", "simple")) == "complex"
-        else SimpleEncoding
-    )
-    return family.like(encoder, samples, generator=generator, **options)
-
-
-def _fourier_options(text: str, kind: str) -> dict[str, Any]:
-    options = parse_spec(text, "encoder").options
-    if kind != "complex" or set(options) - {"padding"}:
-        raise _checks.wrong("encoder", "fourier, in a complex encoding, with padding alone", repr(text))
-    return options
-
-
-def describe_encoder(text: str, encoding: Encoding) -> str:
-    """The text of an encoder with its scales and features written out, as records have it."""
-    name = text.partition(":")[0]
-    encoders = (
-        [encoding.encoder] if isinstance(encoding, JointEncoding) else getattr(encoding, "encoders", [])
-    )
-    encoders = [e for e in encoders if isinstance(e, FeatureMap)]
-    if not encoders:  # a Fourier encoding
-        return f"{name}:features={'x'.join(map(str, encoding.shape))}"
-    parts = []
-    for parameter in encoders[0].scales:
-        values = [e.scale(parameter.name) for e in encoders]
-        each = values[0] if isinstance(values[0], tuple) else values
-        parts.append(f"{parameter.name}={'x'.join(dict.fromkeys(f'{value:.6g}' for value in each))}")
-    parts.append(f"features={'x'.join(dict.fromkeys(str(e.columns) for e in encoders))}")
-    return f"{name}:" + ",".join([*parts, *(["learnable"] if encoders[0].learnable else [])])

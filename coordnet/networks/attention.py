@@ -1,4 +1,4 @@
-"""Encodings of position inside attention: tokens with positions, and a small Transformer that classifies them."""
+"""Attention with positions: tokens with encoded positions, and a small Transformer that classifies them."""
 
 import math
 from typing import Literal
@@ -21,11 +21,11 @@ class PositionedTokens(nn.Module):
     encoding : DenseEncoding
         Ψ, a simple, directional or joint encoding.
     width : int
-        Of the tokens.
+        The width of the tokens.
     combine : "add" or "concatenate"
-        Add the encoding, mapped to the tokens' width by a trained P, or put it behind the token.
+        Whether the encoding is mapped to the tokens' width by a trained P and added, or appended to the token.
     generator : torch.Generator, optional
-        Draws P; one seeded with 0 if not given.
+        The source of the initial P; by default one with seed 0.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class PositionedTokens(nn.Module):
         added = combine == "add"
         self.width = _checks.integer("width", width, 1) + (0 if added else encoding.shape[0])
         self.projection = nn.utils.skip_init(nn.Linear, encoding.shape[0], width) if added else nn.Identity()
-        initialise(self.projection, generator or torch.Generator().manual_seed(0))
+        initialize(self.projection, generator or torch.Generator().manual_seed(0))
 
     def forward(
         self,
@@ -63,15 +63,15 @@ class PositionedTokens(nn.Module):
         Parameters
         ----------
         tokens : (batch, tokens, width)
-            Their embeddings.
+            The tokens' embeddings.
         positions : (batch, tokens, d)
-            In units of the unit interval.
+            The tokens' positions, in units of the unit interval.
         padding : (batch, tokens), optional
-            True where there is no token; zeros come out there.
+            True where there is no token; the result is zero there.
 
         Returns
         -------
-        (batch, tokens, width), or (batch, tokens, width + K) where concatenated
+        (batch, tokens, width), or (batch, tokens, width + K) if concatenated
         """
         d = self.encoding.dimensions
         if positions.shape != (*tokens.shape[:2], d):
@@ -82,22 +82,22 @@ class PositionedTokens(nn.Module):
 
 
 class AttentionClassifier(nn.Module):
-    """Classes of a set of tokens: embed, add or put behind positions, attend, average, map to logits.
+    """A classifier of sets of tokens: embed, add or append positions, attend, average, map to logits.
 
     Parameters
     ----------
     encoding : DenseEncoding, optional
-        Of the positions; without it the tokens are a bag.
+        The encoding of the positions; without it the tokens have no order.
     inputs, classes : int
-        Numbers a token, and logits.
+        The numbers per token, and the number of logits.
     width, depth, heads : int
-        Of the Transformer; the heads divide the width (with the encoding's behind it where concatenated).
+        The Transformer's dimensions; the heads divide the width (including that of an appended encoding).
     combine : "add" or "concatenate"
         See ``PositionedTokens``.
     dropout : float
-        Of the Transformer while training; it draws from torch's global generator.
+        The dropout probability while training; it draws from torch's global generator.
     generator : torch.Generator, optional
-        Draws the weights; one seeded with 0 if not given.
+        The source of the initial weights; by default one with seed 0.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class AttentionClassifier(nn.Module):
 
     Notes
     -----
-    The encoder of Vaswani et al. (NeurIPS 2017), normalised before each sublayer (Xiong et al., ICML 2020).
+    The encoder of Vaswani et al. (NeurIPS 2017), normalized before each sublayer (Xiong et al., ICML 2020).
     """
 
     def __init__(
@@ -135,12 +135,10 @@ class AttentionClassifier(nn.Module):
             inner, heads, 2 * inner, dropout, batch_first=True, norm_first=True, device="meta"
         )
         layer = layer.to_empty(device="cpu")
-        self.transformer = nn.TransformerEncoder(
-            layer, depth, nn.LayerNorm(inner), enable_nested_tensor=False
-        )
+        self.transformer = nn.TransformerEncoder(layer, depth, nn.LayerNorm(inner), enable_nested_tensor=False)
         self.logits = nn.utils.skip_init(nn.Linear, inner, classes)
         for part in (self.embedding, self.transformer, self.logits):
-            initialise(part, generator)
+            initialize(part, generator)
 
     def forward(
         self,
@@ -148,7 +146,7 @@ class AttentionClassifier(nn.Module):
         positions: Float[Tensor, "batch tokens d"],
         padding: Padding | None = None,
     ) -> Float[Tensor, "batch classes"]:
-        """Return the logits; tokens where ``padding`` is true have no part in them."""
+        """Return the logits; tokens where ``padding`` is true are ignored."""
         x = self.embedding(tokens)
         if self.positioned is not None:
             x = self.positioned(x, positions, padding)
@@ -159,7 +157,7 @@ class AttentionClassifier(nn.Module):
         return self.logits((x * present).sum(1) / present.sum(1).clamp(min=1))
 
 
-def initialise(module: nn.Module, generator: torch.Generator) -> None:
+def initialize(module: nn.Module, generator: torch.Generator) -> None:
     """Draw every matrix uniformly within ±√(6 / (fan-in + fan-out)), with zero biases and unit norms.
 
     Notes

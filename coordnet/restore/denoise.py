@@ -1,4 +1,4 @@
-"""Denoising: the signal on a whole lattice, estimated from all its samples with white noise on them."""
+"""Denoising: adaptive Wiener filters of a signal with white noise on all of its samples."""
 
 import itertools
 import math
@@ -20,33 +20,35 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.smoothness import Smoothness
+from coordnet.restore.restored import Restored
 from coordnet.sampling.axes import Axis
 
-ROUNDS = 30  # of learning the spectrum of the whole signal
+ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
-WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a local spectrum along an axis, by the number of axes
+WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a window along an axis, by the number of axes
 OVERLAP = 4  # windows that cover a sample, along an axis
-PASSES = 2  # of local spectra, each learned from the estimate before it
-LOCAL_WIDTH = 0.7  # of a local spectrum's smoothing, in modes: wider loses 0.2 dB, none 0.1 dB on photographs
-CORNER = 0.75  # of the highest frequency: modes above it on every axis tell the noise
-PROBE = 0.05  # of the noise: the step of the divergence's difference quotient
-START = Smoothness(1.5, 0.03)
+PASSES = 2  # local filters, each with the spectra of the estimate before it
+LOCAL_WIDTH = 0.7  # modes that a local spectrum is smoothed by: wider loses 0.2 dB, none 0.1 dB on photographs
+CORNER = 0.75  # share of the highest frequency; modes above it on every axis are taken for noise
+PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
+START = Smoothness(1.5, 0.03)  # the spectrum before the first round
 
 
 def denoise(
     signal: Float[Tensor, "*grid channels"],
     sigma: float | None = None,
     *,
+    alpha: bool = False,
     passes: int = PASSES,
     seed: int = 0,
     progress: bool = False,
-) -> Reconstruction:
+) -> Restored:
     """Remove white Gaussian noise: a Wiener filter with the signal's own spectrum, first as a whole, then locally.
 
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
-    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), s² being the
-    noise's variance. The filtered signal's own energies in overlapping windows then are the variances of a filter
-    in each window, and so once more.
+    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), where s² is the
+    noise's variance. The energies of the filtered signal in overlapping windows are then the variances of a filter in
+    each window, ``passes`` times.
 
     Parameters
     ----------
@@ -54,18 +56,20 @@ def denoise(
         The noisy signal, known everywhere.
     sigma : float, optional
         Standard deviation of the noise; estimated by ``noise_level`` if not given.
+    alpha : bool
+        Whether the last channel is opacity, which stays as it is.
     passes : int
-        Of local filters; 0 leaves the Wiener filter of the whole.
+        Number of local filters; 0 leaves the Wiener filter of the whole.
     seed : int
-        Of the probe that estimates the remaining error.
+        Seed of the probe that estimates the remaining error.
     progress : bool
         Show a bar.
 
     Returns
     -------
-    Reconstruction
-        Its lattice values are the estimate. ``report["sigma"]`` is the noise, ``report["expected_psnr"]`` what
-        Stein's estimate of the remaining error says (None without noise; within a dB or two if sigma is estimated).
+    Restored
+        ``chosen["sigma"]`` is the noise, ``expected_psnr`` Stein's estimate of the remaining error (None without
+        noise; within a dB or two if sigma is estimated). The values of ``fit`` on its lattice are the estimate.
 
     Raises
     ------
@@ -75,90 +79,97 @@ def denoise(
     Notes
     -----
     The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; the error is
-    estimated as Ramani, Blu and Unser, "Monte-Carlo SURE" (2008), do.
+    estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
+    opacity = signal[..., -1:] if alpha else signal[..., :0]
+    signal = signal[..., :-1] if alpha else signal
     dims = signal.ndim - 1
     if dims not in WINDOW or signal.numel() == 0:
         raise _checks.wrong("signal", "one to four axes and channels, nowhere empty", tuple(signal.shape))
     if not bool(torch.isfinite(signal).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
     _checks.integer("passes", passes, 0)
-    given = sigma is not None
-    sigma = noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)
+    level = noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)
     mean = signal.mean(tuple(range(dims)))
     values = (signal - mean).movedim(-1, 0).unsqueeze(0)
-    report: dict[str, Any] = {"method": "adaptive Wiener filter, whole and local", "sigma": sigma}
-    report |= {"sigma_given": given, "rounds": ROUNDS, "passes": passes, "window": list(_windows(values))}
-    expected = None
-    with tqdm(total=2 * (1 + passes), desc="denoising", disable=not progress, dynamic_ncols=True) as bar:
-        estimate, learned = values, {}
-        if sigma > 0:
-            estimate, learned = _filtered(values, sigma, passes, bar.update)
-            probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
-            step = PROBE * sigma * (2 * probe - 1).to(values)
-            moved, _ = _filtered(values + step, sigma, passes, bar.update)
-            expected = _expected_psnr(values, estimate, moved, step, sigma, given)
-    report["expected_psnr"] = expected
-    encoding = FourierEncoding.on(tuple(Axis(n) for n in signal.shape[:-1]))
+    estimate, expected, learned = values, None, {}
+    if level > 0:
+        probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
+        step = PROBE * level * (2 * probe - 1).to(values)
+        with tqdm(total=2 * (1 + passes), desc="denoising", disable=not progress, dynamic_ncols=True) as bar:
+            estimate, learned = _filtered(values, level, passes, bar.update)
+            moved, _ = _filtered(values + step, level, passes, bar.update)
+        expected = _expected_psnr(values, estimate, moved, step, level, given=sigma is not None)
+    report = {"method": "adaptive Wiener filter, whole and local", "sigma": level}
+    report |= {"sigma_given": sigma is not None, "rounds": ROUNDS, "passes": passes}
+    report |= {"window": list(_windows(values)), "expected_psnr": expected}
+    fit = _reconstruction(estimate, mean, report, learned)
+    restored = torch.cat([fit.render(alignment="sample"), opacity], dim=-1)
+    return Restored(restored, fit, expected, {"sigma": level})
+
+
+def _reconstruction(
+    estimate: Float[Tensor, "1 channels *lattice"],
+    mean: Float[Tensor, " channels"],
+    report: dict[str, Any],
+    learned: dict[str, Tensor],
+) -> Reconstruction:
+    """The reconstruction whose values on the lattice are a centered estimate and the mean."""
+    grid = tuple(estimate.shape[2:])
+    encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
     weight = make_periodic(estimate, encoding.shape)[0].contiguous()
-    network = CoordinateNetwork(encoding, Linear(), signal.shape[-1], weight=weight)
+    network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight)
     network.requires_grad_(False)
-    return Reconstruction(network, mean, tuple(signal.shape[:-1]), (), report, learned)
+    return Reconstruction(network, mean, grid, (), report, learned)
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     """The standard deviation of white noise on a signal, from its highest frequencies.
 
-    The median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every axis, of
-    the rotated channel where it is least among those that vary: details of colour seldom are as fine as a pixel.
+    It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
+    axis, of the rotated channel where it is least among those that vary: details of color seldom are as fine as a
+    pixel.
     """
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = _principal(values)
-    shape = _windows(values)
+    lattice, shape = values.shape[2:], _windows(values)
     least = [float(v) for v in variance[0] if v > PENALTY_FLOOR * variance.max()]
     if not least or max(shape) == 1:
         return 0.0
     rotated = rotate(rotation.mT, values)[:, -len(least) :]
-    shifts = [s for s in itertools.product(*((0, b // 2) for b in shape)) if _fits(rotated, shape, s)]
-    tiles = torch.cat([_tiles(rotated, shape, s) for s in dict.fromkeys(shifts)])
-    taper = _window(shape).square().to(tiles)  # what is smooth does not leak into the highest modes
+    axes = zip(lattice, shape, strict=True)
+    shifts = itertools.product(*(sorted({s for s in (0, b // 2) if n - s >= b}) for n, b in axes))
+    tiles = torch.cat([_tiles(rotated, shape, s).flatten(0, -len(shape) - 2) for s in shifts])
+    taper = _window(shape).square().to(tiles)  # keeps smooth signals from leaking into the highest modes
     taper = taper / taper.square().mean().sqrt()
-    tiles, modes = tiles * taper, _window_modes(tiles)
-    high = torch.ones(modes.adjoint(tiles[:1]).shape[2:], dtype=torch.bool, device=signal.device)
-    for j, length in enumerate(shape):
-        count = high.shape[j]
-        k = torch.arange(count, device=signal.device)
-        k = torch.minimum(k, length - k)
-        high &= (k >= CORNER * (length // 2)).reshape(-1, *(1,) * (len(shape) - 1 - j))
-    energy = modes.adjoint(tiles).abs().square()[..., high]
-    count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent ones: the taper ties neighbours
+    modes = _window_modes(tiles)
+    z = modes.adjoint(tiles * taper)
+    indices = [torch.arange(n, device=signal.device) for n in z.shape[2:]]
+    high = [torch.minimum(k, b - k) >= CORNER * (b // 2) for k, b in zip(indices, shape, strict=True)]
+    energy = z.abs().square()[..., torch.stack(torch.meshgrid(*high, indexing="ij")).all(0)]
+    count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent modes: the taper couples neighbors
     middle = (1 - 1 / (9 * count)) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
     level = energy.mean(-1).median(0).values / middle
-    chance = 4 / math.sqrt(
-        energy.shape[0] * energy.shape[-1]
-    )  # three standard deviations of a median of means
-    return float(level[level <= (1 + chance) * level.min()].mean().sqrt())
+    spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
+    return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
 
 
 def _filtered(
-    values: Float[Tensor, "signals channels *lattice"],
-    sigma: float,
-    passes: int,
-    tell: Callable[[], Any],
+    values: Float[Tensor, "signals channels *lattice"], sigma: float, passes: int, advance: Callable[[], Any]
 ) -> tuple[Float[Tensor, "signals channels *lattice"], dict[str, Tensor]]:
-    """The estimate of centred values, with the spectrum of the whole and the channels' rotation."""
+    """The estimate of centered values, with the penalty of every mode of the whole and the channels' rotation."""
     rotation, _ = _principal(values)
     rotated = rotate(rotation.mT, values)
     estimate, spectrum = _whole(rotated, sigma)
-    tell()
+    advance()
     for _ in range(passes):
         estimate = _local(rotated, estimate, sigma)
-        tell()
+        advance()
     return rotate(rotation, estimate), {"penalty": sigma**2 / spectrum, "rotation": rotation}
 
 
 def _principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tensor, "signals c"]]:
-    """Eigenvectors and eigenvalues, rising, of the channels' covariance."""
+    """Eigenvectors and ascending eigenvalues of the channels' covariance."""
     y = values.flatten(2).double()
     variance, rotation = torch.linalg.eigh(y @ y.mT / y.shape[-1])
     return rotation.to(values), variance
@@ -179,17 +190,13 @@ def _whole(
         ratio = gain * (gain * energy + noise) / spectrum
         spectrum = spectrum * modes.smooth(ratio, SMOOTHING_WIDTH[len(lattice)]).clamp(min=PENALTY_FLOOR)
     estimate = modes(z * (spectrum / (spectrum + noise)))
-    for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
-        estimate = estimate.narrow(axis, m, n)
-    return estimate, spectrum
+    return _inside(estimate, lattice, margin), spectrum
 
 
 def _local(
-    values: Float[Tensor, "signals channels *lattice"],
-    pilot: Float[Tensor, "signals channels *lattice"],
-    sigma: float,
+    values: Float[Tensor, "signals channels *lattice"], pilot: Float[Tensor, "signals channels *lattice"], sigma: float
 ) -> Float[Tensor, "signals channels *lattice"]:
-    """The Wiener filter in overlapping windows, a pilot estimate's energies there being the signal's variances."""
+    """The Wiener filter in overlapping windows, where a pilot estimate's energies stand for the signal's variances."""
     lattice, shape = values.shape[2:], _windows(values)
     hops = [max(1, b // OVERLAP) for b in shape]
     margin = tuple(b - 1 if b > 1 else 0 for b in shape)
@@ -199,16 +206,22 @@ def _local(
     window = _window(shape).to(values)
     total, cover = torch.zeros_like(noisy), torch.zeros_like(noisy[:1, :1])
     for shifts in itertools.product(*(range(0, b, h) for b, h in zip(shape, hops, strict=True))):
-        tiles, guess = _tiles(noisy, shape, shifts) * window, _tiles(known, shape, shifts) * window
-        modes = _window_modes(tiles)
+        tiles, guess = _tiles(noisy, shape, shifts), _tiles(known, shape, shifts)
+        flat = (-1, *tiles.shape[-len(shape) - 1 :])
+        noisy_tiles, guess = (tiles * window).reshape(flat), (guess * window).reshape(flat)
+        modes = _window_modes(guess)
         variance = modes.smooth(modes.adjoint(guess).abs().square(), LOCAL_WIDTH).clamp(min=0)
-        filtered = modes(modes.adjoint(tiles) * (variance / (variance + sigma**2))) * window
-        _add_tiles(total, filtered, shape, shifts)
-        _add_tiles(cover, window.square().expand(len(tiles), 1, *shape), shape, shifts)
-    result = total / cover.clamp(min=PENALTY_FLOOR)
+        filtered = modes(modes.adjoint(noisy_tiles) * (variance / (variance + sigma**2))) * window
+        _tiles(total, shape, shifts).add_(filtered.reshape(tiles.shape))
+        _tiles(cover, shape, shifts).add_(window.square())
+    return _inside(total / cover.clamp(min=PENALTY_FLOOR), lattice, margin)
+
+
+def _inside(f: Tensor, lattice: tuple[int, ...], margin: tuple[int, ...]) -> Tensor:
+    """The lattice without the margin before it and what follows it."""
     for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
-        result = result.narrow(axis, m, n)
-    return result
+        f = f.narrow(axis, m, n)
+    return f
 
 
 def _windows(values: Tensor) -> tuple[int, ...]:
@@ -230,37 +243,11 @@ def _window(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
 
 def _tiles(
     f: Float[Tensor, "1 channels *lattice"], shape: tuple[int, ...], shifts: tuple[int, ...]
-) -> Float[Tensor, "tiles channels *window"]:
-    """The windows that lie side by side from ``shifts`` on; what is left over at the ends is left out."""
-    f, dims = _whole_tiles(f, shape, shifts), len(shape)
-    for j, b in enumerate(shape):
-        f = f.unflatten(2 + 2 * j, (-1, b))
-    order = (*range(2, 2 + 2 * dims, 2), 1, *range(3, 3 + 2 * dims, 2))
-    return f[0].permute(*(axis - 1 for axis in order)).flatten(0, dims - 1)
-
-
-def _add_tiles(
-    total: Float[Tensor, "1 channels *lattice"],
-    tiles: Float[Tensor, "tiles channels *window"],
-    shape: tuple[int, ...],
-    shifts: tuple[int, ...],
-) -> None:
-    """Add windows to where ``_tiles`` took them from."""
-    part, dims = _whole_tiles(total, shape, shifts), len(shape)
-    counts = [n // b for n, b in zip(part.shape[2:], shape, strict=True)]
-    tiles = tiles.unflatten(0, counts)
-    order = (dims, *itertools.chain(*((j, dims + 1 + j) for j in range(dims))))
-    part += tiles.permute(*order).reshape(part.shape)
-
-
-def _fits(f: Tensor, shape: tuple[int, ...], shifts: tuple[int, ...]) -> bool:
-    return all(n - s >= b for n, b, s in zip(f.shape[2:], shape, shifts, strict=True))
-
-
-def _whole_tiles(f: Tensor, shape: tuple[int, ...], shifts: tuple[int, ...]) -> Tensor:
-    for axis, (b, s) in enumerate(zip(shape, shifts, strict=True), start=2):
-        f = f.narrow(axis, s, (f.shape[axis] - s) // b * b)
-    return f
+) -> Float[Tensor, "..."]:
+    """The windows that lie side by side from ``shifts`` on, as a view (*counts, channels, *window)."""
+    for axis, (length, shift) in enumerate(zip(shape, shifts, strict=True), start=2):
+        f = f.narrow(axis, shift, f.shape[axis] - shift).unfold(axis, length, length)
+    return f[0].movedim(0, len(shape))
 
 
 def _window_modes(f: Tensor) -> FourierModes:
@@ -269,9 +256,7 @@ def _window_modes(f: Tensor) -> FourierModes:
     return FourierModes(encoding, dtype=f.dtype, device=f.device)
 
 
-def _expected_psnr(
-    values: Tensor, estimate: Tensor, moved: Tensor, step: Tensor, sigma: float, given: bool
-) -> float:
+def _expected_psnr(values: Tensor, estimate: Tensor, moved: Tensor, step: Tensor, sigma: float, given: bool) -> float:
     """The PSNR that Stein's unbiased risk estimate gives: |f(y) - y|² - s² + 2 s² div f, per sample.
 
     A few hundredths of s² too much or too little in the middle term are as much as the whole risk of a smooth

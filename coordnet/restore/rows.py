@@ -1,7 +1,6 @@
 """Fits and renders of signals larger than memory, in blocks of rows."""
 
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -19,13 +18,13 @@ from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.media.rows import read_rows, release
 from coordnet.sampling.axes import Alignment
 
-UNKNOWN_MEMORY = 2**31  # bytes taken where the system does not tell what is free
-COPIES = 4  # of an output block that exist at once, and of what it is made from
+UNKNOWN_MEMORY = 2**31  # bytes that are assumed to be free where the system does not say
+COPIES = 4  # copies of a block of the result, and of the rows it needs, that exist at once
 
 
 @runtime_checkable
 class Rows(Protocol):
-    """A signal (*grid, channels) of floating point whose rows are read as they are wanted: ``rows[a:b]``."""
+    """A signal (*grid, channels) of floating point whose rows are read on demand: ``rows[a:b]``."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,19 +45,19 @@ def stream_render(
     memory: int | None = None,
     progress: bool = False,
 ) -> Iterator[np.ndarray]:
-    """Fit a signal and render it, a block of rows at a time: ``plan.fit(source).render(shape)`` in pieces.
+    """Fit a signal and render it block by block: ``plan.fit(source).render(shape)`` in pieces of rows.
 
-    Each block of the result takes the rows of the source within its window: those that matter to float32. The source
-    is read twice, the first time for its means.
+    A block of the result reads the rows of the source that matter to it in float32. The source is read twice, the
+    first time for its means.
 
     Parameters
     ----------
     plan : Plan
         Least squares on a whole lattice, without a ridge, in float32 on the CPU.
     source : (*grid, channels)
-        An array, a NumPy memory map, a Zarr array, or whatever gives rows when sliced along the first axis.
+        An array, a NumPy memory map, a Zarr array, or any object that gives rows when sliced along the first axis.
     shape, alignment
-        Of the render; see ``Reconstruction.render``.
+        See ``Reconstruction.render``.
     memory : int, optional
         Bytes for the blocks; half of what is free if not given.
     progress : bool
@@ -72,8 +71,8 @@ def stream_render(
     Raises
     ------
     ValueError
-        If the plan is not separable or not of float32 on the CPU, the source has not its shape or is not finite, or
-        the memory does not suffice for a row.
+        If the plan is not separable or not of float32 on the CPU, the source has another shape or is not finite, or
+        the memory does not suffice for one row.
     """
     grid = tuple(source.shape[:-1])
     if grid != plan.geometry.shape:
@@ -95,7 +94,7 @@ def stream_render(
 
 
 def _matrices(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> list[Matrix]:
-    """Return the map from values to the render as one matrix per axis."""
+    """The plan's fit and the render as one matrix per axis."""
     kind = (plan.dtype, torch.device(plan.device).type)
     if kind != (torch.float32, "cpu"):
         raise _checks.wrong("plan", "one of float32 on the CPU", f"{kind[0]} on {kind[1]}")
@@ -106,12 +105,12 @@ def _matrices(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> list[
 
 
 def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
-    """The rows of a block for which the blocks, and the rows that they are made from, fit into some memory.
+    """The most rows of a block that fit into some memory together with the rows that they need.
 
     Raises
     ------
     ValueError
-        If not one does.
+        If not even one row fits.
     """
     channels, size = source[-1], 4
     entering = math.prod(source[1:-1]) * channels * size
@@ -151,7 +150,7 @@ def _rows(x: Tensor) -> Float[Tensor, "channels rows rest"]:
 
 
 def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
-    """Rows of the source in float32, channels first, without their means; pages of a memory map are given back."""
+    """Rows of the source in float32, channels first, less their means; gives the pages of a memory map back."""
     rows = np.moveaxis(read_rows(source, slice(low, high)), -1, 0)
     x = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
     release(source)
@@ -159,7 +158,7 @@ def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
 
 
 def _means(source: Rows, chunk: int, center: bool) -> Tensor:
-    """The mean of every channel, summed in float64; zero where none is fitted apart."""
+    """The mean of every channel, summed in float64; zero where the plan does not center values."""
     total = torch.zeros(source.shape[-1], dtype=torch.float64)
     count = math.prod(source.shape[:-1])
     for low in range(0, source.shape[0], chunk):
@@ -171,29 +170,9 @@ def _means(source: Rows, chunk: int, center: bool) -> Tensor:
 
 
 def available_memory() -> int:
-    """Bytes of memory that are free, or could be at once."""
+    """Bytes of memory that are available without swapping."""
     status = Path("/proc/meminfo")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("MemAvailable"))
         return int(line.split()[1]) * 1024
     return UNKNOWN_MEMORY
-
-
-def parse_bytes(text: str) -> int:
-    """A number of bytes given as text: ``2GiB``, ``500 MB``, ``1e9``.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or below 1.
-    """
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][0-9]+)?)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
-    expected = "a number of bytes such as 2GiB or 500MB"
-    try:
-        number = float(match[1]) if match else math.nan
-    except ValueError:
-        number = math.nan
-    if match is None or not 1 <= number < math.inf:
-        raise _checks.wrong("memory", expected, repr(text))
-    power = " KMGT".index((match[2] or " ").upper())
-    return int(number * (1024 if match[3] else 1000) ** power)

@@ -1,4 +1,4 @@
-"""Coordinates: regular axes in [0, 1), their alignments, and the points of a lattice."""
+"""Axes: regular positions in [0, 1), their alignments, and the points of a lattice."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -19,11 +19,11 @@ class Axis:
     Parameters
     ----------
     count : int
-        Number of positions, at least 1.
+        The number of positions, at least 1.
     start : float
         The first position.
     spacing : float, optional
-        Distance of neighbours; 1 / count if not given, so that ``Axis(N)`` holds i / N.
+        The distance between neighbors; 1 / count by default, so that ``Axis(N)`` holds i / N.
 
     Raises
     ------
@@ -47,9 +47,7 @@ class Axis:
         """The position one spacing after the last."""
         return self.start + self.count * self.spacing
 
-    def points(
-        self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-    ) -> Float[Tensor, " count"]:
+    def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor, computed in float64 and then cast."""
         i = torch.arange(self.count, dtype=torch.float64, device=device)
         return (self.start + i * self.spacing).to(dtype)
@@ -77,7 +75,7 @@ T = TypeVar("T")
 
 
 class ByAxes(dict[int, T]):
-    """What depends on the number of axes; those beyond the last that is told take the last."""
+    """Values by number of axes; numbers beyond the largest key take its value."""
 
     def __missing__(self, axes: int) -> T:
         return self[max(self)]
@@ -92,7 +90,7 @@ def render_axes(shape: tuple[int, ...], grid: tuple[int, ...], alignment: Alignm
         If the two have different numbers of axes.
     """
     if len(shape) != len(grid):
-        raise _checks.wrong("shape", f"{len(grid)} lengths, one an axis", shape)
+        raise _checks.wrong("shape", f"{len(grid)} lengths, one per axis", shape)
     return tuple(Axis.render(m, n, alignment) for m, n in zip(shape, grid, strict=True))
 
 

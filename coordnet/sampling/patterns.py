@@ -19,7 +19,7 @@ class Every:
     Attributes
     ----------
     steps, offsets : int or tuple of int
-        One for all axes, or one an axis.
+        One number for all axes, or one per axis.
     """
 
     steps: int | tuple[int, ...] = 1
@@ -44,9 +44,9 @@ class Random:
     Attributes
     ----------
     fraction : float
-        In (0, 1].
+        The fraction, in (0, 1].
     by_channel : bool
-        Draw entries instead of points, so that the channels' masks differ.
+        Whether entries are drawn instead of points, so that the channels' masks differ.
 
     Raises
     ------
@@ -73,17 +73,17 @@ class Random:
 
 @dataclass(frozen=True)
 class Bayer:
-    """A colour mosaic: each pixel of a picture knows one of red, green and blue, in tiles of 2 by 2.
+    """A color mosaic: each pixel of an image has one of red, green and blue, in tiles of 2 by 2.
 
     Attributes
     ----------
     pattern : str
-        The tile's colours, row by row: RGGB, BGGR, GRBG or GBRG.
+        The tile's colors, row by row: RGGB, BGGR, GRBG or GBRG.
 
     Raises
     ------
     ValueError
-        If the pattern is another, or the signal is not a picture of three channels.
+        If the pattern is another, or the signal is not an image of three channels.
     """
 
     pattern: str = "RGGB"
@@ -92,9 +92,9 @@ class Bayer:
         _checks.choice("pattern", self.pattern, ("RGGB", "BGGR", "GRBG", "GBRG"))
 
     def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> MaskedLattice:
-        """Return the mosaic's mask for a picture of ``shape`` (height, width, 3)."""
+        """Return the mosaic's mask for an image of ``shape`` (height, width, 3)."""
         if len(shape) != 3 or shape[-1] != 3:
-            raise _checks.wrong("signal", "a picture of three channels for a Bayer mosaic", f"shape {shape}")
+            raise _checks.wrong("signal", "an image of three channels for a Bayer mosaic", f"shape {shape}")
         weights = torch.zeros(shape)
         for i, colour in enumerate(self.pattern):
             weights[i // 2 :: 2, i % 2 :: 2, "RGB".index(colour)] = 1
@@ -105,13 +105,13 @@ Pattern = Every | Random | Bayer
 
 
 def parse_pattern(text: str) -> Pattern:
-    """The sampling pattern that a text names.
+    """Return the sampling pattern that a text names.
 
     Parameters
     ----------
     text : str
-        ``full``; ``every:k`` with one k or one an axis (``every:2x1``), an offset after a plus sign
-        (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (each channel its own mask);
+        ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
+        (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel);
         ``bayer:RGGB``.
 
     Raises
@@ -147,17 +147,17 @@ def sample(
     Parameters
     ----------
     signal : (*grid, channels)
-        The signal. NaN counts as unknown.
+        The signal; NaN counts as unknown.
     pattern : str, Every, Random, Bayer, or a mask
-        A mask is a tensor of the signal's grid, or of its shape, non-zero (a weight) where a sample is known. For
-        texts see ``parse_pattern``.
+        A mask is a tensor of the signal's grid, or of its shape, with a positive weight where a sample is known. Texts
+        are documented in ``parse_pattern``.
     generator : torch.Generator, optional
-        For random patterns; one seeded with 0 if not given.
+        The source of randomness; by default one with seed 0.
 
     Returns
     -------
     Samples
-        On a whole lattice where all of it is known, else on a masked one.
+        Samples on a whole lattice if all of it is known, otherwise on a masked one.
 
     Raises
     ------
@@ -178,14 +178,14 @@ def sample(
             raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
         geometry = _without(geometry, missing)
         values = torch.where(missing, 0.0, values)
-    if isinstance(geometry, MaskedLattice):
+    if geometry.weights is not None:
         geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, geometry.weights.to(values))
         values = values * (geometry.weights > 0)
     return Samples(geometry, values)
 
 
 def mask_geometry(mask: Tensor, shape: tuple[int, ...]) -> MaskedLattice:
-    """The masked lattice of a mask (or of weights) for a signal of ``shape`` (*grid, channels).
+    """Return the masked lattice for a mask (or weights) and a signal of ``shape`` (*grid, channels).
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _without(geometry: Lattice, missing: Bool[Tensor, "*lattice channels"]) -> M
     known = (~missing).to(torch.get_default_dtype())
     if bool((missing == missing[..., :1]).all()):
         known = known[..., :1]
-    if isinstance(geometry, MaskedLattice):
+    if geometry.weights is not None:
         known = known * geometry.weights.to(known)
     return MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, known)
 
@@ -211,7 +211,7 @@ def _without(geometry: Lattice, missing: Bool[Tensor, "*lattice channels"]) -> M
 def _per_axis(name: str, number: int | tuple[int, ...], grid: tuple[int, ...]) -> tuple[int, ...]:
     numbers = (number,) * len(grid) if isinstance(number, int) else number
     if len(numbers) != len(grid):
-        raise _checks.wrong(name, f"one number, or {len(grid)}, one an axis", numbers)
+        raise _checks.wrong(name, f"one number, or {len(grid)}, one per axis", numbers)
     return numbers
 
 

@@ -43,9 +43,7 @@ def test_every_encoding_has_part_in_attention(name, combine, batch):
         assert torch.equal(out[~padding][:, :4], tokens[~padding])
         assert torch.allclose(out[~padding][:, 4:], encoding(positions)[~padding])
     else:
-        code = torch.nn.functional.linear(
-            encoding(positions), placed.projection.weight, placed.projection.bias
-        )
+        code = torch.nn.functional.linear(encoding(positions), placed.projection.weight, placed.projection.bias)
         assert torch.allclose(out[~padding], (tokens + code)[~padding], atol=1e-6)
     model = AttentionClassifier(encoding, 4, 3, width=8, depth=1, heads=1, combine=combine)
     model(tokens, positions, padding).square().sum().backward()
@@ -90,16 +88,10 @@ def test_weights_follow_the_generator():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (
-            lambda e: AttentionClassifier(e, 4, 3, width=8, heads=3),
-            "`heads`: expected a divisor of the width 8",
-        ),
+        (lambda e: AttentionClassifier(e, 4, 3, width=8, heads=3), "`heads`: expected a divisor of the width 8"),
         (lambda e: AttentionClassifier(e, 4, 0), "`classes`: expected an integer of at least 1"),
         (lambda e: PositionedTokens(e, 0), "`width`: expected an integer of at least 1"),
-        (
-            lambda e: PositionedTokens(e, 4)(torch.rand(2, 3, 4), torch.rand(2, 3, 1)),
-            "`positions`: expected shape",
-        ),
+        (lambda e: PositionedTokens(e, 4)(torch.rand(2, 3, 4), torch.rand(2, 3, 1)), "`positions`: expected shape"),
     ],
 )
 def test_what_cannot_be_is_refused(build, message):

@@ -42,9 +42,7 @@ def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
         assert torch.equal(cubes.crop(path), cubes.crop(raw_path, 24))
         assert read_image(path).depth == "uint8"
     assert cubes.crop(out / "kodak" / "a.png").shape == (24, 24, 3)
-    assert torch.equal(
-        cubes.crop(out / "kodak" / "a.png"), read_image(raw / "kodak" / "a.png").signal[8:32, 14:38]
-    )
+    assert torch.equal(cubes.crop(out / "kodak" / "a.png"), read_image(raw / "kodak" / "a.png").signal[8:32, 14:38])
     (raw_clip,), (clip,) = (cubes.Finder(("clip",), cubes.CLIPS).find(folder, 64) for folder in (raw, out))
     assert (raw_clip.name, clip.name) == ("c.mp4", "c.npy")
     assert torch.equal(clip.load(), raw_clip.load())

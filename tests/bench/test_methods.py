@@ -61,10 +61,7 @@ def test_every_encoding_matrix_has_a_largest_row_norm_of_one(name):
 
 
 def test_at_the_papers_size_the_settings_are_the_papers():
-    picture, cube = (
-        sample(torch.rand(512, 512, 3), "every:2"),
-        sample(torch.rand(128, 128, 128, 1), "every:2"),
-    )
+    picture, cube = (sample(torch.rand(512, 512, 3), "every:2"), sample(torch.rand(128, 128, 128, 1), "every:2"))
     for name, samples, features in (("table1", picture, 256), ("table3", cube, 64)):
         for estimator in methods(name).values():
             layout = getattr(estimator, "layout", None)
@@ -160,9 +157,7 @@ def test_a_peer_beyond_its_limit_is_stopped():
 
 def test_a_peer_whose_run_was_killed_ends_at_its_limit():
     task = pickle.dumps((1, partial(time.sleep, 60)))
-    done = subprocess.run(
-        [sys.executable, "-m", limits.__name__], input=task, capture_output=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-m", limits.__name__], input=task, capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGALRM
 
 
@@ -201,11 +196,7 @@ def test_held_out_and_fitted_are_never_mixed(folder):
     held_out[::2, ::2] = False
     estimate = baselines.nearest(sample(picture, "every:2"))
     found = {key: record["scores"][key] for key in ("held_out", "fitted", "clean")}
-    assert found == {
-        "held_out": pytest.approx(psnr(estimate, picture, held_out)),
-        "fitted": None,
-        "clean": None,
-    }
+    assert found == {"held_out": pytest.approx(psnr(estimate, picture, held_out)), "fitted": None, "clean": None}
     noisy = next(c for c in cells("noise", Options(folder)) if c.method.name == "the noisy picture")
     record = noisy.run()
     assert record["scores"]["held_out"] is None and record["scores"]["fitted"] is None

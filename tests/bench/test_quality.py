@@ -186,16 +186,7 @@ def test_hindsight_is_never_below_the_choice():
 
 def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
     status, out, err = run(
-        *(
-            "bench",
-            "quality",
-            "--data",
-            folder,
-            "--only",
-            "random,bayer,denoise,noise",
-            "--images",
-            1,
-        )
+        *("bench", "quality", "--data", folder, "--only", "random,bayer,denoise,noise", "--images", 1)
     )
     assert status == 0
     assert "quality: 100%" in err
@@ -229,9 +220,7 @@ def test_reports_count_what_is_below_the_peer():
         return {"cell": cell, "status": "done", "scores": scores, "seconds": {"fit": seconds}, "notes": {}}
 
     scores = {"peer": (10.0, 20.0, 1.0), "ours": (11.0, 19.5, 2.0)}
-    records = [
-        record(m, s, x, t) for m, (*pair, t) in scores.items() for s, x in zip("ab", pair, strict=True)
-    ]
+    records = [record(m, s, x, t) for m, (*pair, t) in scores.items() for s, x in zip("ab", pair, strict=True)]
     line = quality.Quality().tables(records)[".md"].splitlines()[-1]
     assert line == "| t | 9 | ours | 2 | 15.25 | +0.25 | -0.50 | 1 | 2.00 | 2.0 |"
 

@@ -203,17 +203,7 @@ def test_a_scheduler_that_is_lost_is_told_in_one_line(run, folder, tmp_path, mon
         return records
 
     monkeypatch.setattr(runner, "_distributed", lose)
-    arguments = [
-        "bench",
-        "table1",
-        "--data",
-        folder,
-        "--quick",
-        "--methods",
-        "cubic*",
-        "--out",
-        tmp_path / "out",
-    ]
+    arguments = ["bench", "table1", "--data", folder, "--quick", "--methods", "cubic*", "--out", tmp_path / "out"]
     status, out, err = run(*arguments, "--quiet", "--dask", cluster.scheduler_address)
     assert (status, out) == (2, "")
     assert f"expected the scheduler at {cluster.scheduler_address} to stay, found it gone" in err
@@ -252,9 +242,7 @@ def test_a_broken_file_ends_a_run_before_it_began(run, folder, tmp_path):
         ("table3", tmp_path / "junk", "clip.npy"),
         ("table3", tmp_path / "flat", "clip.npy"),
     ):
-        status, out, err = run(
-            "bench", name, "--data", data, "--methods", "nearest*", "--out", tmp_path / "out"
-        )
+        status, out, err = run("bench", name, "--data", data, "--methods", "nearest*", "--out", tmp_path / "out")
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert f"{file}: expected" in err
     assert not (tmp_path / "out").exists()

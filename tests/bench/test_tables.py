@@ -85,13 +85,7 @@ def test_rows_are_compared_on_the_signals_that_both_have():
     mlp = found["MLP, simple rff"]
     assert (mlp["gain"], mlp["common"], mlp["times"]) == (pytest.approx(-0.8), 1, pytest.approx(300))
     assert mlp["placed"] == pytest.approx(24.5 - 0.8)
-    assert [name.split(",")[0].split(" ")[0] for name in found] == [
-        "linear",
-        "closed",
-        "MLP",
-        "cubic",
-        "bicubic",
-    ]
+    assert [name.split(",")[0].split(" ")[0] for name in found] == ["linear", "closed", "MLP", "cubic", "bicubic"]
 
 
 def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):

@@ -5,18 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
-from coordnet.fit.plan_cache import PLANS
 from PIL import Image
 from scipy.io import wavfile
 
-from coordnet.cli import attempts, methods
-from coordnet.cli.attempts import Attempt, ranked
-from coordnet.cli.methods import combinations
+from coordnet.fit import methods
 from coordnet.media import load, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
-from coordnet.priors.smoothness import Adaptive, Smoothness
+from coordnet.restore.compare import Attempt, ranked
 from coordnet.sampling.patterns import sample
 from tests.helpers import refused, synthetic_photograph
 
@@ -52,8 +49,7 @@ def same_fit(method, record):
             "--solver gradient",
             {
                 "rff:sigma=5 · linear · closed-form": "--encoder rff:sigma=5",
-                "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 "
-                "--encoding simple",
+                "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 --encoding simple",
                 "gaussian · linear · gradient": "--encoder gaussian --solver gradient",
             },
         ),
@@ -106,9 +102,10 @@ def test_exact_attempts_come_first_whatever_else_is_not():
     """What is exact where it counts has no number there; its other numbers do not rank it."""
 
     def attempt(name, held_out, fitted):
-        return Attempt(name, torch.zeros(1), {"psnr": {"held_out": held_out, "fitted": fitted}})
+        scores = {"psnr": {"held_out": held_out, "fitted": fitted}}
+        return Attempt(name, estimate=torch.zeros(1), scores=scores)
 
-    attempts = [attempt("near", 50.0, None), attempt("exact", None, 20.0), Attempt("failed", None, {})]
+    attempts = [attempt("near", 50.0, None), attempt("exact", None, 20.0), Attempt("failed")]
     assert [a.name for a in ranked(attempts, "held_out")] == ["exact", "near", "failed"]
     assert [a.name for a in ranked(attempts, "fitted")] == ["near", "exact", "failed"]
 
@@ -120,61 +117,17 @@ def test_nothing_held_out_is_ranked_by_the_fit(run, photo):
     assert [m["name"] for m in record["methods"]][-1].startswith("rff")
 
 
-def test_the_factorisation_is_in_the_seconds_of_every_fit(run, photo):
-    """Quick fits are done twice; were plans kept, the second time would find the first one's."""
-    PLANS.clear()
-    compared(run, photo, "--encoder", "gaussian")
-    assert PLANS.misses == 0
-
-
 def test_one_epoch_warms_training_up(run, photo, monkeypatch):
     epochs = []
-    fit = attempts.methods.fit
+    fit = methods.fit_gradient
 
     def counted(*arguments, **options):
         epochs.append(options["epochs"])
         return fit(*arguments, **options)
 
-    monkeypatch.setattr(attempts.methods, "fit", counted)
+    monkeypatch.setattr(methods, "fit_gradient", counted)
     compared(run, photo, "--encoder", "gaussian", "--solver", "gradient", "--epochs", "3")
     assert epochs == [1, 3]
-
-
-def test_what_goes_together():
-    """The rule, spelled out: linear heads on complex encodings, MLPs on simple ones, closed forms for the former."""
-    samples = sample(torch.rand(8, 8, 3), "every:2")
-    made, left = combinations(
-        ["gaussian", "hash-grid", "fourier"], ["linear", "mlp"], ["closed-form", "gradient"], samples
-    )
-    assert [(m.encoder, m.encoding, m.head, m.solver, m.prior) for m in made] == [
-        ("gaussian", "complex", "linear", "closed-form", None),
-        ("gaussian", "complex", "linear", "gradient", None),
-        ("gaussian", "simple", "mlp", "gradient", None),
-        ("hash-grid", "simple", "linear", "gradient", None),
-        ("hash-grid", "simple", "mlp", "gradient", None),
-        ("fourier", "complex", "linear", "closed-form", None),
-    ]
-    assert set(left) == {
-        "gaussian · mlp · closed-form",
-        "hash-grid · linear · closed-form",
-        "hash-grid · mlp · closed-form",
-        "fourier · linear · gradient",
-        "fourier · mlp · closed-form",
-        "fourier · mlp · gradient",
-    }
-
-
-def test_priors_join_where_samples_are_random():
-    samples = sample(torch.rand(8, 8, 3), "random:0.5")
-    made, left = combinations(["gaussian", "gaussian"], ["linear"], ["closed-form", "gradient"], samples)
-    assert [(m.encoder, m.solver, type(m.prior)) for m in made] == [
-        ("gaussian", "closed-form", Adaptive),
-        ("gaussian", "gradient", type(None)),
-        ("fourier", "closed-form", Adaptive),
-        ("fourier", "closed-form", Smoothness),
-    ]
-    assert not left
-    assert [m.encoder for m in combinations([], [], [], samples)[0]] == ["fourier", "fourier"]
 
 
 def diverging(*_, **__):

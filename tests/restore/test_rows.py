@@ -10,12 +10,15 @@ import tifffile
 import torch
 
 import coordnet as cn
+from coordnet.cli.specs import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
 from coordnet.media import rows as mapped
 from coordnet.media.files import MediaError
 from coordnet.media.rows import open_rows, write_rows
+from coordnet.priors.smoothness import Smoothness
 from coordnet.restore import rows as streaming
+from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import SIGMAS, choose_sigma, premultiplied, unmultiplied
 from coordnet.sampling.samples import Lattice
 from tests.helpers import refused, synthetic_photograph
@@ -27,7 +30,7 @@ def planned(grid, encoder=Gaussian, **options):
 
 
 def streamed(plan, source, shape, **options):
-    return torch.from_numpy(np.concatenate(list(cn.stream_render(plan, source, shape, **options))))
+    return torch.from_numpy(np.concatenate(list(stream_render(plan, source, shape, **options))))
 
 
 @pytest.mark.parametrize("rows", [7, 64, 65, 1000])
@@ -45,7 +48,7 @@ def test_blocks_of_any_size_make_the_render(rows, encoder, alignment, monkeypatc
 def test_any_number_of_axes_and_little_memory(grid, generator):
     values = torch.rand(*grid, 1, generator=generator)
     plan, shape = planned(grid), tuple(n + 11 for n in grid)
-    blocks = list(cn.stream_render(plan, values.numpy(), shape, memory=2**20))
+    blocks = list(stream_render(plan, values.numpy(), shape, memory=2**20))
     assert torch.allclose(torch.from_numpy(np.concatenate(blocks)), plan.fit(values).render(shape), atol=1e-5)
     assert (len(blocks) > 1) == (len(grid) > 1)
 
@@ -54,19 +57,13 @@ def test_what_cannot_be_streamed(generator):
     values = torch.rand(9, 8, 1, generator=generator).numpy()
     for plan, source, memory, said in (
         (planned((9, 8)), values[:8], None, "`source`: expected shape"),
-        (
-            planned((9, 8)),
-            np.full_like(values, np.nan),
-            None,
-            "`source`: expected finite",
-        ),
+        (planned((9, 8)), np.full_like(values, np.nan), None, "`source`: expected finite"),
         (planned((9, 8)), values, 100, "`memory`: expected at least"),
-        (planned((9, 8), ridge=0.1), values, None, "`plan`: expected one of least squares"),
-        (planned((9, 8), precision="bf16"), values, None, "`plan`: expected one of float32 .* bf16"),
+        (planned((9, 8), prior=Smoothness()), values, None, "`plan`: expected one of least squares"),
         (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .*float64"),
     ):
         with pytest.raises(ValueError, match=said):
-            list(cn.stream_render(plan, source, (18, 16), memory=memory))
+            list(stream_render(plan, source, (18, 16), memory=memory))
 
 
 @pytest.mark.parametrize("shape", [(40, 30, 2), (50, 1), (12, 9, 7, 1)])
@@ -96,13 +93,13 @@ def test_a_memory_map_that_was_written_to_keeps_what_was_written(generator, tmp_
     [("2GiB", 2**31), ("500 MB", 5 * 10**8), ("1.5kB", 1500), ("64", 64), ("1e9", 10**9), ("1TiB", 2**40)],
 )
 def test_sizes_of_memory(text, expected):
-    assert streaming.parse_bytes(text) == expected
+    assert parse_bytes(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "2XB", "-1GB", "0", "1..2MB", "nan", "1e999"])
 def test_what_is_no_size_of_memory(text):
     with pytest.raises(ValueError, match="`memory`: expected a number of bytes such as 2GiB"):
-        streaming.parse_bytes(text)
+        parse_bytes(text)
 
 
 # files
@@ -168,9 +165,7 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, run, tmp_path):
         pytest.importorskip("zarr")
     write_rows(path, tuple(picture.shape), "float32", iter([picture.numpy()]), channel_axis=True)
     for _ in range(2):
-        status, out, err = run(
-            "upscale", path, "--factor", 1.5, "--memory", "1MiB", "--out", "out", "--force"
-        )
+        status, out, err = run("upscale", path, "--factor", 1.5, "--memory", "1MiB", "--out", "out", "--force")
         assert (status, "σ = " in out) == (0, True), err
     sigma = out.split("σ = ")[1].split()[0]
     geometry = Lattice((140, 33))
@@ -245,13 +240,14 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
 from coordnet.bench.memory import peak_gib
 from coordnet.media.rows import open_rows
+from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 source = open_rows(__import__("pathlib").Path({str(path)!r}))
 small, large = (Lattice((n, n)) for n in (256, 4096))
 plans = [cn.plan(ComplexEncoding.like(Gaussian, g), g) for g in (small, large)]
 render = plans[1].renderer((8192, 8192))
 before = peak_gib()
-for block in cn.stream_render(plans[1], source, (8192, 8192), memory=2**24):
+for block in stream_render(plans[1], source, (8192, 8192), memory=2**24):
     pass
 print(peak_gib() - before)
 """

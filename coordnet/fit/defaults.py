@@ -1,0 +1,268 @@
+"""The policy of the library: which prior, encoder, head and solver suit which samples."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Literal, cast
+
+import torch
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, JointEncoder, Triangle
+from coordnet.fit.methods import KINDS, SOLVERS, EncoderChoice, Family, Kind, Method, Prior, Solver, head_label
+from coordnet.fit.tuning import Tuned, tune_scale, tune_smoothness
+from coordnet.networks.heads import Head, Linear
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.samples import Lattice, Samples
+
+POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by the number of axes
+LONGEST = 8192  # samples along an axis up to which its design matrix is factorized by default
+COMPARED: tuple[Family, ...] = (Gaussian, Triangle, BSpline)  # the encoders of a comparison that names none
+
+
+def default_prior(samples: Samples, *, robust: bool = False) -> Prior | None:
+    """The prior that suits some samples.
+
+    A whole lattice needs none, unless an axis is too long for its design matrix to be factorized: then it is a weak
+    smoothness. Other samples take the adaptive prior. Where outliers are expected (``robust``) it is a smoothness with
+    Huber's loss, which the adaptive prior has not.
+    """
+    whole = type(samples.geometry) is Lattice
+    smooth = Smoothness(POWER[len(samples.grid)], 1e-3 if whole else 1e-2)
+    if robust:
+        return replace(smooth, loss="huber")
+    if whole:
+        return smooth if _is_long(samples) else None
+    return Adaptive()
+
+
+def default_encoder(samples: Samples, prior: Prior | None) -> EncoderChoice:
+    """The encoder that suits a prior: Fourier's where the prior is adaptive or an axis is long, else Gaussians."""
+    fourier = isinstance(prior, Adaptive) or _is_long(samples)
+    return EncoderChoice(FourierEncoding if fourier else Gaussian)
+
+
+def default_solver(encoding: str, head: Head, solver: str | None = None) -> Solver:
+    """The solver that was asked for, or a closed form where there is one.
+
+    Raises
+    ------
+    ValueError
+        If a closed form is asked for and the encoding is not complex or the head not linear.
+    """
+    linear = encoding == "complex" and not head.widths
+    if solver is None:
+        return "closed-form" if linear else "gradient"
+    if _checks.choice("solver", solver, SOLVERS) == "closed-form" and not linear:
+        found = f"{encoding} with {head_label(head)}"
+        raise _checks.wrong("solver", "gradient, unless the encoding is complex and the head linear", found)
+    return cast(Solver, solver)
+
+
+def choose(
+    samples: Samples,
+    encoder: EncoderChoice | type[Encoder] | type[JointEncoder] | None = None,
+    *,
+    encoding: str = "complex",
+    head: Head | None = None,
+    solver: str | None = None,
+    prior: Prior | Literal["auto"] | None = "auto",
+    robust: bool = False,
+) -> Method:
+    """Return the method that suits some samples, with what was asked for as it was asked for.
+
+    See ``reconstruct`` for the parameters and for what is raised.
+    """
+    head = head or Linear()
+    kind = cast(Kind, _checks.choice("encoding", encoding, KINDS))
+    chosen = default_solver(encoding, head, solver)
+    if chosen == "gradient":
+        prior = None
+    elif prior == "auto":
+        prior = default_prior(samples, robust=robust)
+    elif robust:
+        prior = _robust(prior)
+    if encoder is None:
+        encoder = default_encoder(samples, prior)
+    elif isinstance(encoder, type):
+        encoder = EncoderChoice(encoder)
+    return Method(encoder, head, chosen, prior, kind)
+
+
+def reconstruct(
+    samples: Samples,
+    encoder: EncoderChoice | type[Encoder] | type[JointEncoder] | None = None,
+    *,
+    encoding: str = "complex",
+    head: Head | None = None,
+    solver: str | None = None,
+    prior: Prior | Literal["auto"] | None = "auto",
+    robust: bool = False,
+    epochs: int = 2000,
+    lr: float | None = None,
+    generator: torch.Generator | None = None,
+    progress: bool = False,
+) -> Reconstruction:
+    """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
+
+    Parameters
+    ----------
+    samples : Samples
+        What is known of the signal.
+    encoder : class or EncoderChoice, optional
+        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
+    encoding : "complex" or "simple"
+        Whether the features of the axes are multiplied or concatenated.
+    head : Head, optional
+        The function of the encoding; linear if not given.
+    solver : "closed-form" or "gradient", optional
+        See ``default_solver``.
+    prior : Smoothness, Adaptive, "auto" or None
+        What a closed form assumes where nothing was measured; "auto" is ``default_prior``.
+    robust : bool
+        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
+    epochs, lr, generator, progress
+        See ``Method.fit``.
+
+    Raises
+    ------
+    ValueError
+        If a closed form is asked for that does not exist, or the prior does not go with the samples.
+    """
+    options = {"encoding": encoding, "head": head, "solver": solver, "prior": prior, "robust": robust}
+    method = choose(samples, encoder, **options)
+    return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
+
+
+def tuned(
+    method: Method,
+    samples: Samples,
+    *,
+    criterion: str = "hold-out",
+    folds: int = 1,
+    seed: int = 0,
+    progress: bool = False,
+) -> tuple[Method, Tuned]:
+    """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
+
+    Parameters
+    ----------
+    method, samples
+        The method, and the samples that it will be fitted to.
+    criterion, folds, seed, progress
+        See ``tune_smoothness``; a scale is chosen by one hold-out.
+
+    Returns
+    -------
+    Method, Tuned
+        The method with the numbers that were chosen, and all that were tried.
+
+    Raises
+    ------
+    ValueError
+        If the method has no free numbers to choose, or the criterion does not go with it.
+    """
+    if method.solver != "closed-form" or isinstance(method.prior, Adaptive):
+        found = "an adaptive prior" if method.solver == "closed-form" else "a gradient fit"
+        raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", found)
+    if method.prior is not None:
+        encoding = method.encode(samples, torch.Generator().manual_seed(seed))
+        assert isinstance(encoding, ComplexEncoding | FourierEncoding)
+        options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
+        found = tune_smoothness(encoding, samples, **options)
+        return replace(method, prior=found.choice), found
+    encoder = method.encoder
+    if not issubclass(encoder.family, Encoder) or criterion == "gcv":
+        found = f"{criterion} with {encoder.label}"
+        raise _checks.wrong("tune", "hold-out, and an encoder of one axis", found)
+    if folds > 1:
+        raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
+    found = tune_scale(encoder.family, samples, progress=progress, **encoder.options)
+    free = [p for p in encoder.family.scales if p.name not in encoder.options]
+    scales = {p.name: p.widened(found.choice) for p in free}
+    return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), found
+
+
+def combinations(
+    samples: Samples, encoders: Sequence[EncoderChoice] = (), heads: Sequence[Head] = (), solvers: Sequence[str] = ()
+) -> tuple[list[Method], dict[str, str]]:
+    """Every encoder with every head and solver, without those that do not go together.
+
+    A linear head takes the complex encoding, or the encoder itself where that is of several axes jointly; other heads
+    take the simple encoding. A closed form needs a linear head on a complex encoding; ``fourier`` has nothing but a
+    closed form. Closed forms take the prior that suits the samples; where that is adaptive, the Fourier encoding is
+    fitted too, with it and with a smoothness prior.
+
+    Parameters
+    ----------
+    samples : Samples
+        What will be fitted.
+    encoders, heads, solvers : sequences
+        If empty: usual encoders, the linear head, and the first solver that is possible.
+
+    Returns
+    -------
+    list of Method, dict of str
+        The methods, each once, and by the label of every combination that was left out the reason.
+
+    Raises
+    ------
+    ValueError
+        If there is no solver of a name.
+    """
+    for solver in solvers:
+        _checks.choice("solver", solver, SOLVERS)
+    prior = default_prior(samples)
+    methods: list[Method] = []
+    left_out: dict[str, str] = {}
+    for encoder, head in product(encoders or _compared(samples, prior), heads or [Linear()]):
+        possible = _possible(encoder, head)
+        for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
+            if solver in possible:
+                assumed = prior if solver == "closed-form" else None
+                methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
+            else:
+                label = f"{encoder.label} · {head_label(head)} · {solver}"
+                left_out[label] = _why_not(encoder)
+    if isinstance(prior, Adaptive):
+        priors = (prior, Smoothness(POWER[len(samples.grid)]))
+        methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in priors]
+    return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
+
+
+def _compared(samples: Samples, prior: Prior | None) -> list[EncoderChoice]:
+    """The encoders of a comparison that names none: several only where they differ.
+
+    Under an adaptive prior all encoders that are as fine as the samples give the same reconstruction.
+    """
+    usual = default_encoder(samples, prior)
+    return [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
+
+
+def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
+    """The solvers that an encoder and a head allow, each with the kind of encoding."""
+    if encoder.is_fourier:
+        return {} if head.widths else {"closed-form": "complex"}
+    if head.widths or issubclass(encoder.family, JointEncoder):
+        return {"gradient": "simple"}
+    return {"closed-form": "complex", "gradient": "complex"}
+
+
+def _why_not(encoder: EncoderChoice) -> str:
+    if encoder.is_fourier:
+        return "fourier is fitted in closed form, with a linear head"
+    return "a closed form needs a linear head and an encoder of one axis"
+
+
+def _robust(prior: Prior | None) -> Smoothness:
+    if not isinstance(prior, Smoothness):
+        raise _checks.wrong("robust", "a smoothness prior", type(prior).__name__)
+    return replace(prior, loss="huber")
+
+
+def _is_long(samples: Samples) -> bool:
+    return max(axis.count for axis in samples.geometry.axes) > LONGEST

@@ -1,0 +1,169 @@
+"""Methods of reconstruction: an encoder, a head, a solver and a prior, and the fit of them to samples."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal
+
+import torch
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, SimpleEncoding
+from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fit.gradient import Callback, fit_gradient
+from coordnet.networks.heads import Head, Linear
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.samples import Samples
+
+Solver = Literal["closed-form", "gradient"]
+Kind = Literal["complex", "simple"]
+Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
+Prior = Smoothness | Adaptive
+SOLVERS: tuple[Solver, ...] = ("closed-form", "gradient")
+KINDS: dict[str, type[ComplexEncoding] | type[SimpleEncoding]] = {"complex": ComplexEncoding, "simple": SimpleEncoding}
+RATES = {True: 1e-1, False: 5e-3}  # Adam's learning rate for a linear head on a complex encoding, and for others
+
+
+@dataclass(frozen=True)
+class EncoderChoice:
+    """An encoder whose scales and features are still to be suited to samples.
+
+    Attributes
+    ----------
+    family : type
+        A class of encoders, or ``FourierEncoding``, which is an encoding by itself.
+    options : mapping
+        Arguments of its ``like``, such as ``sigma="0.64px"``.
+    """
+
+    family: Family
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name by which the command line knows the encoder."""
+        return "fourier" if self.is_fourier else self.family.name  # type: ignore[union-attr]
+
+    @property
+    def is_fourier(self) -> bool:
+        """Whether the choice is the Fourier encoding of the samples' lattice."""
+        return issubclass(self.family, FourierEncoding)
+
+    @property
+    def label(self) -> str:
+        """The name with the options, as in ``gaussian:sigma=0.64px``."""
+        return labelled(self.name, self.options)
+
+    def on(self, samples: Samples, kind: str = "complex", generator: torch.Generator | None = None) -> Encoding:
+        """Return the encoding of this encoder that suits some samples.
+
+        Parameters
+        ----------
+        samples : Samples
+            Their lattice decides the number of features and the default scales.
+        kind : "complex" or "simple"
+            Whether the axes' features are multiplied (the Kronecker product) or concatenated.
+        generator : torch.Generator, optional
+            For encoders that draw their parameters.
+
+        Raises
+        ------
+        ValueError
+            If an option is unknown or out of its range, or the encoder has no encoding of this kind.
+        """
+        _checks.choice("encoding", kind, KINDS)
+        if not issubclass(self.family, FourierEncoding):
+            return KINDS[kind].like(self.family, samples, generator=generator, **self.options)
+        if kind != "complex" or set(self.options) - {"padding"}:
+            found = f"{self.label} in a {kind} encoding"
+            raise _checks.wrong("encoder", "fourier, in a complex encoding, with padding alone", found)
+        return FourierEncoding.like(samples, **self.options)
+
+
+@dataclass(frozen=True)
+class Method:
+    """All that a fit depends on beside the samples.
+
+    Attributes
+    ----------
+    encoder : EncoderChoice
+        The encoder.
+    head : Head
+        The function of the encoding.
+    solver : "closed-form" or "gradient"
+        A closed form needs a linear head on a complex encoding.
+    prior : Smoothness, Adaptive or None
+        What a closed form assumes where nothing was measured.
+    encoding : "complex" or "simple"
+        See ``EncoderChoice.on``.
+    """
+
+    encoder: EncoderChoice
+    head: Head = Linear()
+    solver: Solver = "closed-form"
+    prior: Prior | None = None
+    encoding: Kind = "complex"
+
+    @property
+    def name(self) -> str:
+        """A label that differs from those of other methods in a comparison."""
+        prior = [] if self.prior is None else ["adaptive" if isinstance(self.prior, Adaptive) else "smooth"]
+        return " · ".join([self.encoder.label, head_label(self.head), self.solver, *prior])
+
+    def encode(self, samples: Samples, generator: torch.Generator | None = None) -> Encoding:
+        """Return the encoding, suited to the samples."""
+        return self.encoder.on(samples, self.encoding, generator)
+
+    def fit(
+        self,
+        samples: Samples,
+        *,
+        epochs: int = 2000,
+        lr: float | None = None,
+        generator: torch.Generator | None = None,
+        callback: Callback | None = None,
+        progress: bool = False,
+    ) -> Reconstruction:
+        """Fit the method to samples.
+
+        Parameters
+        ----------
+        samples : Samples
+            What is known.
+        epochs, lr, callback
+            Arguments of ``fit_gradient``; a closed form needs none of them. The learning rate is 0.1 for a linear
+            head on a complex encoding and 0.005 for others if not given.
+        generator : torch.Generator, optional
+            Draws the encoder's parameters, then the network's first weights and the minibatches.
+        progress : bool
+            Show a bar.
+        """
+        encoding = self.encode(samples, generator)
+        if self.solver == "closed-form":
+            return fit_closed_form(encoding, samples, self.prior, progress=progress)
+        network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
+        flat = self.encoding == "complex" and not self.head.widths
+        options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
+        return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)
+
+
+def labelled(name: str, options: Mapping[str, Any]) -> str:
+    """A name with its options, as the command line reads them."""
+    parts = [key if value is True else f"{key}={_text(value)}" for key, value in options.items()]
+    return f"{name}:{','.join(parts)}" if parts else name
+
+
+def head_label(head: Head) -> str:
+    """The name of a head with the attributes that are not the default ones."""
+    kept = {f.name: getattr(head, f.name) for f in fields(head)}
+    defaults = {f.name: f.default for f in fields(head) if f.default is not MISSING}
+    return labelled(head.name, {key: value for key, value in kept.items() if value != defaults[key]})
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "x".join(map(_text, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

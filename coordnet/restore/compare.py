@@ -1,0 +1,185 @@
+"""Comparison of methods and of SciPy's interpolations on one signal: each is timed and scored, failures included."""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet.fit.methods import Method
+from coordnet.metrics.baselines import BASELINES, Baseline
+from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.samples import Samples
+
+T = TypeVar("T")
+WARM = 1.0  # seconds; faster work is done twice, and the second time counts
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One method's or baseline's estimate of a signal.
+
+    Attributes
+    ----------
+    name : str
+        Its label.
+    method : Method or None
+        None for a baseline.
+    estimate : (*grid, channels) or None
+        None if it failed.
+    fit : Reconstruction or None
+        The model of a method.
+    seconds : dict
+        ``fit`` and ``render``, None where both are one.
+    scores : dict
+        See ``Scoring.scores``.
+    warnings : list of str
+        Warnings that it gave.
+    reason : str
+        Why it failed.
+    """
+
+    name: str
+    method: Method | None = None
+    estimate: Tensor | None = None
+    fit: Reconstruction | None = None
+    seconds: dict[str, float | None] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    def score(self, by: str) -> float:
+        """The PSNR that ranks it: infinite where that has no number, as of exact estimates; least if it failed."""
+        if self.estimate is None:
+            return -math.inf
+        psnr = self.scores["psnr"][by]
+        return math.inf if psnr is None else psnr
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Attempts at one signal, the best first, and how they were scored."""
+
+    scoring: Scoring
+    attempts: list[Attempt]
+
+    @property
+    def estimates(self) -> dict[str, Tensor]:
+        """The estimates by label, the best first, without failures."""
+        return {a.name: a.estimate for a in self.attempts if a.estimate is not None}
+
+
+def compare(
+    signal: Float[Tensor, "*grid channels"],
+    samples: Samples,
+    methods: Sequence[Method],
+    *,
+    epochs: int = 2000,
+    generator: torch.Generator | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Fit samples of a signal by several methods and by SciPy's interpolations, and rank what each makes of them.
+
+    Parameters
+    ----------
+    signal : (*grid, channels)
+        The signal, on the CPU; NaN where it is unknown.
+    samples : Samples
+        What is fitted.
+    methods : sequence of Method
+        See ``combinations``.
+    epochs : int
+        Number of epochs of gradient fits.
+    generator : torch.Generator, optional
+        Every method draws from a copy of it, so that its result does not depend on the others.
+    progress : bool
+        Show a bar.
+
+    Raises
+    ------
+    ValueError
+        If an encoder does not suit the samples. Whatever else goes wrong is recorded as a failure of the method.
+    """
+    generator = generator or torch.Generator().manual_seed(0)
+    for method in methods:
+        method.encode(samples, _copied(generator))
+    scoring = Scoring(signal, samples)
+    attempts: list[Attempt] = []
+    total = len(methods) + len(BASELINES)
+    with tqdm(total=total, desc="comparing", disable=not progress, dynamic_ncols=True) as bar:
+        for method in methods:
+            work = partial(_fitted, method, samples, epochs, generator, bar)
+            attempts.append(_attempted(Attempt(method.name, method), work, scoring, bar))
+        for name, baseline in BASELINES.items():
+            work = partial(_interpolated, baseline, samples)
+            attempts.append(_attempted(Attempt(f"baseline · {name}"), work, scoring, bar))
+    return Comparison(scoring, ranked(attempts, scoring.ranked_by))
+
+
+def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
+    """Attempts, the best first by held-out or by fitted PSNR, exact ones before others, failures last."""
+    return sorted(attempts, key=lambda attempt: attempt.score(by), reverse=True)
+
+
+def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring, bar: tqdm) -> Attempt:
+    """The attempt with the results of some work, or with the reason why it failed."""
+    bar.set_postfix_str(attempt.name)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            found = work()
+        if not bool(torch.isfinite(found["estimate"]).all()):
+            raise FloatingPointError("the reconstruction has NaN or infinity")
+    except Exception as error:
+        return replace(attempt, reason=" ".join(str(error).split()) or type(error).__name__)
+    finally:
+        bar.update()
+    messages = list(dict.fromkeys(str(w.message) for w in warned if issubclass(w.category, UserWarning)))
+    return replace(attempt, **found, scores=scoring.scores(found["estimate"]), warnings=messages)
+
+
+def _fitted(method: Method, samples: Samples, epochs: int, generator: torch.Generator, bar: tqdm) -> dict[str, Any]:
+    """Fit and render, each timed; one epoch warms training up."""
+
+    def show(epoch: int, loss: float, quality: float) -> None:
+        bar.set_postfix_str(f"{method.name}, epoch {epoch} of {epochs}, fit {quality:.2f} dB")
+
+    def fit(epochs: int = epochs) -> Reconstruction:
+        return method.fit(samples, epochs=epochs, generator=_copied(generator), callback=show)
+
+    if method.solver == "gradient":
+        fit(epochs=1)
+        made, seconds = once(fit)
+    else:
+        made, seconds = _warm(fit)
+    estimate, rendering = once(made.render)
+    times = {"fit": seconds, "render": rendering}
+    return {"estimate": estimate.detach().cpu(), "fit": made, "seconds": times}
+
+
+def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
+    """A baseline's estimate, which it renders as it fits."""
+    estimate, seconds = _warm(lambda: baseline(samples))
+    if estimate is None:
+        raise ValueError("SciPy does not reach so many points in so many dimensions")
+    return {"estimate": estimate.cpu(), "seconds": {"fit": seconds, "render": None}}
+
+
+def _warm(work: Callable[[], T]) -> tuple[T, float]:
+    """The result of some work and its seconds, those of its second run where it is fast."""
+    made, seconds = once(work)
+    return once(work) if seconds < WARM else (made, seconds)
+
+
+def _copied(generator: torch.Generator) -> torch.Generator:
+    copy = torch.Generator()
+    copy.set_state(generator.get_state())
+    return copy

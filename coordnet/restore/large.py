@@ -1,0 +1,116 @@
+"""Upscaling of what is larger than memory: read, fitted and rendered in blocks of rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import ComplexEncoding
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fit.closed_form import plan
+from coordnet.restore.rows import Rows, stream_render
+from coordnet.restore.upscale import DEFAULT_SIGMA, INTERPOLATION, choose_sigma, enlarged, premultiplied, unmultiplied
+from coordnet.sampling.samples import Lattice
+
+MIDDLE = 1024  # pixels a side of the part that decides the width of the Gaussians
+PLANNED = 6144  # bytes that a plan takes for each sample of an axis, and for each of the result's
+SMALL = 2**26  # bytes of planning that are always granted: the interpreter takes more
+IN_MEMORY = 12  # bytes that enlarging a picture in memory takes for each byte of the result
+
+
+@dataclass(frozen=True)
+class UpscaledRows:
+    """An enlarged signal whose rows are computed as they are taken.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (*grid, channels) of the result.
+    blocks : iterator of (rows, *rest, channels)
+        float32, one block under the other.
+    expected_psnr, chosen
+        See ``upscale``.
+    report : dict
+        The method, and the rank of every axis.
+    """
+
+    shape: tuple[int, ...]
+    blocks: Iterator[np.ndarray]
+    expected_psnr: float | None
+    chosen: dict[str, Any]
+    report: dict[str, Any]
+
+
+def upscale_rows(
+    source: Rows, factor: float, *, memory: int, alpha: bool = False, progress: bool = False
+) -> UpscaledRows:
+    """Enlarge a signal of any number of axes as ``upscale`` does, in blocks of rows that fit into some memory.
+
+    Parameters
+    ----------
+    source : (*grid, channels)
+        The signal, known everywhere. The middle of a picture decides the width of the Gaussians.
+    factor, alpha
+        See ``upscale``.
+    memory : int
+        Bytes for the blocks.
+    progress : bool
+        Show a bar over the rows.
+
+    Raises
+    ------
+    ValueError
+        If the factor is below 1, the memory too little, or a value NaN or infinite; the latter as late as the blocks
+        are taken.
+    """
+    grid = tuple(source.shape[:-1])
+    shape = enlarged(grid, factor)
+    planned = PLANNED * (sum(grid) + sum(shape))
+    if planned > max(memory, SMALL):
+        raise _checks.wrong("memory", f"at least {planned:,} bytes for axes of this length", f"{memory:,}")
+    sigma, tried = _sigma(source, alpha)
+    geometry = Lattice(grid)
+    made = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
+    values = _Premultiplied(source) if alpha else source
+    blocks = stream_render(made, values, shape, memory=memory, progress=progress)
+    if alpha:
+        blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
+    report = {"method": "least squares in blocks of rows", "ranks": made.report["ranks"]}  # type: ignore[attr-defined]
+    chosen = {"sigma": sigma, "tried": tried}
+    return UpscaledRows((*shape, source.shape[-1]), blocks, tried.get(sigma), chosen, report)
+
+
+def exceeds(nbytes: int, factor: float, memory: int) -> bool:
+    """Whether ``upscale`` of a picture of so many bytes in float32 would need more than some memory."""
+    return IN_MEMORY * factor**2 * nbytes > memory
+
+
+def middle(source: Rows, side: int) -> Tensor:
+    """The middle of a picture, at most ``side`` pixels a side."""
+    rows, columns = (slice((n - min(n, side)) // 2, (n + min(n, side)) // 2) for n in source.shape[:2])
+    return torch.from_numpy(np.array(source[rows][:, columns]))
+
+
+class _Premultiplied:
+    """The rows of a picture with colors times opacity."""
+
+    def __init__(self, source: Rows) -> None:
+        self.source, self.shape = source, source.shape
+        self._mmap = getattr(source, "_mmap", None)  # lets the pages that were read be given back
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return premultiplied(torch.from_numpy(self.source[rows])).numpy()
+
+
+def _sigma(source: Rows, alpha: bool) -> tuple[str, dict[str, float]]:
+    """The width that suits the middle of a picture; the default one for other signals."""
+    if len(source.shape) != 3:
+        return DEFAULT_SIGMA, {}
+    part = middle(source, MIDDLE)
+    if not bool(torch.isfinite(part).all()):
+        raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
+    return choose_sigma(premultiplied(part) if alpha else part)

@@ -1,0 +1,101 @@
+"""Which prior, encoder, head and solver are chosen for which samples."""
+
+import pytest
+import torch
+
+from coordnet.encodings import FourierEncoding
+from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
+from coordnet.fit.defaults import LONGEST, choose, combinations, default_encoder, default_prior
+from coordnet.fit.methods import EncoderChoice, Method
+from coordnet.networks.heads import MLP, Linear
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Lattice, Samples, ScatteredPoints
+
+GAUSSIAN, HASHED, FOURIER = (EncoderChoice(f) for f in (Gaussian, HashGrid, FourierEncoding))
+
+
+def sampled(pattern, shape=(8, 8, 3)):
+    return sample(torch.rand(shape), pattern)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3, 4])
+def test_priors_suit_the_samples(dims):
+    shape = (6,) * dims + (1,)
+    assert default_prior(sampled("every:2", shape)) is None
+    assert default_prior(sampled("random:0.5", shape)) == Adaptive()
+    assert default_prior(sampled("random:0.5", shape), robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
+    points = Samples(ScatteredPoints((6,) * dims, torch.rand(9, dims)), torch.rand(9, 1))
+    assert default_prior(points) == Adaptive()
+
+
+def test_encoders_suit_the_prior_and_the_length():
+    short, long = sampled("full", (8, 1)), sampled("full", (LONGEST + 1, 1))
+    assert default_encoder(short, None) == GAUSSIAN
+    assert default_encoder(short, Smoothness()) == GAUSSIAN
+    assert default_encoder(short, Adaptive()) == FOURIER
+    assert default_encoder(long, None) == FOURIER
+    assert default_prior(long) == Smoothness(1.0, 1e-3)
+
+
+def test_a_head_that_is_not_linear_is_trained_without_a_prior():
+    assert choose(sampled("random:0.5"), Gaussian, head=MLP()) == Method(GAUSSIAN, MLP(), "gradient")
+    with pytest.raises(ValueError, match="`solver`: expected gradient, unless"):
+        choose(sampled("full"), encoding="simple", solver="closed-form")
+    with pytest.raises(ValueError, match="`encoding`"):
+        choose(sampled("full"), encoding="real")
+
+
+def test_what_goes_together():
+    """The rule, spelled out: linear heads on complex encodings, MLPs on simple ones, closed forms for the former."""
+    made, left = combinations(
+        sampled("every:2"), [GAUSSIAN, HASHED, FOURIER], [Linear(), MLP()], ["closed-form", "gradient"]
+    )
+    assert made == [
+        Method(GAUSSIAN, Linear(), "closed-form", None, "complex"),
+        Method(GAUSSIAN, Linear(), "gradient", None, "complex"),
+        Method(GAUSSIAN, MLP(), "gradient", None, "simple"),
+        Method(HASHED, Linear(), "gradient", None, "simple"),
+        Method(HASHED, MLP(), "gradient", None, "simple"),
+        Method(FOURIER, Linear(), "closed-form", None, "complex"),
+    ]
+    assert set(left) == {
+        "gaussian · mlp · closed-form",
+        "hash-grid · linear · closed-form",
+        "hash-grid · mlp · closed-form",
+        "fourier · linear · gradient",
+        "fourier · mlp · closed-form",
+        "fourier · mlp · gradient",
+    }
+    named = [m.encoder.family for m in combinations(sampled("every:2"))[0]]
+    assert named == [Gaussian, Triangle, BSpline]
+
+
+def test_priors_join_where_samples_are_random():
+    samples = sampled("random:0.5")
+    made, left = combinations(samples, [GAUSSIAN, GAUSSIAN], [Linear()], ["closed-form", "gradient"])
+    assert [(m.encoder, m.solver, type(m.prior)) for m in made] == [
+        (GAUSSIAN, "closed-form", Adaptive),
+        (GAUSSIAN, "gradient", type(None)),
+        (FOURIER, "closed-form", Adaptive),
+        (FOURIER, "closed-form", Smoothness),
+    ]
+    assert not left
+    assert [m.encoder for m in combinations(samples)[0]] == [FOURIER, FOURIER]
+
+
+def test_labels_are_what_the_command_line_reads():
+    encoder = EncoderChoice(Gaussian, {"sigma": "0.64px", "features": 8, "learnable": True})
+    assert encoder.label == "gaussian:sigma=0.64px,features=8,learnable"
+    method = Method(encoder, MLP(width=8), "gradient")
+    assert method.name == "gaussian:sigma=0.64px,features=8,learnable · mlp:width=8 · gradient"
+    assert Method(FOURIER, prior=Adaptive()).name == "fourier · linear · closed-form · adaptive"
+
+
+def test_fourier_has_one_kind_of_encoding_and_one_option():
+    samples = Samples(Lattice((8, 8)), torch.rand(8, 8, 1))
+    assert EncoderChoice(FourierEncoding, {"padding": 4}).on(samples).shape == (12, 12)
+    for choice, kind in ((FOURIER, "simple"), (EncoderChoice(FourierEncoding, {"sigma": 3}), "complex")):
+        with pytest.raises(ValueError, match="fourier, in a complex encoding, with padding alone"):
+            choice.on(samples, kind)
