@@ -22,7 +22,7 @@ class Scoring:
     signal : (*grid, channels)
         NaN where the signal itself is unknown; those entries count for no score.
     samples : Samples
-        What estimates are made of.
+        The samples that estimates are made from.
     """
 
     signal: Float[Tensor, "*grid channels"]
