@@ -2,9 +2,7 @@
 
 import os
 
-os.environ["OMP_NUM_THREADS"] = (
-    "1"  # read when NumPy and PyTorch are first imported, here and in subprocesses
-)
+os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imported, here and in subprocesses
 
 import sys
 from pathlib import Path

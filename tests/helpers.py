@@ -15,9 +15,7 @@ def kron(matrices):
 
 def khatri_rao(factors):
     """Kronecker products of corresponding rows: (points, features of the first · features of the second …)."""
-    return torch.stack(
-        [kron([row.unsqueeze(0) for row in rows]).squeeze(0) for rows in zip(*factors, strict=True)]
-    )
+    return torch.stack([kron([row.unsqueeze(0) for row in rows]).squeeze(0) for rows in zip(*factors, strict=True)])
 
 
 def dense_point_fit(encoding, samples, roughness, strength):

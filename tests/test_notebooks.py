@@ -29,9 +29,7 @@ def test_it_runs_and_shows_what_is_stored(path, tmp_path):
 
 def kinds(cell):
     """What a cell showed: text, pictures."""
-    return {
-        o.get("name") or ("picture" if "image/png" in o.get("data", {}) else "value") for o in cell.outputs
-    }
+    return {o.get("name") or ("picture" if "image/png" in o.get("data", {}) else "value") for o in cell.outputs}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

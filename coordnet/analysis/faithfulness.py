@@ -13,9 +13,7 @@ from coordnet.sampling.axes import Axis
 WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
 
 
-def frequency_density(
-    frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH
-) -> Float[Tensor, " bins"]:
+def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH) -> Float[Tensor, " bins"]:
     """g_k ∝ Σ_l exp(-(ω_k - w_l)² / (2σ²)) at the DFT frequencies ω_k = 2πk/d, k = 0 … ⌊d/2⌋, with Σ g_k = 1.
 
     Parameters
@@ -68,9 +66,7 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
     return energy / energy.sum()
 
 
-def position_reconstruction(
-    weights: Float[Tensor, " bins"], position: int, length: int
-) -> Float[Tensor, " length"]:
+def position_reconstruction(weights: Float[Tensor, " bins"], position: int, length: int) -> Float[Tensor, " length"]:
     """The inverse DFT of the coefficients of δ_{t,s} weighted by g_k, scaled to norm 1.
 
     Parameters

@@ -90,9 +90,7 @@ def summarize(encoder: Encoder | JointEncoder, where: Axis | Axes) -> EncoderSum
         measured=measured.tolist(),
         singular_values=s.tolist(),
         over_scale=rank_over_scale(encoder, axes, FACTORS),
-        over_samples=rank_over_samples(
-            encoder, axes, sorted({max(2, round(count * k / 8)) for k in range(1, 9)})
-        ),
+        over_samples=rank_over_samples(encoder, axes, sorted({max(2, round(count * k / 8)) for k in range(1, 9)})),
         matched_sigma=matched_scale(encoder.scale("sigma")) if encoder.name in MATCHED else None,
         spectrum=None if shares is None else shares.tolist(),
         reconstruction=None if back is None else back.tolist(),
@@ -114,9 +112,13 @@ def _distances(encoder: Encoder | JointEncoder, axes: Axes) -> tuple[Tensor, Ten
     limit = min(SPACINGS * first.spacing, first.spacing * (first.count // 2), 1.0)
     half = torch.linspace(0, limit, 9 if encoder.joint else 49, dtype=torch.float64)
     delta = torch.cat([-half[1:].flip(0), half])
-    similarity = encoder.similarity(encoder.along_first(half))
+    similarity = encoder.similarity(_along_first(half, encoder, len(axes)))
     center = tuple(a.start + a.spacing * (a.count // 2) for a in axes)
-    measured = distance_preservation(
-        encoder, encoder.along_first(delta), center if encoder.joint else center[0]
-    )
+    offsets = _along_first(delta, encoder, len(axes))
+    measured = distance_preservation(encoder, offsets, center if encoder.joint else center[0])
     return delta, torch.cat([similarity[1:].flip(0), similarity]), measured
+
+
+def _along_first(delta: Tensor, encoder: Encoder | JointEncoder, dims: int) -> Tensor:
+    """Displacements by δ along the first axis, as the encoder takes them."""
+    return torch.nn.functional.pad(delta.unsqueeze(-1), (0, dims - 1)) if encoder.joint else delta

@@ -11,6 +11,7 @@ from coordnet.analysis.summary import describe
 from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
+from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
@@ -20,12 +21,7 @@ SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and
 
 
 def run(
-    model: Path | None,
-    encoders: list[str],
-    figure: str | None,
-    samples: int | None,
-    at: list[str],
-    output: Output,
+    model: Path | None, encoders: list[str], figure: str | None, samples: int | None, at: list[str], output: Output
 ) -> None:
     """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
     start = time.perf_counter()
@@ -55,7 +51,7 @@ def run(
     report.show(record, table, output)
 
 
-def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Any, Axes]]:
+def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Encoder | JointEncoder, Axes]]:
     """The label of an encoder, the encoder that a text names, and the axes for which it is constructed."""
     choice = specs.parse_encoder(text)
     family: Any = choice.family

@@ -42,13 +42,7 @@ def _root() -> None:
 @app.command()
 @grouped
 def reconstruct(
-    *,
-    signal: Signal,
-    sample: Sample = "every:2",
-    fitting: Fitting,
-    tuning: Tuning,
-    part: Part,
-    common: Common,
+    *, signal: Signal, sample: Sample = "every:2", fitting: Fitting, tuning: Tuning, part: Part, common: Common
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
     from coordnet.cli.reconstruct import run
@@ -78,9 +72,7 @@ def compare(
     ] = None,
     solver: Annotated[
         list[str] | None,
-        typer.Option(
-            help="closed-form or gradient; may be repeated. closed-form where it can be if not given."
-        ),
+        typer.Option(help="closed-form or gradient; may be repeated. closed-form where it can be if not given."),
     ] = None,
     epochs: Epochs = 2000,
     html: Annotated[
@@ -120,9 +112,7 @@ def fit(
 def inpaint(
     *,
     signal: Picture,
-    mask: Annotated[
-        Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")
-    ],
+    mask: Annotated[Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
     common: Common,
 ) -> None:
     """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
@@ -140,14 +130,10 @@ def inpaint(
 def upscale(
     *,
     image: Picture,
-    factor: Annotated[
-        float, typer.Option(help="Factor on the height and the width; any number from 1 on.")
-    ] = 2,
+    factor: Annotated[float, typer.Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
         str | None,
-        typer.Option(
-            help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given."
-        ),
+        typer.Option(help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given."),
     ] = None,
     common: Common,
 ) -> None:
@@ -169,9 +155,7 @@ def denoise(
     signal: Picture,
     sigma: Annotated[
         float | None,
-        typer.Option(
-            help="Standard deviation of the noise, 1 being the largest value; estimated if not given."
-        ),
+        typer.Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given."),
     ] = None,
     common: Common,
 ) -> None:
@@ -204,23 +188,18 @@ def analyze(
     model: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[MODEL]",
-            help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained.",
+            metavar="[MODEL]", help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained."
         ),
     ] = None,
     encoder: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given."),
+        list[str] | None, typer.Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.")
     ] = None,
     figure: Annotated[
-        str | None,
-        typer.Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers."),
+        str | None, typer.Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.")
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(
-            help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one."
-        ),
+        typer.Option(help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one."),
     ] = None,
     at: Annotated[
         list[str] | None,
@@ -257,15 +236,11 @@ def encoders() -> None:
 @app.command()
 def data(
     source: Annotated[
-        Path | None,
-        typer.Option("--from", help="Folder of pictures, clips and sound, as they came."),
+        Path | None, typer.Option("--from", help="Folder of pictures, clips and sound, as they came.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for what is cut from them.")] = None,
     crop: Annotated[int, typer.Option(help="Height and width of the pictures' centers.")] = 480,
-    check: Annotated[
-        Path | None,
-        typer.Option(help="Compare this prepared folder with its checksums instead."),
-    ] = None,
+    check: Annotated[Path | None, typer.Option(help="Compare this prepared folder with its checksums instead.")] = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,

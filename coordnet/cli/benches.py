@@ -99,9 +99,7 @@ def quality(
 def attention(
     seeds: Annotated[int, typer.Option(help="Trainings of each encoding.")] = 5,
     epochs: Annotated[int, typer.Option(help="Of each training.")] = 18,
-    out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path(
-        "results/attention"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for attention.json and attention.md.")] = Path("results/attention"),
     quiet: Quiet = False,
 ) -> None:
     """Compare encodings of position in a small Transformer on scikit-learn's digits."""

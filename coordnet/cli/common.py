@@ -15,17 +15,12 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[int, typer.Option(help="Number of epochs of the gradient solver.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the record alone, as JSON.")]
-Out = Annotated[
-    Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")
-]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace results that are already there.")]
 Picture = Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing, show no bars.")]
 Sample = Annotated[
-    str,
-    typer.Option(
-        help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH."
-    ),
+    str, typer.Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything random.")]
 Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
@@ -83,13 +78,9 @@ class Model:
     ] = None
     prior: Annotated[
         str,
-        typer.Option(
-            help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
-        ),
+        typer.Option(help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."),
     ] = "auto"
-    robust: Annotated[
-        bool, typer.Option("--robust", help="Fit by Huber's loss, which outliers move little.")
-    ] = False
+    robust: Annotated[bool, typer.Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
 
 
 @dataclass(frozen=True)
@@ -97,17 +88,13 @@ class Fitting(Model):
     """The options that say how samples are fitted."""
 
     encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex"
-    head: Annotated[
-        str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")
-    ] = "linear"
-    solver: Annotated[
-        str | None,
-        typer.Option(help="closed-form or gradient; closed-form where it can be."),
-    ] = None
+    head: Annotated[str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")] = (
+        "linear"
+    )
+    solver: Annotated[str | None, typer.Option(help="closed-form or gradient; closed-form where it can be.")] = None
     epochs: Epochs = 2000
     lr: Annotated[
-        float | None,
-        typer.Option(help="Learning rate of the gradient solver; 0.1 for complex and linear, else 0.005."),
+        float | None, typer.Option(help="Learning rate of the gradient solver; 0.1 for complex and linear, else 0.005.")
     ] = None
 
 
@@ -116,9 +103,9 @@ class Tuning:
     """The options that say how free numbers are chosen."""
 
     tune: Annotated[bool, typer.Option("--tune", help="Choose the free numbers by hidden samples.")] = False
-    criterion: Annotated[
-        str, typer.Option(help="Criterion of --tune: hold-out, or gcv for noisy lattices.")
-    ] = "hold-out"
+    criterion: Annotated[str, typer.Option(help="Criterion of --tune: hold-out, or gcv for noisy lattices.")] = (
+        "hold-out"
+    )
     folds: Annotated[int, typer.Option(min=1, help="How often --tune hides other samples.")] = 1
 
 
@@ -131,9 +118,7 @@ class Place:
         str | None, typer.Option(help="x0,x1,y0,y1,… of the lattice; the points' own range if not given.")
     ] = None
     at: Annotated[Path | None, typer.Option(help="CSV of query points; their values are written too.")] = None
-    clamp: Annotated[bool, typer.Option("--clamp", help="Move points outside the bounds to the border.")] = (
-        False
-    )
+    clamp: Annotated[bool, typer.Option("--clamp", help="Move points outside the bounds to the border.")] = False
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,13 +10,7 @@ from coordnet.cli.report import staged_folder
 
 
 def run(
-    source: Path | None,
-    out: Path | None,
-    check: Path | None,
-    crop: int,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
+    source: Path | None, out: Path | None, check: Path | None, crop: int, force: bool, as_json: bool, quiet: bool
 ) -> None:
     """Prepare a folder, or check one that was prepared."""
     progress = not quiet and (sys.stderr.isatty() or not as_json)

@@ -105,8 +105,7 @@ def _write_values(path: Path, query: Tensor, values: Tensor) -> None:
 
 def _table(record: report.Record, folder: Path) -> list[str]:
     return [
-        f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, "
-        f"prior {record['prior']}",
+        f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, prior {record['prior']}",
         f"residual {record['residual']:.3g} at the points, fitted in {record['seconds']['fit']:.3f} s",
         f"written to {folder}",
     ]

@@ -46,12 +46,9 @@ def compose(record: dict[str, Any], shown: Shown) -> str:
         rows="\n".join(_row(i, method, by) for i, method in methods),
         cards="\n".join(_card(i, method, by, pictures) for i, method in methods),
         references="\n".join(
-            f'<option value="{escape(name)}">{escape(name)}</option>'
-            for name in [TRUTH, SAMPLES, *shown.estimates]
+            f'<option value="{escape(name)}">{escape(name)}</option>' for name in [TRUTH, SAMPLES, *shown.estimates]
         ),
-        hidden="\n".join(
-            f'<img data-name="{name}" src="{pictures[name]}" alt="">' for name in (TRUTH, SAMPLES)
-        ),
+        hidden="\n".join(f'<img data-name="{name}" src="{pictures[name]}" alt="">' for name in (TRUTH, SAMPLES)),
         left_out="\n".join(f'<p class="left-out">{escape(text)}</p>' for text in left_out(record)),
     )
 

@@ -20,28 +20,23 @@ HELP = {
 }
 
 Data = Annotated[
-    Path | None,
-    typer.Option(help="Folder with kodak/ (or images/, or pictures) and video/.", show_default=False),
+    Path | None, typer.Option(help="Folder with kodak/ (or images/, or pictures) and video/.", show_default=False)
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="One small signal, few epochs.")]
 Images = Annotated[int | None, typer.Option(min=1, help="The first so many files alone.", show_default=False)]
 Epochs = Annotated[
     int | None, typer.Option(min=1, help="Of gradient fits; the paper's if not given.", show_default=False)
 ]
-Seeds = Annotated[
-    int | None, typer.Option(min=1, help="Of whatever draws: 0 … SEEDS - 1.", show_default=False)
-]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Of whatever draws: 0 … SEEDS - 1.", show_default=False)]
 Methods = Annotated[
     list[str] | None,
     typer.Option(
-        help="baseline, 'closed form', gradient, or a name with * and ?; may be given again.",
-        show_default=False,
+        help="baseline, 'closed form', gradient, or a name with * and ?; may be given again.", show_default=False
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Local processes that share the processor's threads.")]
 Dask = Annotated[
-    str | None,
-    typer.Option(help="Address of a Dask scheduler whose workers run the cells.", show_default=False),
+    str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.", show_default=False)
 ]
 Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that are recorded as failed.")]
 Folder = Annotated[

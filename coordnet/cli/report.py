@@ -189,8 +189,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
         f"{made['solver']}, prior {made['prior']}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
-        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}"
-        f"{seconds['fit']:>8.3f} s{seconds['render']:>8.3f} s",
+        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{seconds['fit']:>8.3f} s{seconds['render']:>8.3f} s",
     ]
     if held_out is None:
         return [*lines, "", f"nothing was held out; {_fit_line(made)}", f"written to {folder}"]

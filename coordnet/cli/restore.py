@@ -127,12 +127,7 @@ def _gaussians(
 
 
 def _restore(
-    command: str,
-    signal: str,
-    common: Common,
-    work: Callable[[Media, torch.device], Shown],
-    *,
-    image: bool = False,
+    command: str, signal: str, common: Common, work: Callable[[Media, torch.device], Shown], *, image: bool = False
 ) -> None:
     """Read a signal, restore it, write what comes out, and print what was chosen.
 

@@ -22,22 +22,27 @@ class Encoding(nn.Module, ABC):
         d.
     shape : tuple of int
         The number of features: (K,) where they are one row, (K₁, …, K_d) where they are a Kronecker product.
-    <<<<<<< HEAD
     is_factored : bool
         Whether the features are a Kronecker product, given by its factors.
     signed : bool
         Whether the modes of the features are signed frequencies.
-    =======
-    is_factored : bool
-        Whether the features are a Kronecker product, given by its factors.
-    >>>>>>> main
+    axis_encoders : list of Encoder
+        The encoders, one for each axis; empty where the encoding has none.
     """
 
     is_factored: ClassVar[bool] = False
     signed: ClassVar[bool] = False
     dimensions: int
     shape: tuple[int, ...]
-    is_factored: bool = False
+
+    @property
+    def axis_encoders(self) -> list[Encoder]:
+        """The encoders, one for each axis; empty where the encoding has none."""
+        return []
+
+    def for_lattice(self, axes: Axes) -> "Encoding":
+        """Return the same kind of encoding for another lattice, where an encoding belongs to one; else itself."""
+        return self
 
     @abstractmethod
     def matrices(

@@ -1,12 +1,13 @@
 """The complex encoding: the Kronecker product of the encodings of its axes, kept as its factors."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.encodings.base import EncodingByAxis
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Encoder, JointEncoder
@@ -56,4 +57,6 @@ class ComplexEncoding(EncodingByAxis):
         ValueError
             If the encoder is joint.
         """
-        return cls(encoder.for_each(samples.axes, **options))
+        if encoder.joint:
+            raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", encoder.name)
+        return cls([cast(type[Encoder], encoder).like(axis, **options) for axis in samples.axes])

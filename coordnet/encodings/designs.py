@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.base import EncodingByAxis
+from coordnet.encodings.base import Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.buffers import is_tracked
@@ -53,7 +53,7 @@ def design(
 
 
 def designs(
-    encoding: EncodingByAxis,
+    encoding: Encoding,
     axes: Axes,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
@@ -87,7 +87,7 @@ def same(a: Encoder, b: Encoder) -> bool:
 
 
 def separable_inverse(
-    encoding: EncodingByAxis,
+    encoding: Encoding,
     axes: Axes,
     *,
     rcond: float | None = None,
@@ -160,12 +160,7 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     if solved is None:
         return None
     result = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
-    norms = (
-        design.infinity_norm(),
-        transpose.infinity_norm(),
-        result.infinity_norm(),
-        result.mT.infinity_norm(),
-    )
+    norms = (design.infinity_norm(), transpose.infinity_norm(), result.infinity_norm(), result.mT.infinity_norm())
     condition = math.sqrt(math.prod(norms))
     return None if condition > MAX_CONDITION else (result, condition)
 
@@ -195,7 +190,7 @@ def _faster_band(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
     return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis)
 
 
-def _pairs(encoding: EncodingByAxis, axes: Axes) -> list[tuple[Encoder, Axis]]:
+def _pairs(encoding: Encoding, axes: Axes) -> list[tuple[Encoder, Axis]]:
     if len(axes) != encoding.dimensions:
         raise _checks.wrong("axes", f"{encoding.dimensions}, one for each encoder", len(axes))
     return list(zip(encoding.axis_encoders, axes, strict=True))

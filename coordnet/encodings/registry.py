@@ -1,6 +1,6 @@
 """The table of all encoders, and encodings from their configurations, as saved models hold them."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 from coordnet import _checks
 from coordnet.encodings.base import Encoding
@@ -33,33 +33,30 @@ from coordnet.encodings.joint import JointEncoding
 from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 from coordnet.sampling.axes import Axis
 
-F = TypeVar("F", Encoder, JointEncoder)
-
-_ONE_AXIS: tuple[type[Encoder], ...] = (
-    Gaussian,
-    Triangle,
-    BSpline,
-    Rectangle,
-    Impulse,
-    Sine,
-    Square,
-    LinearFourier,
-    LogFourier,
-    RandomFourier,
-    Sinusoidal,
-    DFT,
-    LearnedEmbedding,
-    Identity,
-)
-_JOINT: tuple[type[JointEncoder], ...] = (
-    JointRandomFourier,
-    MultiSine,
-    LearnableFourier,
-    JointEmbedding,
-    HashGrid,
-)
-
-ENCODERS: dict[str, type[Encoder] | type[JointEncoder]] = {e.name: e for e in (*_ONE_AXIS, *_JOINT)}
+ENCODERS: dict[str, type[Encoder] | type[JointEncoder]] = {
+    encoder.name: encoder
+    for encoder in (
+        Gaussian,
+        Triangle,
+        BSpline,
+        Rectangle,
+        Impulse,
+        Sine,
+        Square,
+        LinearFourier,
+        LogFourier,
+        RandomFourier,
+        Sinusoidal,
+        DFT,
+        LearnedEmbedding,
+        Identity,
+        JointRandomFourier,
+        MultiSine,
+        LearnableFourier,
+        JointEmbedding,
+        HashGrid,
+    )
+}
 
 
 def encoding_from(configuration: dict[str, Any]) -> Encoding:
@@ -72,13 +69,13 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
     """
     match configuration:
         case {"kind": "simple", "encoders": [*encoders]}:
-            return SimpleEncoding([_construct(e, _ONE_AXIS) for e in encoders])
+            return SimpleEncoding([_construct(e) for e in encoders])
         case {"kind": "directional", "encoders": [*encoders]}:
-            return DirectionalEncoding([_construct(e, _ONE_AXIS) for e in encoders])
+            return DirectionalEncoding([_construct(e) for e in encoders])
         case {"kind": "complex", "encoders": [*encoders]}:
-            return ComplexEncoding([_construct(e, _ONE_AXIS) for e in encoders])
+            return ComplexEncoding([_construct(e) for e in encoders])
         case {"kind": "joint", "encoder": encoder}:
-            return JointEncoding(_construct(encoder, _JOINT))
+            return JointEncoding(_construct(encoder, joint=True))
         case {"kind": "fourier", "axes": [*axes], "shape": [*shape]}:
             return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
     raise _checks.wrong(
@@ -86,7 +83,8 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
     )
 
 
-def _construct(description: dict[str, Any], kinds: tuple[type[F], ...]) -> F:
-    arguments, known = dict(description), {encoder.name: encoder for encoder in kinds}
+def _construct(description: dict[str, Any], joint: bool = False) -> Any:
+    arguments = dict(description)
+    known = {name: encoder for name, encoder in ENCODERS.items() if encoder.joint == joint}
     name = _checks.choice("encoder", str(arguments.pop("name", None)), known)
     return known[name](**arguments)

@@ -53,7 +53,7 @@ class SimpleEncoding(EncodingByAxis, DenseEncoding):
             encoder = JointRandomFourier
         if encoder.joint:
             return JointEncoding(cast(type[JointEncoder], encoder).like(samples.axes, **options))
-        return cls(encoder.for_each(samples.axes, **options))
+        return cls([cast(type[Encoder], encoder).like(axis, **options) for axis in samples.axes])
 
 
 class DirectionalEncoding(EncodingByAxis, DenseEncoding):
@@ -103,4 +103,4 @@ class DirectionalEncoding(EncodingByAxis, DenseEncoding):
             received = f"{encoder.name} in {len(axes)}"
             raise _checks.wrong("encoder", "a shifted basis in two dimensions", received)
         unit = Axis(max(axis.count for axis in axes))
-        return cls(encoder.for_each((unit,) * 4, features=features // 4, **options))
+        return cls([encoder.like(unit, features=features // 4, **options) for _ in range(4)])

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings import Encoding
 from coordnet.fit.hold_out import hide
 from coordnet.fit.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.fit.smooth import TOLERANCE, modes_of
@@ -37,25 +37,11 @@ CROP = 2**17  # points of the crop that decides the start for a lattice more tha
 
 @dataclass
 class Trail:
-    """The rounds that follow one start, on the samples that are not hidden.
-
-    Attributes
-    ----------
-    start : Smoothness
-        The power law.
-    steps : iterator of Round
-        Further rounds.
-    errors : list of float
-        The hold-out error after each round.
-    penalties : list of tensor
-        The penalty of each round.
-    last : Round, optional
-        The last round.
-    """
+    """The rounds that follow one start, on the samples that are not hidden."""
 
     start: Smoothness
-    steps: Iterator[Round]
-    errors: list[float] = field(default_factory=list)
+    steps: Iterator[Round]  # further rounds
+    errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)
     last: Round | None = None
 
@@ -91,28 +77,13 @@ class AdaptivePlan(Plan):
     all samples, and the last solve runs to the tolerance. Where the unknown points are clustered (holes, scratches,
     text), the hidden points have their shape, and known points are held fixed.
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    measurement : Measurement
-        How the samples depend on the lattice.
-    prior : Adaptive
-        Starts, rounds and hold-out.
-    solver : ConjugateGradients
-        When the last solve stops.
-    progress : bool
-        Whether to show a bar over the solves.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the steps did not suffice for the last solve.
+    The measurement is how the samples depend on the lattice; the other parameters are those of ``plan``. A
+    ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
 
     def __init__(
         self,
-        encoding: ComplexEncoding | FourierEncoding,
+        encoding: Encoding,
         geometry: Geometry,
         measurement: Measurement,
         prior: Adaptive,
@@ -176,8 +147,7 @@ class AdaptivePlan(Plan):
             Axis(m, axis.start + c * axis.spacing, axis.spacing)
             for axis, c, m in zip(self.geometry.axes, corners, lengths, strict=True)
         )
-        encoding = FourierEncoding.on(axes) if isinstance(self.encoding, FourierEncoding) else self.encoding
-        modes = modes_of(encoding, axes, dtype=values.dtype, device=values.device)
+        modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
         return decorrelate(modes, Measurement.mask(weights), values[middle], rotated=self.prior.rotated)
 
     def _choose(
@@ -204,9 +174,7 @@ class AdaptivePlan(Plan):
             advance(best)
         return trails, best
 
-    def _rounds(
-        self, problem: Problem, penalty: Tensor, start: Smoothness, z: Tensor | None
-    ) -> Iterator[Round]:
+    def _rounds(self, problem: Problem, penalty: Tensor, start: Smoothness, z: Tensor | None) -> Iterator[Round]:
         smoothest = smoothest_modes(problem.modes, start.axis_weights(len(problem.modes.lattice)))
         return rounds(problem, penalty, smoothest, tolerance=self.learning_tolerance, start=z)
 
@@ -227,9 +195,7 @@ class AdaptivePlan(Plan):
         bar.update()
         return Round(kept, penalty, solution)
 
-    def _fitted(
-        self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round
-    ) -> Fitted:
+    def _fitted(self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round) -> Fitted:
         form = "constrained" if problem.constrained else "modes"
         report = {
             "method": f"conjugate gradients, adaptive prior, {form} form",

@@ -1,18 +1,17 @@
 """Blending: how a scattered point depends on the lattice nodes around it, and so how samples depend on the lattice."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.measurements import Interpolation, Measurement
-from coordnet.sampling.samples import Blend, Geometry, ScatteredPoints
+from coordnet.sampling.samples import Blend, Geometry
 
 
 def similarity_weights(
@@ -61,7 +60,7 @@ def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
 
 
 def interpolation(
-    geometry: ScatteredPoints, blend: Blend, encoders: list[Encoder], dtype: torch.dtype
+    geometry: Geometry, blend: Blend, encoders: list[Encoder], dtype: torch.dtype, device: torch.device | str = "cpu"
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
@@ -73,8 +72,8 @@ def interpolation(
         How a point depends on the nodes around it; see ``ScatteredPoints``.
     encoders : list of Encoder
         One per axis, for the blends by similarity.
-    dtype : torch.dtype
-        The dtype of the lattice signals.
+    dtype, device
+        Those of the lattice signals.
 
     Raises
     ------
@@ -84,35 +83,28 @@ def interpolation(
     axes = geometry.axes
     if blend in ("similarity", "printed") and len(encoders) != len(axes):
         raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", blend)
-    parts = []
+    points, parts = geometry.points.to(device).double(), []
     for j, axis in enumerate(axes):
-        scaled = _node_positions(axis, geometry.points[:, j].double(), j, geometry.outside)
+        scaled = _node_positions(axis, points[:, j], j, geometry.outside)
         parts.append(_axis_blend(axis, scaled, encoders[j] if encoders else None, blend))
     return Interpolation.tensor_product(tuple(axis.count for axis in axes), parts, dtype)
 
 
 def measure(
-    encoding: Encoding,
-    geometry: Geometry,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Measurement | None:
     """Return how samples of a geometry depend on the lattice signal; None if they are all of it."""
-    if isinstance(geometry, ScatteredPoints):
-        encoders = encoding.axis_encoders if isinstance(encoding, ComplexEncoding) else []
+    if geometry.is_scattered:
         blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
-        on_device = replace(geometry, points=geometry.points.to(device))
-        operator = interpolation(on_device, blend, encoders, dtype)
+        operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
         weights = torch.ones(geometry.shape[0], 1) if geometry.weights is None else geometry.weights
         return Measurement(operator, weights.T.unsqueeze(0).to(device, dtype), operator.row_energy())
     if geometry.weights is not None:
         weights = geometry.weights.movedim(-1, 0).unsqueeze(0)
         return Measurement.mask(weights.to(device, dtype).contiguous())
-    if isinstance(encoding, ComplexEncoding):
+    if encoding.axis_encoders:
         return None
-    return Measurement.mask(
-        torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device)
-    )  # its padding is unknown
+    return Measurement.mask(torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device))  # its padding is unknown
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
@@ -130,9 +122,9 @@ def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
 def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blend) -> tuple[Tensor, Tensor]:
     """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
     if axis.count == 1:
-        return torch.zeros(len(scaled), 1, dtype=torch.long, device=scaled.device), torch.ones_like(
-            scaled
-        ).unsqueeze(-1)
+        return torch.zeros(len(scaled), 1, dtype=torch.long, device=scaled.device), torch.ones_like(scaled).unsqueeze(
+            -1
+        )
     left = scaled.floor().clamp(0, axis.count - 2)
     fraction = scaled - left
     nearest = fraction.round()

@@ -14,14 +14,9 @@ WARM_UP = 3  # runs before recording, in which libraries allocate their workspac
 
 
 class CudaGraph(Generic[T]):
-    """A function of one tensor, recorded for the shape of an example and replayed on other values.
+    """A function of one tensor that does not wait for the GPU, recorded for an example and replayed on other values.
 
-    Parameters
-    ----------
-    function : function
-        A function of a tensor that does not wait for the GPU.
-    example : tensor
-        A tensor of the shape and dtype of the values, on a CUDA device.
+    The values have the shape and the dtype of the example.
 
     Raises
     ------
@@ -59,9 +54,7 @@ class CudaGraph(Generic[T]):
         """
         expected, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
         if found != expected:
-            raise _checks.wrong(
-                "values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}"
-            )
+            raise _checks.wrong("values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}")
         self._input.copy_(values)
         self._graph.replay()
         return self._result

@@ -1,12 +1,13 @@
 """Closed-form fits: the plan for an encoding, a geometry, and what is assumed of the signal."""
 
 import copy
+from functools import singledispatch
 from typing import Any
 
 import torch
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
+from coordnet.encodings import Encoding
 from coordnet.fit.adaptive import AdaptivePlan
 from coordnet.fit.blending import measure
 from coordnet.fit.least_squares import LeastSquares, LeastSquaresPlan
@@ -64,29 +65,57 @@ def plan(
     ValueError
         If the encoding has no closed form, or the prior does not suit the geometry.
     """
-    if not isinstance(encoding, ComplexEncoding | FourierEncoding):
+    if not encoding.is_factored:
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
-    options: dict[str, Any] = {"center": center, "dtype": dtype, "device": device}
     measurement = measure(encoding, geometry, dtype, device)
     if prior is None:
         prior = LeastSquares() if measurement is None else NO_PENALTY
-    if isinstance(prior, LeastSquares):
-        return LeastSquaresPlan(encoding, geometry, prior, **options)
-    if measurement is None and isinstance(prior, Smoothness) and prior.loss == "squared":
-        assert isinstance(encoding, ComplexEncoding)
+    options: dict[str, Any] = {"center": center, "dtype": dtype, "device": device}
+    iteration: dict[str, Any] = {"solver": solver or ConjugateGradients(), "progress": progress}
+    return _plan_for(prior, encoding, geometry, measurement, options, iteration)
+
+
+@singledispatch
+def _plan_for(
+    prior: Any,
+    encoding: Encoding,
+    geometry: Geometry,
+    measurement: Measurement | None,
+    options: dict[str, Any],
+    iteration: dict[str, Any],
+) -> Plan:
+    """Return the plan for a kind of prior; the measurement is None where the samples are the whole lattice."""
+    raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive or None", type(prior).__name__)
+
+
+@_plan_for.register
+def _(prior: LeastSquares, encoding, geometry, measurement, options, iteration) -> Plan:
+    return LeastSquaresPlan(encoding, geometry, prior, **options)
+
+
+@_plan_for.register
+def _(prior: Smoothness, encoding, geometry, measurement, options, iteration) -> Plan:
+    if measurement is None and prior.loss == "squared":
         return SmoothLatticePlan(encoding, geometry, prior, **options)
-    if measurement is None:
-        measurement = Measurement.mask(torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device))
-    iterating = SmoothPlan if isinstance(prior, Smoothness) else AdaptivePlan
-    options |= {"solver": solver or ConjugateGradients(), "progress": progress}
-    return iterating(encoding, geometry, measurement, prior, **options)  # type: ignore[arg-type]
+    measurement = measurement or _everything(geometry, options)
+    return SmoothPlan(encoding, geometry, measurement, prior, **options, **iteration)
 
 
-def fit_closed_form(
-    encoding: Encoding, samples: Samples, prior: Prior | None = None, **options: Any
-) -> Reconstruction:
+@_plan_for.register
+def _(prior: Adaptive, encoding, geometry, measurement, options, iteration) -> Plan:
+    measurement = measurement or _everything(geometry, options)
+    return AdaptivePlan(encoding, geometry, measurement, prior, **options, **iteration)
+
+
+def _everything(geometry: Geometry, options: dict[str, Any]) -> Measurement:
+    """Return a whole lattice as a mask without unknown entries."""
+    ones = torch.ones(1, 1, *geometry.shape, dtype=options["dtype"], device=options["device"])
+    return Measurement.mask(ones)
+
+
+def fit_closed_form(encoding: Encoding, samples: Samples, prior: Prior | None = None, **options: Any) -> Reconstruction:
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options."""
     values = samples.values
     options = {"dtype": values.dtype, "device": values.device, **options}

@@ -198,10 +198,7 @@ def tuned(
 
 
 def combinations(
-    samples: Samples,
-    encoders: Sequence[EncoderChoice] = (),
-    heads: Sequence[Head] = (),
-    solvers: Sequence[str] = (),
+    samples: Samples, encoders: Sequence[EncoderChoice] = (), heads: Sequence[Head] = (), solvers: Sequence[str] = ()
 ) -> tuple[list[Method], dict[str, str]]:
     """Every encoder with every head and solver, without those that do not go together.
 

@@ -10,11 +10,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding
 from coordnet.fit.predictions import Predictions, predictions
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
 
 Callback = Callable[[int, float, float], None]
 Penalty = Callable[[CoordinateNetwork], Tensor]
@@ -102,9 +101,7 @@ def fit_gradient(
         for epoch in bar:
             loss = _epoch(network, problem, optimizer, batch, part, generator, penalty)
             if not math.isfinite(loss):
-                raise FloatingPointError(
-                    f"the loss became {loss} in epoch {epoch}; try a smaller learning rate"
-                )
+                raise FloatingPointError(f"the loss became {loss} in epoch {epoch}; try a smaller learning rate")
             quality = -10 * math.log10(max(loss, 1e-12))
             bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
             if callback is not None:
@@ -161,9 +158,7 @@ def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
 class _BestState:
     """The network's state after the epoch that was best on held-out samples."""
 
-    def __init__(
-        self, network: CoordinateNetwork, held_out: Samples | None, offset: Tensor, patience: int
-    ) -> None:
+    def __init__(self, network: CoordinateNetwork, held_out: Samples | None, offset: Tensor, patience: int) -> None:
         self.network, self.held_out, self.offset, self.patience = network, held_out, offset, patience
         self.error, self.epochs_since = math.inf, 0
         self.state: dict[str, Tensor] | None = None
@@ -183,9 +178,7 @@ class _BestState:
     def _score(self, samples: Samples) -> float:
         fit = Reconstruction(self.network.eval(), self.offset, samples.grid)
         geometry = samples.geometry
-        estimate = (
-            fit(geometry.points) if isinstance(geometry, ScatteredPoints) else fit.on_axes(geometry.axes)
-        )
+        estimate = fit(geometry.points) if geometry.is_scattered else fit.on_axes(geometry.axes)
         self.network.train()
         error = (estimate - samples.values).square()
         if samples.weights is None:
@@ -210,8 +203,5 @@ def _check(
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
-    geometry = samples.geometry
-    if isinstance(geometry, ScatteredPoints) and geometry.blending:
-        if not isinstance(network.encoding, ComplexEncoding):
-            expected = "none, unless the encoding is complex"
-            raise _checks.wrong("blending", expected, repr(geometry.blending))
+    if samples.geometry.blending and not network.encoding.is_factored:
+        raise _checks.wrong("blending", "none, unless the encoding is complex", samples.geometry.blending)

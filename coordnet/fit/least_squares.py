@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.fit.plan import DirectPlan
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
@@ -44,13 +44,6 @@ class LeastSquaresPlan(DirectPlan):
     Long axes of local encoders are factorized as banded matrices, at a cost linear in the samples; see
     ``encodings.designs``. A fit is a fixed sequence of matrix products, which never waits for a GPU.
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    method : LeastSquares
-        λ and the cutoff of singular values.
-
     Warns
     -----
     RankWarning
@@ -64,7 +57,7 @@ class LeastSquaresPlan(DirectPlan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        if not isinstance(self.encoding, ComplexEncoding):
+        if not (self.encoding.is_factored and self.encoding.axis_encoders):
             raise _checks.wrong("encoding", "a ComplexEncoding for LeastSquares()", type(encoding).__name__)
         if not geometry.is_whole_lattice:
             raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)

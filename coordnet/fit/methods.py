@@ -23,14 +23,8 @@ Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 Prior = Smoothness | Adaptive
 SOLVERS: tuple[Solver, ...] = ("closed-form", "gradient")
-KINDS: dict[str, type[ComplexEncoding] | type[SimpleEncoding]] = {
-    "complex": ComplexEncoding,
-    "simple": SimpleEncoding,
-}
-RATES = {
-    True: 1e-1,
-    False: 5e-3,
-}  # Adam's learning rate for a linear head on a complex encoding, and for others
+KINDS: dict[str, type[ComplexEncoding] | type[SimpleEncoding]] = {"complex": ComplexEncoding, "simple": SimpleEncoding}
+RATES = {True: 1e-1, False: 5e-3}  # Adam's learning rate for a linear head on a complex encoding, and for others
 
 
 @dataclass(frozen=True)
@@ -68,9 +62,7 @@ class EncoderChoice:
         """The name with the options, as in ``gaussian:sigma=0.64px``."""
         return labelled(self.name, self.options)
 
-    def on(
-        self, samples: Samples, kind: str = "complex", generator: torch.Generator | None = None
-    ) -> Encoding:
+    def on(self, samples: Samples, kind: str = "complex", generator: torch.Generator | None = None) -> Encoding:
         """Return the encoding of this encoder that suits some samples.
 
         Parameters

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.designs import designs
 from coordnet.fit.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
@@ -27,21 +27,11 @@ from coordnet.sampling.samples import Geometry
 
 @dataclass(frozen=True)
 class CenteredValues:
-    """Values minus the mean of every channel.
+    """Values minus the mean of every channel."""
 
-    Attributes
-    ----------
-    values : (signals, channels, *samples)
-        The values with their means; channels may be strided.
-    means : (signals, channels)
-        The means.
-    batch : tuple of int
-        The leading dimensions that are flattened to ``signals``.
-    """
-
-    values: Float[Tensor, "signals channels *samples"]
+    values: Float[Tensor, "signals channels *samples"]  # with their means; channels may be strided
     means: Float[Tensor, "signals channels"]
-    batch: tuple[int, ...]
+    batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""
@@ -50,9 +40,7 @@ class CenteredValues:
             return self.values - means
         return empty(self.values, tuple(self.values.shape)).copy_(self.values).sub_(means)
 
-    def map(
-        self, operator: LinearOperator, *, add_means: bool = False
-    ) -> Float[Tensor, "signals channels *codomain"]:
+    def map(self, operator: LinearOperator, *, add_means: bool = False) -> Float[Tensor, "signals channels *codomain"]:
         """Apply an operator to the differences, in chunks of channels, and add the means again if asked.
 
         Only the result is allocated if the intermediates of a channel are small enough for scratch memory.
@@ -77,21 +65,11 @@ class CenteredValues:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The coefficients that a plan finds for centered values.
-
-    Attributes
-    ----------
-    coefficients : (signals, channels, *features)
-        The weights of the linear head.
-    report : dict
-        How the fit went, as JSON holds it.
-    learned : dict of tensors
-        Further estimates, such as a spectrum.
-    """
+    """The coefficients of the linear head that a plan finds for centered values."""
 
     coefficients: Float[Tensor, "signals channels *features"]
-    report: dict[str, Any]
-    learned: dict[str, Tensor] = field(default_factory=dict)
+    report: dict[str, Any]  # how the fit went, as JSON holds it
+    learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
 
 
 def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:
@@ -171,9 +149,7 @@ class Plan(ABC):
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
-        return Reconstruction(
-            network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned
-        )
+        return Reconstruction(network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
@@ -216,13 +192,7 @@ class Plan(ABC):
         raise self._iterates()
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
-        """Record the fit of values of one shape as a CUDA graph; see ``CudaGraph``.
-
-        Raises
-        ------
-        ValueError
-            If the plan iterates, or the values are not on a CUDA device.
-        """
+        """Record the fit of values of one shape as a CUDA graph, if the plan does not iterate; see ``CudaGraph``."""
         raise self._iterates()
 
     def _iterates(self) -> ValueError:
@@ -259,7 +229,6 @@ class DirectPlan(Plan):
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
-        assert isinstance(self.encoding, ComplexEncoding)
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
@@ -290,23 +259,7 @@ class Renderer:
 
     @torch.no_grad()
     def __call__(self, values: Float[Tensor, "*batch_samples channels"]) -> Float[Tensor, "*result channels"]:
-        """Fit a signal, or a batch of them, and evaluate it: ``plan.fit(values).render(shape)``.
-
-        Parameters
-        ----------
-        values : (*batch, *samples, channels)
-            The values on the plan's geometry.
-
-        Returns
-        -------
-        (*batch, *shape, channels)
-            The fitted signal on the lattice.
-
-        Raises
-        ------
-        ValueError
-            If the shape does not end in the geometry's and the channels, or the dtype is not the plan's.
-        """
+        """Return ``plan.fit(values).render(shape)``, (*batch, *shape, channels); see ``Plan.fit`` for errors."""
         centered = self.center(values)
         out = centered.map(self.operator, add_means=True)
         return out.movedim(1, -1).reshape(*centered.batch, *self.shape, values.shape[-1])

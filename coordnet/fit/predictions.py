@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coordnet.encodings import ComplexEncoding
 from coordnet.fit.blending import interpolation
 from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axes, lattice_points
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
 
 # Points per step on a CPU: MLPs of width 256 and 512 take 0.6 and 0.8 of the time of 57,600 points at once.
 POINTS_IN_CACHE = 2**11
@@ -19,19 +18,11 @@ POINTS_IN_CACHE = 2**11
 
 @dataclass
 class Predictions(ABC):
-    """The targets of a network, and its estimates of them.
-
-    Attributes
-    ----------
-    network : CoordinateNetwork
-        The network in training.
-    target, weights : tensor, and a tensor that broadcasts against it
-        The values minus the offset, and the weights of their squared errors.
-    """
+    """The targets of a network in training, and its estimates of them."""
 
     network: CoordinateNetwork
-    target: Tensor
-    weights: Tensor | None
+    target: Tensor  # the values minus the offset
+    weights: Tensor | None  # of the squared errors; broadcasts against the target
 
     def __len__(self) -> int:
         return len(self.target)
@@ -57,17 +48,9 @@ class Predictions(ABC):
 
 @dataclass
 class PointPredictions(Predictions):
-    """Predictions point by point; a dense encoding without trainable numbers is evaluated once.
+    """Predictions point by point; a dense encoding without trainable numbers is evaluated once."""
 
-    Attributes
-    ----------
-    inputs : (n, d) or (n, K)
-        The points, or their encodings.
-    encoded : bool
-        Whether the inputs are encodings.
-    """
-
-    inputs: Tensor
+    inputs: Tensor  # the points (n, d), or their encodings (n, K)
     encoded: bool
 
     def estimate(self, index: Tensor | slice) -> Tensor:
@@ -86,13 +69,7 @@ class PointPredictions(Predictions):
 class LatticePredictions(Predictions):
     """Predictions on a lattice by mode products; a target is a row along the first axis.
 
-    Attributes
-    ----------
-    axes : tuple of Axis
-        The lattice.
-    designs : list of tensor, optional
-        The design of every axis if the encoders have no trainable numbers; otherwise they are evaluated at every step,
-        which takes O(N_j K_j) per axis.
+    The designs are given if the encoders have no trainable numbers; otherwise they are evaluated at every step.
     """
 
     axes: Axes
@@ -112,19 +89,11 @@ class LatticePredictions(Predictions):
 
 @dataclass
 class BlendedPredictions(Predictions):
-    """Predictions at scattered points, interpolated from the lattice; every step evaluates the whole lattice.
-
-    Attributes
-    ----------
-    axes, designs
-        See ``LatticePredictions``.
-    operator : LinearOperator
-        The map from lattice signals to values at the points.
-    """
+    """Predictions at scattered points, interpolated from the lattice; every step evaluates the whole lattice."""
 
     axes: Axes
     designs: list[Tensor] | None
-    operator: LinearOperator
+    operator: LinearOperator  # from lattice signals to values at the points
 
     def estimate(self, index: Tensor | slice) -> Tensor:
         """Return the network's values at some points."""
@@ -138,35 +107,25 @@ class BlendedPredictions(Predictions):
 
 
 def _designs(network: CoordinateNetwork, axes: Axes, like: Tensor) -> list[Tensor]:
-    assert isinstance(network.encoding, ComplexEncoding)
     return network.encoding.matrices(axes, like.dtype, like.device)
 
 
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
-    """Return the predictions that suit a network and its samples.
+    """Return the predictions that suit a network and its samples, from whose values the offset is subtracted.
 
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        The network in training.
-    samples : Samples
-        The targets. Scattered points are tied to their lattice if their ``blending`` is named.
-    offset : (channels,)
-        The values that are subtracted from the samples'.
-    memory : int
-        Bytes for the encoded samples.
+    Scattered points are tied to their lattice if their ``blending`` is named. Encoded samples take at most ``memory``
+    bytes.
     """
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)
     learns = any(p.requires_grad for p in network.encoding.parameters())
     encoding = network.encoding
-    scattered = samples.geometry if isinstance(samples.geometry, ScatteredPoints) else None
-    if isinstance(encoding, ComplexEncoding) and (scattered is None or scattered.blending):
+    geometry = samples.geometry
+    if encoding.is_factored and (geometry.blending or not geometry.is_scattered):
         designs = None if learns else _designs(network, samples.axes, values)
-        if scattered is None:
+        if geometry.blending is None:
             return LatticePredictions(network, values, weights, samples.axes, designs)
-        encoders = encoding.axis_encoders
-        operator = interpolation(scattered, scattered.blending or "linear", encoders, values.dtype)
+        operator = interpolation(geometry, geometry.blending, encoding.axis_encoders, values.dtype)
         return BlendedPredictions(network, values, weights, samples.axes, designs, operator)
     points, values, weights = _known_points(samples, values, weights)
     small = len(points) * network.encoding.shape[0] * values.element_size() <= memory
@@ -176,11 +135,9 @@ def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, me
         return PointPredictions(network, values, weights, network.encoding(points), True)
 
 
-def _known_points(
-    samples: Samples, values: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
+def _known_points(samples: Samples, values: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return the points (n, d) at which something is known, and the values and weights there."""
-    if isinstance(samples.geometry, ScatteredPoints):
+    if samples.geometry.is_scattered:
         return samples.geometry.points.to(values), values, weights
     points = lattice_points(samples.axes, values.dtype, values.device).flatten(0, -2)
     values = values.flatten(0, -2)

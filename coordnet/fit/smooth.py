@@ -8,7 +8,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fit.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fit.systems import ConstrainedSystem, System, penalized_system
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -20,29 +20,16 @@ from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry
 
-TOLERANCE = ByAxes(
-    {1: 1e-5, 2: 3e-4, 3: 1e-3}
-)  # the default tolerance of conjugate gradients, by number of axes
+TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
 HUBER_ROUNDS = 5
 
 
 class SmoothLatticePlan(DirectPlan):
-    """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration.
+    """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration; see ``Plan``."""
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    prior : Smoothness
-        λ and ρ.
-    """
-
-    def __init__(
-        self, encoding: ComplexEncoding, geometry: Geometry, prior: Smoothness, **options: Any
-    ) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        assert isinstance(self.encoding, ComplexEncoding)
         self.modes = EncodingModes(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
         gain = Diagonal(1 / (1 + prior.penalty(self.modes)))
         operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
@@ -56,28 +43,13 @@ class SmoothPlan(Plan):
     modes (``penalized_system``). Where unknown points are clustered (holes, scratches, text) and the modes span the
     lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
 
-    Parameters
-    ----------
-    encoding, geometry, **options
-        See ``Plan``.
-    measurement : Measurement
-        How the samples depend on the lattice.
-    prior : Smoothness
-        p, λ, a_j, the form of the system and the loss. Huber's loss is minimized by reweighted solves.
-    solver : ConjugateGradients
-        When the solves stop.
-    progress : bool
-        Whether to show a bar over the steps.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the steps did not suffice.
+    Huber's loss is minimized by reweighted solves. The measurement is how the samples depend on the lattice; the other
+    parameters are those of ``plan``. A ``ConvergenceWarning`` is given if the steps did not suffice.
     """
 
     def __init__(
         self,
-        encoding: ComplexEncoding | FourierEncoding,
+        encoding: Encoding,
         geometry: Geometry,
         measurement: Measurement,
         prior: Smoothness,
@@ -105,18 +77,14 @@ class SmoothPlan(Plan):
             return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
         return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
 
-    def _solve(
-        self, values: Tensor, system: System, start: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
+    def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, dict[str, Any]]:
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def show(step: int, residual: float) -> None:
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 
-            solution = system.solve(
-                values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show
-            )
+            solution = system.solve(values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show)
         solution.warn_unless_converged(self.tolerance)
         return solution.x, {
             "method": f"conjugate gradients, {self.form} form",
@@ -141,16 +109,11 @@ class SmoothPlan(Plan):
 
 
 def modes_of(
-    encoding: Encoding,
-    axes: Axes,
-    *,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    encoding: Encoding, axes: Axes, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Modes:
     """Return the modes in which an encoding's roughness is diagonal."""
     if isinstance(encoding, FourierEncoding):
         return FourierModes(encoding, dtype=dtype, device=device)
-    assert isinstance(encoding, ComplexEncoding)
     return EncodingModes(encoding, axes, dtype=dtype, device=device)
 
 
@@ -163,10 +126,7 @@ def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> st
         If the prior asks for the constrained form where there is none.
     """
     possible = (
-        prior.loss == "squared"
-        and modes.spans_grid
-        and modes.on_padded_grid() is modes
-        and measurement.is_plain_mask
+        prior.loss == "squared" and modes.spans_grid and modes.on_padded_grid() is modes and measurement.is_plain_mask
     )
     if prior.form == "constrained" and not possible:
         expected = "modes, unless a lattice is masked by 0 and 1, the basis spans it and the loss is squared"

@@ -29,32 +29,17 @@ COVARIANCE_PRIOR = Smoothness(1.5, 0.01)
 class Problem:
     """Centered samples in uncorrelated channels.
 
-    Attributes
-    ----------
-    modes : Modes
-        The modes of the lattice.
-    measurement : Measurement
-        How the samples depend on the rotated lattice signal.
-    values : (signals, channels, *samples)
-        Centered samples. They are rotated themselves if all channels share a mask; channels are then solved
-        independently.
-    rotation : (signals, channels, channels)
-        The map from the rotated channels to the signal's own.
-    variance : (signals, channels, 1, …)
-        The variance of each rotated channel.
-    joint : bool
-        Whether the channels' masks differ, so that the rotated channels are solved together.
-    constrained : bool
-        Whether known points are held fixed and the unknown ones solved for.
+    The samples are rotated themselves if all channels share a mask; channels are then solved independently. Otherwise
+    the measurement maps the rotated lattice signal to the samples of the signal's own channels.
     """
 
     modes: Modes
     measurement: Measurement
-    values: Tensor
-    rotation: Tensor
-    variance: Tensor
-    joint: bool
-    constrained: bool = False
+    values: Tensor  # (signals, channels, *samples)
+    rotation: Tensor  # (signals, channels, channels), from the rotated channels to the signal's own
+    variance: Tensor  # (signals, channels, 1, …), of the rotated channels
+    joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
+    constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
 
     def without(self, hidden: Tensor) -> "Problem":
         """Return the problem with the weights of some samples set to zero."""
@@ -90,22 +75,11 @@ class Round:
 
 
 def decorrelate(
-    modes: Modes,
-    measurement: Measurement,
-    values: Float[Tensor, "signals channels *samples"],
-    *,
-    rotated: bool = True,
+    modes: Modes, measurement: Measurement, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
 ) -> Problem:
     """Rotate channels to the eigenvectors of their covariance, estimated from samples that know both of a pair.
 
-    Parameters
-    ----------
-    modes, measurement
-        See ``Problem``; the measurement is that of the signal's own channels.
-    values : (signals, channels, *samples)
-        Centered samples.
-    rotated : bool
-        If false, the channels are left as they are.
+    The measurement is that of the signal's own channels; they are left as they are unless ``rotated``.
     """
     weights = measurement.weights.expand_as(values).flatten(2).double()
     y = weights * values.flatten(2)

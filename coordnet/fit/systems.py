@@ -14,15 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.linalg.borders import zero_pad
-from coordnet.linalg.conjugate_gradients import (
-    Callback,
-    Solution,
-    add_scaled,
-    conjugate_gradients,
-    dot,
-    scaled,
-    subset,
-)
+from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
 from coordnet.priors.modes import Modes
 from coordnet.sampling.measurements import Measurement
 
@@ -121,9 +113,7 @@ class ModesSystem(System):
 
     per_system = ("inverse",)
 
-    def __init__(
-        self, modes: Modes, measurement: Measurement, penalty: Tensor, *, joint: bool = False
-    ) -> None:
+    def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor, *, joint: bool = False) -> None:
         super().__init__(modes, measurement, penalty)
         self.joint = joint
         effective = effective_density(modes.subsample(self.penalty), measurement.density)
@@ -265,9 +255,7 @@ def effective_density(
     penalty is small beside q, the tangent leads far below q*.
     """
     effective = torch.full_like(penalty[..., :1], density)
-    if not bool(
-        penalty.any()
-    ):  # below a density of 1/2 the fixed point is 0; any constant serves a projection
+    if not bool(penalty.any()):  # below a density of 1/2 the fixed point is 0; any constant serves a projection
         return effective
     missing = max(1 - density, 0.0)
     for _ in range(NEWTON_STEPS):

@@ -26,17 +26,9 @@ SMALLEST_ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive rows of a matrix, zero outside a window of columns.
+    """Some consecutive rows of a matrix, zero outside a window of columns."""
 
-    Attributes
-    ----------
-    row, column : int
-        Where the block's first entry is in the matrix.
-    entries : (rows, columns)
-        The entries.
-    """
-
-    row: int
+    row: int  # the position of the block's first entry in the matrix
     column: int
     entries: Float[Tensor, "rows columns"]
 
@@ -89,9 +81,7 @@ class BandedMatrix(LinearOperator):
         """Return Aᵀ y over the last axis of y."""
         return self.mT.along(y, -1, out)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> "BandedMatrix":
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
         """Return the matrix on another device, its blocks sent in one transfer, or in another dtype.
 
         With a dtype, columns of a block are dropped at its ends where all entries are below that dtype's rounding.

@@ -8,15 +8,7 @@ from torch import Tensor
 def reflect(
     f: Float[Tensor, "signals channels *lattice"], before: tuple[int, ...], after: tuple[int, ...]
 ) -> Float[Tensor, "signals channels *longer"]:
-    """Reflect a signal about its first and last samples, which are not repeated, as often as needed.
-
-    Parameters
-    ----------
-    f : (signals, channels, *lattice)
-        The signal.
-    before, after : tuple of int
-        The number of samples to add at either end of each axis.
-    """
+    """Add samples before and after each axis by reflection about the first and last samples, which are not repeated."""
     for axis, (first, last) in enumerate(zip(before, after, strict=True), start=2):
         length = f.shape[axis]
         period = max(2 * (length - 1), 1)
@@ -30,14 +22,8 @@ def make_periodic(
 ) -> Float[Tensor, "signals channels *shape"]:
     """Extend a signal to one period of a continuous function: its reflections at the two ends fade into each other.
 
-    A Fourier series of the result does not ring at the borders, as one of the signal padded by zeros would.
-
-    Parameters
-    ----------
-    f : (signals, channels, *lattice)
-        The signal; it stays at the start of every axis.
-    shape : tuple of int
-        The padded lengths.
+    A Fourier series of the result does not ring at the borders, as one of the signal padded by zeros would. The signal
+    stays at the start of every axis.
     """
     none = [0] * (f.ndim - 2)
     for axis, padded in enumerate(shape):

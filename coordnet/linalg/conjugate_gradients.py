@@ -48,24 +48,12 @@ class ConjugateGradients:
 
 @dataclass(frozen=True)
 class Solution:
-    """The result of conjugate gradients.
-
-    Attributes
-    ----------
-    x : as the right-hand side
-        The solution.
-    iterations : int
-        The number of steps, which all systems take together.
-    relative_residual : one number per system
-        √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the preconditioner M.
-    converged : bool
-        Whether every system reached the tolerance.
-    """
+    """The result of conjugate gradients."""
 
     x: Tensor
-    iterations: int
-    relative_residual: Float[Tensor, "*systems"]
-    converged: bool
+    iterations: int  # steps, which all systems take together
+    relative_residual: Float[Tensor, "*systems"]  # √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the preconditioner M
+    converged: bool  # whether every system reached the tolerance
 
     def warn_unless_converged(self, tolerance: float) -> None:
         """Give a ``ConvergenceWarning`` if a system stopped early."""

@@ -101,13 +101,7 @@ def for_each_distinct(items: Sequence[T], make: Callable[[T], "T | object"], sam
 
 
 class Kronecker(LinearOperator):
-    """A₁ ⊗ … ⊗ A_d, applied as mode products.
-
-    Parameters
-    ----------
-    matrices : d matrices (N_j, K_j)
-        One per axis, dense or banded.
-    """
+    """A₁ ⊗ … ⊗ A_d for d matrices (N_j, K_j), one per axis, applied as mode products."""
 
     def __init__(self, matrices: Sequence[Matrix]) -> None:
         self.matrices = list(matrices)
@@ -131,9 +125,7 @@ class Kronecker(LinearOperator):
         if not isinstance(other, Kronecker):
             return None
         pairs = list(zip(self.matrices, other.matrices, strict=True))
-        products = for_each_distinct(
-            pairs, lambda pair: compose(*pair), lambda p, q: p[0] is q[0] and p[1] is q[1]
-        )
+        products = for_each_distinct(pairs, lambda pair: compose(*pair), lambda p, q: p[0] is q[0] and p[1] is q[1])
         return Kronecker(products)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
@@ -166,17 +158,7 @@ def _dense(matrix: Matrix) -> Tensor:
 
 @dataclass(frozen=True)
 class AxisFactor:
-    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank.
-
-    Attributes
-    ----------
-    u : (N, r)
-        Orthonormal columns.
-    s : (r,)
-        Singular values in descending order.
-    v : (K, r)
-        Orthonormal columns.
-    """
+    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank; s is in descending order."""
 
     u: Float[Tensor, "n r"]
     s: Float[Tensor, " r"]

@@ -51,11 +51,15 @@ class LinearOperator(ABC):
         """The adjoint as an operator."""
         return Adjoint(self)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> "LinearOperator":
-        """Return the operator on another device, or for tensors of another dtype."""
-        return self
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
+        """Return the operator on another device, or for tensors of another dtype.
+
+        Raises
+        ------
+        NotImplementedError
+            If it is constructed for one device and dtype.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
         """Return the composition x ↦ A (B x).
@@ -97,13 +101,7 @@ class LinearOperator(ABC):
 
 
 class Adjoint(LinearOperator):
-    """The adjoint of an operator.
-
-    Parameters
-    ----------
-    operator : LinearOperator
-        A.
-    """
+    """The adjoint of an operator."""
 
     def __init__(self, operator: LinearOperator) -> None:
         self.operator = operator
@@ -133,13 +131,7 @@ class Adjoint(LinearOperator):
 
 
 class Composition(LinearOperator):
-    """The product A₁ A₂ … A_n of operators; the last one is applied first.
-
-    Parameters
-    ----------
-    factors : sequence of LinearOperator
-        A₁ … A_n.
-    """
+    """The product A₁ A₂ … A_n of operators; the last one is applied first."""
 
     def __init__(self, factors: Sequence[LinearOperator]) -> None:
         self.factors = tuple(factors)
@@ -180,13 +172,7 @@ def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Te
 
 
 class Identity(LinearOperator):
-    """The identity.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Its domain.
-    """
+    """The identity on tensors (*batch, *shape)."""
 
     in_place = True
 
@@ -201,6 +187,10 @@ class Identity(LinearOperator):
         """Return y."""
         return self(y, out)
 
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Identity":
+        """Return the operator itself."""
+        return self
+
     def diagonal(self) -> Tensor:
         """Return ones."""
         return torch.ones(self.domain)
@@ -211,13 +201,7 @@ class Identity(LinearOperator):
 
 
 class Diagonal(LinearOperator):
-    """The product with a tensor, element by element.
-
-    Parameters
-    ----------
-    values : (*domain)
-        The diagonal.
-    """
+    """The product with the values of a diagonal, (*domain), element by element."""
 
     in_place = True
 
@@ -246,18 +230,15 @@ class ChannelRotation(LinearOperator):
     """The product of every lattice point's channels with an orthonormal matrix of each signal.
 
     It maps tensors (signals, channels, *lattice); the channels it mixes are the dimension before its domain.
-
-    Parameters
-    ----------
-    rotation : (signals, channels, channels)
-        R.
-    lattice : tuple of int
-        The dimensions after the channels.
     """
 
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
         self.rotation = rotation
         self.domain = self.codomain = tuple(lattice)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "ChannelRotation":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return R x of signals (signals, channels, *lattice)."""

@@ -13,9 +13,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.kronecker import mode_product
 from coordnet.linalg.operators import LinearOperator, Shape
 
-THREADED = (
-    2**22
-)  # elements from which SciPy's threads pay; below, PyTorch's threads still spin on their cores
+THREADED = 2**22  # elements from which SciPy's threads pay; below, PyTorch's threads still spin on their cores
 # On a CPU, axes of this length on are transformed even if the length is prime; shorter ones are multiplied then.
 LONG = 512
 # On a GPU, FFTs move less memory than matrix products compute from this length on; by arithmetic, not measured.
@@ -23,22 +21,9 @@ LONG_ON_GPU = 1024
 
 
 class CosineBasis(LinearOperator):
-    """The orthonormal DCT-II basis: z ↦ B z maps coefficients of frequencies to a lattice signal.
+    """The orthonormal DCT-II basis: z ↦ B z maps the coefficients of the frequencies to a lattice signal."""
 
-    Parameters
-    ----------
-    lattice : tuple of int
-        The lengths of the lattice; the basis has as many frequencies.
-    dtype, device
-        Those of the signals.
-    """
-
-    def __init__(
-        self,
-        lattice: Shape,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
+    def __init__(self, lattice: Shape, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
         self.domain = self.codomain = tuple(lattice)
         self.dtype, self.device = dtype, torch.device(device)
         on_cpu = self.device.type == "cpu"
@@ -56,9 +41,7 @@ class CosineBasis(LinearOperator):
         """Return Bᵀ y, the transform."""
         return self._apply(cosines, self._transposed, y, out)
 
-    def _apply(
-        self, transform: Callable[..., Tensor], matrices: list[Tensor], x: Tensor, out: Tensor | None
-    ) -> Tensor:
+    def _apply(self, transform: Callable[..., Tensor], matrices: list[Tensor], x: Tensor, out: Tensor | None) -> Tensor:
         if not self.fast or is_tracked(x):
             return mode_product(x, matrices, out)
         result = transform(x, len(self.domain), overwrite=out is not None)
@@ -155,7 +138,5 @@ def _each_axis(transform: Callable[[Tensor], Tensor], x: Tensor, dims: int) -> T
 def _scipy(transform: Callable[..., object], x: Tensor, dims: int, overwrite: bool) -> Tensor:
     axes = tuple(range(-dims, 0))
     workers = torch.get_num_threads() if x.numel() >= THREADED else 1
-    result = transform(
-        x.detach().numpy(), type=2, norm="ortho", axes=axes, overwrite_x=overwrite, workers=workers
-    )
+    result = transform(x.detach().numpy(), type=2, norm="ortho", axes=axes, overwrite_x=overwrite, workers=workers)
     return torch.from_numpy(result)

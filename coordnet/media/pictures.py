@@ -16,15 +16,7 @@ from jaxtyping import Float
 from skimage.transform import resize
 from torch import Tensor
 
-from coordnet.media.files import (
-    MediaError,
-    StrPath,
-    atomic_path,
-    decoding,
-    encoding,
-    mismatch,
-    readable_file,
-)
+from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
 
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -196,11 +188,7 @@ _FORMATS: dict[str, tuple[tuple[str, ...], tuple[int, ...], dict[str, Any]]] = {
 
 
 def write_image(
-    signal: Float[Tensor, "height width channels"],
-    path: StrPath,
-    *,
-    depth: str = "uint8",
-    force: bool = False,
+    signal: Float[Tensor, "height width channels"], path: StrPath, *, depth: str = "uint8", force: bool = False
 ) -> None:
     """Write a picture (height, width, channels); integers are the signal times their largest value, clipped.
 

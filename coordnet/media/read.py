@@ -57,11 +57,7 @@ def read_media(
         return _select_line(replace(read_image(path, size=size, crop=crop), name=name), row, column)
     if kind == "video":
         return read_video(path, frames=frames, size=size, crop=crop, progress=progress)
-    readers: dict[Kind, Callable[[Path], Media]] = {
-        "audio": read_audio,
-        "table": _read_table,
-        "array": read_array,
-    }
+    readers: dict[Kind, Callable[[Path], Media]] = {"audio": read_audio, "table": _read_table, "array": read_array}
     return readers[kind](path)
 
 

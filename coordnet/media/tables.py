@@ -61,10 +61,7 @@ def write_table(
     _check_table(path, columns, array)
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
     quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
-    with (
-        atomic_path(path, force=force) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as file,
-    ):
+    with atomic_path(path, force=force) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         names = csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting)
         names.writerows([columns] if columns else [])
         numbers = csv.writer(file, delimiter=separator, lineterminator="\n")

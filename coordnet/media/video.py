@@ -16,15 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet.media.files import (
-    MediaError,
-    StrPath,
-    atomic_path,
-    decoding,
-    encoding,
-    mismatch,
-    readable_file,
-)
+from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import count_pictures, resize_and_crop
 from coordnet.media.signal import Media, as_numpy, from_depth, refuse_nan, to_depth
 
@@ -79,9 +71,7 @@ def read_video(
         if (wanted.start or 0) < 0 or (wanted.stop or 0) < 0:
             wanted = slice(*wanted.indices(sum(1 for _ in open_clip(path)[0])))
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
-        bar = tqdm(
-            selected, desc=path.name, unit=" frames", file=sys.stderr, disable=not progress, leave=False
-        )
+        bar = tqdm(selected, desc=path.name, unit=" frames", file=sys.stderr, disable=not progress, leave=False)
         clip = [_framed(image, size, crop, path) for image in bar]
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"

@@ -1,5 +1,6 @@
-"""What SciPy would do with the same samples: the peers that every table names."""
+"""SciPy's interpolations of the same samples, which every table has as peers."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,16 +9,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.sampling.axes import Axes, Axis, lattice_points
-from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
 
 Baseline = Callable[[Samples], Tensor | None]
-TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that take half a minute
+TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points whose triangulation takes half a minute
 
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
     """The value of the nearest sample, on the signal's own grid."""
-    if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
-        return _by_channel(samples, lambda x, y, s: _nearest_scattered(x, y, _targets(s)))
+    if not samples.geometry.is_whole_lattice:
+        return _by_channel(samples, lambda x, y: _nearest_scattered(x, y, _targets(samples)))
     axes = zip(samples.geometry.axes, samples.grid, strict=True)
     index = [_nearest_index(axis, length) for axis, length in axes]
     return samples.values[torch.meshgrid(*index, indexing="ij")]
@@ -26,9 +27,9 @@ def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
 def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid channels"] | None:
     """Linear interpolation on the signal's own grid: a spline of degree 1, or ``griddata`` where samples are masked.
 
-    None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless one is ``patient``.
+    None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless ``patient`` is true.
     """
-    if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
+    if not samples.geometry.is_whole_lattice:
         return _griddata(samples, "linear", patient=patient)
     return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 1)
 
@@ -38,7 +39,7 @@ def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
 
     None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
     """
-    if isinstance(samples.geometry, MaskedLattice | ScatteredPoints):
+    if not samples.geometry.is_whole_lattice:
         return _griddata(samples, "cubic")
     return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 3)
 
@@ -49,16 +50,17 @@ BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic":
 def tensor_spline(
     values: Float[Tensor, "*lattice channels"], axes: Axes, onto: Axes, degree: int
 ) -> Float[Tensor, "*out channels"]:
-    """Interpolate a lattice by a tensor-product spline, one axis after another, as ``RectBivariateSpline`` does in 2-D.
+    """Interpolate a lattice by a tensor-product spline, one axis after another; in 2-D as ``RectBivariateSpline``.
 
     Parameters
     ----------
     values : (*lattice, channels)
-        On the lattice of ``axes``.
+        The values on the lattice of ``axes``.
     axes, onto : tuple of Axis
-        Where from and where to; beyond the outermost samples the value there is held, as FITPACK holds it.
+        The positions of the values, and those of the result; beyond the outermost samples their value is held, as
+        in FITPACK.
     degree : int
-        Of the spline; less on an axis with too few samples for it.
+        The degree of the spline, lowered on an axis with too few samples for it.
     """
     from scipy.interpolate import make_interp_spline
 
@@ -84,29 +86,22 @@ def _nearest_index(axis: Axis, length: int) -> Tensor:
     return positions.round().long().clamp(0, axis.count - 1)
 
 
-def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray, Samples], np.ndarray]) -> Tensor:
-    """Apply a scattered method once for all channels, or to each where their masks differ."""
-    weights = samples.weights
-    points = _positions(samples)
-    values = samples.values.reshape(-1, samples.channels)
-    if weights is None or weights.shape[-1] == 1:
-        groups = [(slice(None), None if weights is None else weights.reshape(-1) > 0)]
-    else:
-        flat = weights.reshape(-1, samples.channels) > 0
-        groups = [(slice(c, c + 1), flat[:, c]) for c in range(samples.channels)]
+def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
+    """Apply a method for scattered points once for all channels, or to each where their masks differ."""
+    points, values = _positions(samples), samples.values.reshape(-1, samples.channels)
+    weights = torch.ones(len(values), 1) if samples.weights is None else samples.weights
+    known = weights.reshape(len(values), -1).cpu() > 0
     parts = []
-    for channels, known in groups:
-        x = points if known is None else points[known]
-        y = values[:, channels] if known is None else values[known][:, channels]
-        result = method(x.double().cpu().numpy(), y.double().cpu().numpy(), samples)
-        parts.append(torch.from_numpy(result).to(samples.values).reshape(*samples.grid, -1))
+    for c in range(known.shape[1]):
+        channels = slice(None) if known.shape[1] == 1 else slice(c, c + 1)
+        x, y = (t.double().cpu().numpy() for t in (points[known[:, c]], values[known[:, c]][:, channels]))
+        parts.append(torch.from_numpy(method(x, y)).to(samples.values).reshape(*samples.grid, -1))
     return torch.cat(parts, dim=-1)
 
 
 def _positions(samples: Samples) -> Tensor:
-    if isinstance(samples.geometry, ScatteredPoints):
-        return samples.geometry.points
-    return lattice_points(samples.geometry.axes).flatten(0, -2)
+    points = getattr(samples.geometry, "points", None)
+    return lattice_points(samples.axes).flatten(0, -2) if points is None else points
 
 
 def _targets(samples: Samples) -> np.ndarray:
@@ -120,15 +115,14 @@ def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.
 
 
 def _griddata(samples: Samples, method: str, *, patient: bool = False) -> Tensor | None:
-    dims, count = len(samples.grid), len(_positions(samples))
-    if samples.weights is not None:
-        count = int((samples.weights > 0).any(-1).sum())
+    dims, shape = len(samples.grid), samples.values.shape[:-1]
+    count = math.prod(shape) if samples.weights is None else int((samples.weights > 0).any(-1).sum())
     if method == "cubic" and dims > 2:
         return None
     if dims > 1 and count > TRIANGULATION_LIMIT.get(dims, 0) and not patient:
         return None
     interpolate = _rows if dims == 1 else _triangulated
-    return _by_channel(samples, lambda x, y, s: interpolate(x, y, s, method))
+    return _by_channel(samples, lambda x, y: interpolate(x, y, samples, method))
 
 
 def _rows(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.ndarray:
@@ -142,7 +136,7 @@ def _rows(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.nda
 
 
 def _triangulated(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.ndarray:
-    """``griddata``, with the nearest sample's value outside the convex hull or where there is no triangle."""
+    """``griddata``, with the value of the nearest sample outside the convex hull or where there is no triangle."""
     from scipy.interpolate import griddata
     from scipy.spatial import QhullError
 

@@ -1,4 +1,4 @@
-"""How near a reconstruction is to its signal: PSNR, SSIM and the signal-to-noise ratio, in decibels."""
+"""Scores of a reconstruction against its signal: PSNR and the signal-to-noise ratio in decibels, and SSIM."""
 
 import math
 from typing import cast
@@ -11,9 +11,7 @@ from coordnet import _checks
 
 
 def mean_squared_error(
-    estimate: Float[Tensor, "*shape"],
-    truth: Float[Tensor, "*shape"],
-    mask: Bool[Tensor, "..."] | None = None,
+    estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
 ) -> float:
     """Mean of (estimate - truth)² over all entries, or over those where ``mask`` is true.
 
@@ -50,7 +48,7 @@ def psnr(
     estimate, truth : (*grid, channels)
         The two signals; by convention in [0, 1].
     mask : (*grid,) or (*grid, channels), optional
-        The points, or the entries, that count (the held-out ones, say).
+        The points, or the entries, that count, such as the held-out ones.
     data_range : float
         The span of possible values.
     clip : bool
@@ -73,18 +71,17 @@ def psnr(
 
 
 def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
-    """The range by which the PSNR of a signal's estimates is taken, and whether they are clipped to it.
+    """The range for the PSNR of a signal's estimates, and whether they are clipped to it.
 
-    1, clipped, of a signal in [0, 1]; of others their own span, or the magnitude of a constant, not clipped.
+    A signal in [0, 1] has the range 1, with clipping; others have their own span, or the magnitude of a constant,
+    without clipping.
     """
     low, high = float(signal.min()), float(signal.max())
     return (1.0, True) if low >= 0 and high <= 1 else (high - low or abs(high), False)
 
 
 def snr(
-    estimate: Float[Tensor, "*shape"],
-    truth: Float[Tensor, "*shape"],
-    mask: Bool[Tensor, "..."] | None = None,
+    estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
 ) -> float:
     """Signal-to-noise ratio, 10 log10(mean truth² / mean squared error), in dB, for signals without a peak."""
     power = mean_squared_error(truth, torch.zeros_like(truth), mask)

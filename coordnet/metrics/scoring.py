@@ -10,19 +10,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.metrics.scores import psnr, snr, ssim, value_range
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """A signal and the samples of it that were fitted.
+    """The scores of estimates of a signal.
 
     Attributes
     ----------
     signal : (*grid, channels)
-        NaN where the signal itself is unknown; those entries count for no score.
+        The signal, NaN where it is unknown; those entries count for no score.
     samples : Samples
-        The samples that estimates are made from.
+        The samples of it that estimates are fitted to.
     """
 
     signal: Float[Tensor, "*grid channels"]
@@ -41,10 +41,7 @@ class Scoring:
     @cached_property
     def known(self) -> Bool[Tensor, "*grid channels"]:
         """Where the signal's own grid was sampled; nowhere by scattered points."""
-        geometry = self.samples.geometry
-        if isinstance(geometry, ScatteredPoints):
-            return torch.zeros(self.signal.shape, dtype=torch.bool)
-        return geometry.known(self.signal.shape[-1])
+        return self.samples.geometry.known(self.signal.shape[-1])
 
     @cached_property
     def held_out(self) -> Bool[Tensor, "*grid channels"]:

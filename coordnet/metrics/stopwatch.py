@@ -1,4 +1,4 @@
-"""Seconds that mean something: warmed up, synchronised, median and spread."""
+"""Timings of calls: warmed up, synchronized with the GPU, as median and spread; and the machine that they depend on."""
 
 import platform
 import re
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one piece of work.
+    """The seconds that a call takes.
 
     Attributes
     ----------
     median, low, high : float
-        Over the repeats.
+        The median, the shortest and the longest time of the repeats.
     repeats : int
-        How often it was timed.
+        The number of repeats.
     """
 
     median: float
@@ -34,34 +34,25 @@ class Timing:
     repeats: int
 
     def as_json(self) -> dict[str, Any]:
-        """The four numbers."""
+        """The four numbers, as JSON holds them."""
         return asdict(self)
 
 
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
-    """Time some work, after one run to warm up; fewer repeats where they exceed ``budget`` seconds.
+    """Time a call after one run to warm up, with fewer repeats where they would exceed ``budget`` seconds.
 
-    Where one run does, it is the only one.
+    A warm-up that exceeds the budget is the only run.
     """
-    _synchronise()
-    start = time.perf_counter()
-    work()
-    _synchronise()
-    warm_up = time.perf_counter() - start
+    warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)
     repeats = max(1, min(repeats, int(budget / max(warm_up, 1e-9))))
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        _synchronise()
-        seconds.append(time.perf_counter() - start)
+    seconds = [once(work)[1] for _ in range(repeats)]
     return Timing(statistics.median(seconds), min(seconds), max(seconds), repeats)
 
 
 def timed(work: Callable[[], T], *, repeats: int = 5, budget: float = 2.0) -> tuple[T, float]:
-    """The result of some work, and the median of its seconds as ``measure`` has them."""
+    """The result of a call, and the median of its seconds from ``measure``."""
     box: list[T] = []
 
     def keep() -> None:
@@ -72,16 +63,16 @@ def timed(work: Callable[[], T], *, repeats: int = 5, budget: float = 2.0) -> tu
 
 
 def once(work: Callable[[], T]) -> tuple[T, float]:
-    """The result of some work and its seconds, nothing warmed up."""
-    _synchronise()
+    """The result of a call and its seconds, without a warm-up."""
+    _synchronize()
     start = time.perf_counter()
-    made = work()
-    _synchronise()
-    return made, time.perf_counter() - start
+    result = work()
+    _synchronize()
+    return result, time.perf_counter() - start
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What a timing depends on: processor, threads, versions of what is timed."""
+    """The description of a machine for the record of a timing: processor, threads and versions."""
     cuda = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "device": str(device),
@@ -102,15 +93,15 @@ def _versions() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Its model where Linux tells it, else its architecture."""
+    """The processor's model where Linux reports it, else its architecture."""
     try:
-        told = Path("/proc/cpuinfo").read_text()
+        report = Path("/proc/cpuinfo").read_text()
     except OSError:
-        told = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+        report = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", report, re.MULTILINE)
     return found[1] if found else platform.machine()
 
 
-def _synchronise() -> None:
+def _synchronize() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()

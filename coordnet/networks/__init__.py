@@ -1,0 +1,5 @@
+"""Coordinate networks: heads on encodings, reconstructions, and attention with positions."""
+
+from coordnet.networks import attention, heads
+
+__all__ = ["attention", "heads"]

@@ -135,9 +135,7 @@ class AttentionClassifier(nn.Module):
             inner, heads, 2 * inner, dropout, batch_first=True, norm_first=True, device="meta"
         )
         layer = layer.to_empty(device="cpu")
-        self.transformer = nn.TransformerEncoder(
-            layer, depth, nn.LayerNorm(inner), enable_nested_tensor=False
-        )
+        self.transformer = nn.TransformerEncoder(layer, depth, nn.LayerNorm(inner), enable_nested_tensor=False)
         self.logits = nn.utils.skip_init(nn.Linear, inner, classes)
         for part in (self.embedding, self.transformer, self.logits):
             initialize(part, generator)

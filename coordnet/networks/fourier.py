@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from coordnet.encodings import FourierEncoding
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.networks.layers import contract
 from coordnet.sampling.axes import Axes, Axis
 
@@ -33,8 +33,10 @@ class FourierLinear(nn.Module):
         """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""
         return contract(factors, self._series()).real
 
-    def on_axes(self, axes: Axes) -> Float[Tensor, "*lattice channels"]:
-        """Evaluate on a lattice, in new memory: its own nodes are copied, others take a chirp transform."""
+    def on_axes(
+        self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice of some axes: its own nodes are copied, others take a chirp transform."""
         out = self.weight
         for j, axis in enumerate(axes):
             own, dim = self._axes[j], j + 1

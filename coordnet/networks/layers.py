@@ -7,8 +7,11 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from coordnet.encodings import Encoding
+from coordnet.encodings.designs import designs
 from coordnet.linalg.buffers import chunks, empty, is_tracked
 from coordnet.linalg.kronecker import Matrix, mode_product
+from coordnet.sampling.axes import Axes
 
 
 class KroneckerLinear(nn.Module):
@@ -36,14 +39,20 @@ class KroneckerLinear(nn.Module):
         """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
         return self._add_bias(contract(factors, self.weight))
 
-    def on_lattice(self, designs: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(
+        self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device
+    ) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice of some axes, whose designs are those of the encoding."""
+        return self.on_lattice(designs(encoding, axes, dtype, device))
+
+    def on_lattice(self, matrices: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j), by mode products."""
-        if any(is_tracked(a) for a in (self.weight, *designs) if isinstance(a, Tensor)):
-            return self._add_bias(mode_product(self.weight, designs).movedim(0, -1))
+        if any(is_tracked(a) for a in (self.weight, *matrices) if isinstance(a, Tensor)):
+            return self._add_bias(mode_product(self.weight, matrices).movedim(0, -1))
         weight = self.weight.unsqueeze(0)
-        out = empty(weight, (*weight.shape[:2], *(a.shape[0] for a in designs)))
+        out = empty(weight, (*weight.shape[:2], *(a.shape[0] for a in matrices)))
         for part in chunks(weight, out):
-            mode_product(weight[part], designs, out[part])
+            mode_product(weight[part], matrices, out[part])
         return self._add_bias(out[0].movedim(0, -1))
 
     def _add_bias(self, out: Tensor) -> Tensor:

@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
-from coordnet.encodings.designs import designs
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Head
 from coordnet.networks.layers import ComplexLinear, KroneckerLinear
@@ -72,7 +71,7 @@ class CoordinateNetwork(nn.Module):
             return FourierLinear(encoding, weight)
         if weight is not None:
             return KroneckerLinear(weight)
-        if isinstance(encoding, ComplexEncoding):
+        if encoding.is_factored:
             return _kronecker_linear(encoding.shape, width, self.head, generator)
         return _linear(_real, encoding.shape[0], width, self.head, 0, generator)
 
@@ -82,12 +81,9 @@ class CoordinateNetwork(nn.Module):
 
     def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
-        if isinstance(self.first, FourierLinear):
-            return self.first.on_axes(axes)
-        if isinstance(self.encoding, ComplexEncoding):
-            matrices = designs(self.encoding, axes, dtype, device)
-            return self.rest(self.first.on_lattice(matrices))  # type: ignore[operator]
-        return self(lattice_points(axes, dtype, device))
+        if not self.encoding.is_factored:
+            return self(lattice_points(axes, dtype, device))
+        return self.rest(self.first.on_axes(self.encoding, axes, dtype, device))  # type: ignore[operator]
 
     @property
     def is_separable(self) -> bool:
@@ -115,12 +111,7 @@ _real = partial(nn.utils.skip_init, nn.Linear)  # initialized below, by the gene
 
 
 def _linear(
-    kind: Callable[[int, int], nn.Module],
-    fan_in: int,
-    fan_out: int,
-    head: Head,
-    layer: int,
-    generator: torch.Generator,
+    kind: Callable[[int, int], nn.Module], fan_in: int, fan_out: int, head: Head, layer: int, generator: torch.Generator
 ) -> nn.Module:
     linear = kind(fan_in, fan_out)
     bounds = zip(linear.named_parameters(), head.bounds(fan_in, layer), strict=True)
@@ -130,12 +121,8 @@ def _linear(
     return linear
 
 
-def _kronecker_linear(
-    modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator
-) -> KroneckerLinear:
+def _kronecker_linear(modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator) -> KroneckerLinear:
     tensors = [torch.empty(channels, *modes), torch.empty(channels)]
     bounds = head.bounds(math.prod(modes), 0)
-    weight, bias = (
-        nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(tensors, bounds, strict=True)
-    )
+    weight, bias = (nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(tensors, bounds, strict=True))
     return KroneckerLinear(weight, bias if head.widths else None)

@@ -176,9 +176,7 @@ class Reconstruction:
         except FileNotFoundError:
             raise ValueError(f"{path}: expected {expected}, found no such file") from None
         except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"{path}: expected {expected}, found one that cannot be read ({error})"
-            ) from None
+            raise ValueError(f"{path}: expected {expected}, found one that cannot be read ({error})") from None
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"{path}: expected {expected}, found another kind of file ({reason})") from None

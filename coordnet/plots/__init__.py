@@ -1,0 +1,5 @@
+"""Figures of reconstructions, restorations, comparisons, encodings and models; names are in ``__init__.pyi``."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

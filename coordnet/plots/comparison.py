@@ -15,12 +15,17 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from coordnet.plots.reconstruction import (
+    BUSY,
     STRIP,
+    drawable,
+    frames_of,
     known_samples,
     known_share,
     sampled_picture,
+    score_by_frame,
     show_error,
     show_image,
+    show_part,
     show_row,
     shrunk,
 )
@@ -29,23 +34,22 @@ from coordnet.sampling.samples import Samples
 
 COLUMNS = 5  # panels side by side
 FRAMES = 4  # of a clip, side by side
-LEAST = 16  # samples along a side of a detail
-WINDOW = 200  # samples of a row's detail
+MIN_DETAIL = 16  # samples along a side of a detail
 TRUTH, SAMPLES = "truth", "samples"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A signal, its samples, and estimates of it by name, the best first.
+    """A signal, its samples, and estimates of it by name, in the order of their scores.
 
     Attributes
     ----------
     truth : (*grid, channels)
         The signal.
     samples : Samples
-        What was known.
+        The samples of it that were fitted.
     estimates : dict of (*grid, channels)
-        The reconstructions.
+        The reconstructions, the best first.
     """
 
     truth: Tensor
@@ -61,8 +65,7 @@ class Shown:
         signals = {name: s.detach().cpu().float().clamp(low, high) for name, s in signals.items()}
         if len(self.samples.grid) > 1:
             signals = {name: displayable(s, self.truth) for name, s in signals.items()}
-        middle = tuple(n // 2 for n in self.truth.shape[1:-3])  # a slice through axes that cannot be drawn
-        return {name: s[(slice(None), *middle)] if middle else s for name, s in signals.items()}
+        return {name: drawable(s) for name, s in signals.items()}
 
     @cached_property
     def errors(self) -> dict[str, Float[Tensor, "*grid"]]:
@@ -72,7 +75,7 @@ class Shown:
 
     @cached_property
     def best(self) -> Float[Tensor, "half *grid"]:
-        """Errors of the better half of the estimates, by which the figure is scaled and its place chosen."""
+        """Errors of the better half of the estimates, which determine the figure's scale and place."""
         errors = list(self.errors.values()) or [torch.zeros(self.signals[TRUTH].shape[:-1])]
         return torch.stack(errors[: (len(errors) + 1) // 2])
 
@@ -83,7 +86,7 @@ class Shown:
 
     @cached_property
     def place(self) -> tuple[slice, ...]:
-        """The part of the signal where the better half's errors differ most; of a clip one frame of it."""
+        """The part of the signal where the better half's errors differ most; in a clip, of one frame."""
         differing = self.best.var(0) if len(self.best) > 1 else self.best[0]
         if differing.ndim < 3:
             return most(differing)
@@ -94,7 +97,7 @@ class Shown:
 def most(values: Float[Tensor, "*grid"]) -> tuple[slice, ...]:
     """The window of a row or a picture whose sum is largest: 200 samples, or a fifth of each side."""
     row = values.ndim == 1
-    sizes = [min(n, WINDOW) if row else max(min(n, LEAST), n // DETAIL) for n in values.shape]
+    sizes = [min(n, BUSY) if row else max(min(n, MIN_DETAIL), n // DETAIL) for n in values.shape]
     steps = [max(1, s // 8) for s in sizes]
     pool = torch.nn.functional.avg_pool1d if row else torch.nn.functional.avg_pool2d
     means = pool(values[None, None], sizes, steps)[0, 0]
@@ -108,27 +111,17 @@ def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Fig
     Parameters
     ----------
     shown : Shown
-        What to draw.
+        The signal, its samples and the estimates.
     titles : dict of str
         The score of every estimate, by its name.
     name : str
-        Of the signal.
+        The name of the signal.
     """
     labels = {TRUTH: name, SAMPLES: f"samples ({known_share(shown.samples)})"}
-    labels |= {key: f"{_lines(key)}\n{titles[key]}" for key in shown.estimates}
-    match len(shown.samples.grid):
-        case 1:
-            return _rows(shown, labels)
-        case 2:
-            return _pictures(shown, labels)
-        case _:
-            return _strips(shown, labels)
-
-
-def _lines(name: str) -> str:
-    """A method's name in two lines, the encoder's apart."""
-    encoder, *rest = name.split(" · ")
-    return "\n".join([encoder, " · ".join(rest)]) if rest else name
+    labels |= {key: "\n".join([*key.split(" · ", 1), titles[key]]) for key in shown.estimates}
+    dims = len(shown.samples.grid)
+    draw = _rows if dims == 1 else _pictures if dims == 2 else _strips
+    return draw(shown, labels)
 
 
 def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
@@ -150,7 +143,8 @@ def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
         else:
             show_image(whole, shown.signals[key], "")
         _box(whole, shown.place, shown.truth.shape)
-    _scale(figure, axes, shown.top)
+    errors = ScalarMappable(Normalize(0, shown.top), "magma")
+    figure.colorbar(errors, ax=list(axes.flat), label="absolute error", extend="max", fraction=0.02, pad=0.01)
     return figure
 
 
@@ -159,18 +153,9 @@ def _box(ax: Axes, place: tuple[slice, ...], shape: tuple[int, ...]) -> None:
     drawn = ax.get_images()[0].get_size()
     y, x = (size / n for size, n in zip(drawn, shape, strict=False))
     rows, columns = place[-2:]
-    corner, size = (
-        (columns.start * x, rows.start * y),
-        ((columns.stop - columns.start) * x, (rows.stop - rows.start) * y),
-    )
-    ax.add_patch(Rectangle(corner, *size, fill=False, ec="cyan", lw=1.2))
-
-
-def _scale(figure: Figure, axes: np.ndarray, top: float) -> None:
-    colours = ScalarMappable(Normalize(0, top), "magma")
-    figure.colorbar(
-        colours, ax=list(axes.flat), label="absolute error", extend="max", fraction=0.02, pad=0.01
-    )
+    width, height = (columns.stop - columns.start) * x, (rows.stop - rows.start) * y
+    corner = (columns.start * x, rows.start * y)
+    ax.add_patch(Rectangle(corner, width, height, fill=False, ec="cyan", lw=1.2))
 
 
 def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
@@ -187,24 +172,23 @@ def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
         whole.plot(shown.errors[key], lw=0.6, color="C3")
         whole.axvspan(part.start, part.stop - 1, color="0.85", zorder=0)
         whole.set_ylim(0, 1.5 * shown.top)
-        whole.set_title("absolute error; the part on the left in grey", fontsize=9)
+        whole.set_title("absolute error; the part on the left in gray", fontsize=9)
     for ax in axes[:, 0]:
-        ax.set_xticks(ax.get_xticks(), [f"{t + part.start:.0f}" for t in ax.get_xticks()])
-        ax.set_xlim(0, max(1, part.stop - part.start - 1))
+        show_part(ax, part)
     return figure
 
 
 def _strips(shown: Shown, labels: dict[str, str]) -> Figure:
     """A line for each signal: some frames, the detail and the errors of the frame where estimates differ most."""
     truth, (chosen, *window) = shown.signals[TRUTH], shown.place
-    frames = np.unique(np.linspace(0, len(truth) - 1, FRAMES).round().astype(int))
+    frames = frames_of(truth, FRAMES)
     columns = len(frames) + 2
     figure = Figure(figsize=(2.2 * columns, 2.5 * len(labels) + 2.6), layout="constrained")
     grid = figure.add_gridspec(len(labels) + 1, columns)
     for i, (key, label) in enumerate(labels.items()):
         cells = [figure.add_subplot(grid[i, j]) for j in range(columns)]
         for ax, frame in zip(cells, frames, strict=False):
-            show_image(ax, shown.signals[key][int(frame)], "")
+            show_image(ax, shown.signals[key][frame], "")
             ax.set_title(label if frame == frames[0] else f"frame {frame}", fontsize=8)
         at = shown.signals[key][chosen.start]
         show_image(cells[-2], at[tuple(window)], "")
@@ -215,17 +199,12 @@ def _strips(shown: Shown, labels: dict[str, str]) -> Figure:
         else:
             show_image(cells[-1], at, "")
         _box(cells[-1], shown.place, truth.shape[1:])
-    _by_frame(figure.add_subplot(grid[-1, :]), shown)
-    return figure
-
-
-def _by_frame(ax: Axes, shown: Shown) -> None:
-    for key in shown.estimates:
-        error = (shown.signals[key] - shown.signals[TRUTH]).square().flatten(1).mean(1)
-        ax.plot(-10 * np.log10(error.numpy().clip(1e-12)), lw=1.2, label=key)
-    ax.set(xlabel="frame", ylabel="PSNR of the frame (dB)", xlim=(0, max(1, len(shown.truth) - 1)))
-    if shown.estimates:
+    signals = {key: shown.signals[key] for key in shown.estimates}
+    errors = {key: (signal - truth).square().flatten(1).mean(1) for key, signal in signals.items()}
+    ax = score_by_frame(figure.add_subplot(grid[-1, :]), errors)
+    if errors:
         ax.legend(fontsize=7, ncols=2)
+    return figure
 
 
 def page_pictures(shown: Shown) -> dict[str, UInt8[np.ndarray, "height width channels"]]:

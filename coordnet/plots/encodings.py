@@ -69,9 +69,7 @@ def show_singular_values(ax: Plot, values: Curve) -> Plot:
     return ax
 
 
-def show_spectrum(
-    ax: Plot, frequencies: Curve, density: Curve, *, label: str, color: str, below: float
-) -> Plot:
+def show_spectrum(ax: Plot, frequencies: Curve, density: Curve, *, label: str, color: str, below: float) -> Plot:
     """The density of an encoder's frequencies over DFT bins k, and the frequencies as ticks ``below`` zero."""
     ax.plot(range(len(density)), density, color=color, lw=1.8, label=label)
     ax.plot(frequencies, [-below] * len(frequencies), "|", color=color, ms=7, alpha=0.6)

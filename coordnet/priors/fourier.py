@@ -30,11 +30,7 @@ class FourierModes(Modes):
     spans_grid = True
 
     def __init__(
-        self,
-        encoding: FourierEncoding,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
+        self, encoding: FourierEncoding, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
     ) -> None:
         self.padded: tuple[int, ...] = encoding.shape
         self.codomain = tuple(axis.count for axis in encoding.axes)

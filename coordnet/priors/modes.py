@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.encodings import ComplexEncoding
+from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.linalg.conjugate_gradients import dot
 from coordnet.linalg.kronecker import (
@@ -130,7 +130,7 @@ class EncodingModes(Modes):
 
     def __init__(
         self,
-        encoding: ComplexEncoding,
+        encoding: Encoding,
         axes: Axes,
         *,
         rcond: float | None = None,
@@ -160,11 +160,7 @@ class EncodingModes(Modes):
         self._kept = kept
 
     def _basis(
-        self,
-        per_axis: "list[_AxisModes]",
-        kept: Tensor | None,
-        dtype: torch.dtype,
-        device: torch.device | str,
+        self, per_axis: "list[_AxisModes]", kept: Tensor | None, dtype: torch.dtype, device: torch.device | str
     ) -> LinearOperator:
         if self.spans_grid:
             return CosineBasis(self.codomain, dtype, device)
@@ -203,22 +199,12 @@ class EncodingModes(Modes):
 
 @dataclass(frozen=True)
 class _AxisModes:
-    """The modes of one axis; the matrices are computed on demand.
+    """The modes of one axis; the matrices are computed on demand."""
 
-    Attributes
-    ----------
-    basis, coefficients : function
-        Return B (N, r), and C (K, r) with A C = B.
-    roughness : (r,)
-        μ.
-    norm : float
-        ‖A‖₂, or NaN where it is not needed.
-    """
-
-    basis: Callable[[], Tensor]
-    coefficients: Callable[[], Tensor]
-    roughness: Tensor
-    norm: float = math.nan
+    basis: Callable[[], Tensor]  # B (N, r)
+    coefficients: Callable[[], Tensor]  # C (K, r), with A C = B
+    roughness: Tensor  # μ (r,)
+    norm: float = math.nan  # ‖A‖₂, or NaN where it is not needed
 
     def growth(self) -> Tensor:
         """Return ‖A‖ ‖C e‖ of every mode e."""

@@ -146,9 +146,7 @@ def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Sc
     return replace(attempt, **found, scores=scoring.scores(found["estimate"]), warnings=messages)
 
 
-def _fitted(
-    method: Method, samples: Samples, epochs: int, generator: torch.Generator, bar: tqdm
-) -> dict[str, Any]:
+def _fitted(method: Method, samples: Samples, epochs: int, generator: torch.Generator, bar: tqdm) -> dict[str, Any]:
     """Fit and render, each timed; one epoch warms training up."""
 
     def show(epoch: int, loss: float, quality: float) -> None:

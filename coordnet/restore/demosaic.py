@@ -12,11 +12,7 @@ from coordnet.sampling.patterns import Bayer
 
 
 def demosaic(
-    raw: Float[Tensor, "height width channels"],
-    pattern: str = "RGGB",
-    *,
-    seed: int = 0,
-    progress: bool = False,
+    raw: Float[Tensor, "height width channels"], pattern: str = "RGGB", *, seed: int = 0, progress: bool = False
 ) -> Restored:
     """Return the color picture of a Bayer mosaic; what each pixel measured stays as it is, to the bit.
 

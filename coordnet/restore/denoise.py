@@ -28,9 +28,7 @@ PADDING = 16  # reflected samples beyond every border
 WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a window along an axis, by the number of axes
 OVERLAP = 4  # windows that cover a sample, along an axis
 PASSES = 2  # local filters, each with the spectra of the estimate before it
-LOCAL_WIDTH = (
-    0.7  # modes that a local spectrum is smoothed by: wider loses 0.2 dB, none 0.1 dB on photographs
-)
+LOCAL_WIDTH = 0.7  # modes that a local spectrum is smoothed by: wider loses 0.2 dB, none 0.1 dB on photographs
 CORNER = 0.75  # share of the highest frequency; modes above it on every axis are taken for noise
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
 START = Smoothness(1.5, 0.03)  # the spectrum before the first round
@@ -152,17 +150,12 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent modes: the taper couples neighbors
     middle = (1 - 1 / (9 * count)) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
     level = energy.mean(-1).median(0).values / middle
-    spread = 4 / math.sqrt(
-        energy.shape[0] * energy.shape[-1]
-    )  # three standard deviations of a median of means
+    spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
 
 
 def _filtered(
-    values: Float[Tensor, "signals channels *lattice"],
-    sigma: float,
-    passes: int,
-    advance: Callable[[], Any],
+    values: Float[Tensor, "signals channels *lattice"], sigma: float, passes: int, advance: Callable[[], Any]
 ) -> tuple[Float[Tensor, "signals channels *lattice"], dict[str, Tensor]]:
     """The estimate of centered values, with the penalty of every mode of the whole and the channels' rotation."""
     rotation, _ = _principal(values)
@@ -201,9 +194,7 @@ def _whole(
 
 
 def _local(
-    values: Float[Tensor, "signals channels *lattice"],
-    pilot: Float[Tensor, "signals channels *lattice"],
-    sigma: float,
+    values: Float[Tensor, "signals channels *lattice"], pilot: Float[Tensor, "signals channels *lattice"], sigma: float
 ) -> Float[Tensor, "signals channels *lattice"]:
     """The Wiener filter in overlapping windows, where a pilot estimate's energies stand for the signal's variances."""
     lattice, shape = values.shape[2:], _windows(values)
@@ -265,9 +256,7 @@ def _window_modes(f: Tensor) -> FourierModes:
     return FourierModes(encoding, dtype=f.dtype, device=f.device)
 
 
-def _expected_psnr(
-    values: Tensor, estimate: Tensor, moved: Tensor, step: Tensor, sigma: float, given: bool
-) -> float:
+def _expected_psnr(values: Tensor, estimate: Tensor, moved: Tensor, step: Tensor, sigma: float, given: bool) -> float:
     """The PSNR that Stein's unbiased risk estimate gives: |f(y) - y|² - s² + 2 s² div f, per sample.
 
     A few hundredths of s² too much or too little in the middle term are as much as the whole risk of a smooth

@@ -15,11 +15,7 @@ from coordnet.sampling.samples import Lattice
 
 
 def inpaint(
-    signal: Float[Tensor, "*grid channels"],
-    known: str | Pattern | Tensor,
-    *,
-    seed: int = 0,
-    progress: bool = False,
+    signal: Float[Tensor, "*grid channels"], known: str | Pattern | Tensor, *, seed: int = 0, progress: bool = False
 ) -> Restored:
     """Fill what is unknown of a signal; what is known stays as it is, to the bit.
 

@@ -13,14 +13,7 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fit.closed_form import plan
 from coordnet.restore.rows import Rows, stream_render
-from coordnet.restore.upscale import (
-    DEFAULT_SIGMA,
-    INTERPOLATION,
-    choose_sigma,
-    enlarged,
-    premultiplied,
-    unmultiplied,
-)
+from coordnet.restore.upscale import DEFAULT_SIGMA, INTERPOLATION, choose_sigma, enlarged, premultiplied, unmultiplied
 from coordnet.sampling.samples import Lattice
 
 MIDDLE = 1024  # pixels a side of the part that decides the width of the Gaussians

@@ -95,10 +95,7 @@ def choose_sigma(values: Picture) -> tuple[str, dict[str, float]]:
     truth = values[:height, :width]
     halved = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
     span, bounded = value_range(truth)
-    tried = {
-        s: psnr(fitted(halved, s).render((height, width)), truth, data_range=span, clip=bounded)
-        for s in SIGMAS
-    }
+    tried = {s: psnr(fitted(halved, s).render((height, width)), truth, data_range=span, clip=bounded) for s in SIGMAS}
     best = max(tried, key=lambda s: tried[s])
     return (DEFAULT_SIGMA, {}) if math.isinf(tried[best]) else (best, tried)
 

@@ -1,0 +1,19 @@
+"""Axes, samples of a signal, and the patterns by which they are drawn."""
+
+from coordnet.sampling.axes import Axis, lattice_points, render_axes
+from coordnet.sampling.patterns import Bayer, Every, Random, sample
+from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+
+__all__ = [
+    "Axis",
+    "Bayer",
+    "Every",
+    "Lattice",
+    "MaskedLattice",
+    "Random",
+    "Samples",
+    "ScatteredPoints",
+    "lattice_points",
+    "render_axes",
+    "sample",
+]

@@ -47,9 +47,7 @@ class Axis:
         """The position one spacing after the last."""
         return self.start + self.count * self.spacing
 
-    def points(
-        self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-    ) -> Float[Tensor, " count"]:
+    def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor, computed in float64 and then cast."""
         i = torch.arange(self.count, dtype=torch.float64, device=device)
         return (self.start + i * self.spacing).to(dtype)

@@ -67,21 +67,15 @@ class Measurement:
         """Whether the samples are entries of the lattice, and the unknown ones are clustered."""
         return self.is_mask and is_structured(self.weights)
 
-    def __call__(
-        self, f: Float[Tensor, "signals channels *lattice"]
-    ) -> Float[Tensor, "signals channels *samples"]:
+    def __call__(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *samples"]:
         """Return S f."""
         return self.operator(f)
 
-    def backproject(
-        self, y: Float[Tensor, "signals channels *samples"]
-    ) -> Float[Tensor, "signals channels *lattice"]:
+    def backproject(self, y: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels *lattice"]:
         """Return SᵀW y."""
         return self.operator.adjoint(self.weights * y)
 
-    def normal(
-        self, f: Float[Tensor, "signals channels *lattice"]
-    ) -> Float[Tensor, "signals channels *lattice"]:
+    def normal(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *lattice"]:
         """Return SᵀWS f."""
         return self.backproject(self(f))
 
@@ -150,9 +144,7 @@ class Interpolation(LinearOperator):
             weights.append(math.prod(weight for _, weight in chosen).to(dtype))  # type: ignore[arg-type]
         return cls(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
 
-    def __call__(
-        self, x: Float[Tensor, "*signals_lattice"], out: Tensor | None = None
-    ) -> Float[Tensor, "*signals n"]:
+    def __call__(self, x: Float[Tensor, "*signals_lattice"], out: Tensor | None = None) -> Float[Tensor, "*signals n"]:
         """Return S x: one gather for all signals, summed as it goes."""
         batch = self.batch_of(x)
         rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
@@ -160,15 +152,17 @@ class Interpolation(LinearOperator):
         result = values.reshape(*batch, *self.codomain)
         return result if out is None else out.copy_(result)
 
-    def adjoint(
-        self, y: Float[Tensor, "*signals n"], out: Tensor | None = None
-    ) -> Float[Tensor, "*signals_lattice"]:
+    def adjoint(self, y: Float[Tensor, "*signals n"], out: Tensor | None = None) -> Float[Tensor, "*signals_lattice"]:
         """Return Sᵀ y: every value added to the nodes that it depends on."""
         result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
         for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
             result.index_add_(-1, index, y * weight)
         result = result.reshape(*y.shape[:-1], *self.domain)
         return result if out is None else out.copy_(result)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Interpolation":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return Interpolation(self.domain, self.index.to(device), self.weights.to(device=device, dtype=dtype))
 
     def row_energy(self) -> Float[Tensor, " n"]:
         """Return the squared norm of every row."""

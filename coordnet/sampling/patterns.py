@@ -178,7 +178,7 @@ def sample(
             raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
         geometry = _without(geometry, missing)
         values = torch.where(missing, 0.0, values)
-    if isinstance(geometry, MaskedLattice):
+    if geometry.weights is not None:
         geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, geometry.weights.to(values))
         values = values * (geometry.weights > 0)
     return Samples(geometry, values)
@@ -203,7 +203,7 @@ def _without(geometry: Lattice, missing: Bool[Tensor, "*lattice channels"]) -> M
     known = (~missing).to(torch.get_default_dtype())
     if bool((missing == missing[..., :1]).all()):
         known = known[..., :1]
-    if isinstance(geometry, MaskedLattice):
+    if geometry.weights is not None:
         known = known * geometry.weights.to(known)
     return MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, known)
 

@@ -29,10 +29,17 @@ class Geometry(ABC):
         Whether every point of a lattice is sampled.
     is_scattered : bool
         Whether the samples are points anywhere, and not points of a lattice.
+    points : (n, d)
+        The coordinates of scattered points.
+    blending, outside : str
+        How scattered points depend on a lattice.
     """
 
     grid: tuple[int, ...]
+    points: Tensor
     weights: Tensor | None = None
+    blending: Blend | None = None
+    outside: Outside = "error"
     is_whole_lattice: bool = False
     is_scattered: bool = False
 

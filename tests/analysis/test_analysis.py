@@ -93,10 +93,7 @@ def test_the_dft_is_faithful():
     for length in (16, 255, 256):
         for position in (0, 5, length - 1):
             back = position_reconstruction(torch.ones(length // 2 + 1), position, length)
-            assert (
-                float((back - torch.nn.functional.one_hot(torch.tensor(position), length)).abs().max())
-                < 1e-12
-            )
+            assert float((back - torch.nn.functional.one_hot(torch.tensor(position), length)).abs().max()) < 1e-12
             rows = DFT(length, 1 / length)(Axis(length).points())
             assert float((rows @ rows[position] - back).abs().max()) < 1e-12
 
@@ -154,18 +151,14 @@ def test_sweeps_are_the_ranks_of_encoders_built_there():
     joint = JointRandomFourier(2, 16, 2.0)
     square = rank_over_samples(joint, (Axis(8), Axis(8)), [4])
     assert square.at == [16.0]
-    assert square.measured == pytest.approx(
-        [stable_rank(joint(lattice_points((Axis(4),) * 2)).flatten(0, 1))]
-    )
+    assert square.measured == pytest.approx([stable_rank(joint(lattice_points((Axis(4),) * 2)).flatten(0, 1))])
     assert square.theory == [None]
 
 
 def test_spectra_of_encoders():
     """Flat for the DFT, one bin of a sine, |φ̂|² of a Gaussian, the paper's density of sinusoids."""
     axis = Axis(64)
-    assert torch.allclose(
-        encoder_spectrum(DFT(64, 1 / 64), axis), torch.full((33,), 1 / 33).double(), atol=1e-12
-    )
+    assert torch.allclose(encoder_spectrum(DFT(64, 1 / 64), axis), torch.full((33,), 1 / 33).double(), atol=1e-12)
     assert int(encoder_spectrum(Sine(64, 5.0), axis).argmax()) == 5
     k = torch.arange(33, dtype=torch.float64)
     expected = torch.exp(-((2 * math.pi * k * 0.05) ** 2))

@@ -9,13 +9,20 @@ from coordnet.analysis import stable_rank
 from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import main
 from coordnet.encodings import SimpleEncoding
-from coordnet.encodings.encoders import Encoder, Gaussian
+from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fit.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
+from coordnet.plots.encodings import encoder_figure
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.patterns import sample
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Every figure of the papers, drawn once."""
+    return {name: figure() for name, figure in FIGURES.items()}
 
 
 def command(monkeypatch, *arguments):
@@ -23,38 +30,37 @@ def command(monkeypatch, *arguments):
     return main()
 
 
-def test_gaussian_rank_follows_its_theory():
-    for curves in FIGURES["2"]()[1].values():
+def test_gaussian_rank_follows_its_theory(drawn):
+    for curves in drawn["2"][1].values():
         for measured, theory in zip(curves["measured"], curves["theory"], strict=True):
             assert measured == pytest.approx(theory, rel=0.12)  # the corner of min(N, …) is round
 
 
-def test_only_the_impulse_has_full_rank_in_figure_3():
-    numbers = FIGURES["3"]()[1]
+def test_only_the_impulse_has_full_rank_in_figure_3(drawn):
+    numbers = drawn["3"][1]
     assert numbers["impulse"]["measured"][-1] == pytest.approx(256)
     assert max(v["measured"][-1] for k, v in numbers.items() if k != "impulse") < 70
     assert numbers["sine"]["measured"][-1] == pytest.approx(2, rel=0.01)
 
 
-def test_figure_4_has_both_families():
-    _, numbers = FIGURES["4"]()
+def test_figure_4_has_both_families(drawn):
+    _, numbers = drawn["4"]
     gaussian, rff = (numbers[name]["measured"] for name in ("Gaussian", "RFF"))
     assert gaussian == sorted(gaussian, reverse=True)
     assert rff[-1] > rff[0]
 
 
-def test_dashed_theory_is_drawn_and_named():
+def test_dashed_theory_is_drawn_and_named(drawn):
     for name in ("2", "3", "4"):
-        axes = FIGURES[name]()[0].axes
+        axes = drawn[name][0].axes
         assert all(any(line.get_linestyle() == "--" for line in ax.lines) for ax in axes)
-        assert any(
-            "theory" in [t.get_text() for t in ax.get_legend().texts] for ax in axes if ax.get_legend()
-        )
+        assert any("theory" in [t.get_text() for t in ax.get_legend().texts] for ax in axes if ax.get_legend())
         assert all(ax.get_xlabel() and ax.get_ylabel() for ax in axes)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_is_written(figure, monkeypatch, tmp_path, capsys):
+def test_every_figure_is_written(figure, drawn, monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(FIGURES, figure, lambda: drawn[figure])
     assert command(monkeypatch, "--figure", figure, "--out", str(tmp_path / "f"), "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record == json.loads((tmp_path / "f" / "record.json").read_text())
@@ -63,8 +69,8 @@ def test_every_figure_is_written(figure, monkeypatch, tmp_path, capsys):
     assert command(monkeypatch, "--figure", figure, "--out", str(tmp_path / "f")) == 2
 
 
-def test_frequencies_below_the_first_are_counted():
-    counted = FIGURES["spectrum"]()[1]["below the first DFT frequency"]
+def test_frequencies_below_the_first_are_counted(drawn):
+    counted = drawn["spectrum"][1]["below the first DFT frequency"]
     assert counted == {"sinusoidal": 76, "of": 128, "paper's count of entries": 103}
 
 
@@ -81,30 +87,35 @@ def test_encoders_are_measured(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_every_encoder_has_a_page(name, monkeypatch, tmp_path, capsys):
+def test_every_encoder_has_a_page(name):
     small = {
-        "learnable-fourier": ":fourier=8,hidden=4,features=8,gamma=0.3",
-        "hash-grid": ":levels=2,table=64",
+        "learnable-fourier": {"fourier": 8, "hidden": 4, "features": 8, "gamma": 0.3},
+        "hash-grid": {"levels": 2, "table": 64},
     }
-    text = name + small.get(name, "")
+    family = ENCODERS[name]
+    axes = (Axis(8), Axis(8)) if family.joint else (Axis(8),)
+    _, numbers = encoder_figure({name: (family.like(axes, **small.get(name, {})), axes)}, [(1, 6)])
+    (found,) = json.loads(json.dumps(numbers)).values()
+    assert found["heat maps"]["nodes"] == [[1, 6]]
+    assert (found["spectrum"] is None) == family.joint
+    assert set(found["heat maps"]) == {"nodes", "side", *(("joint",) if family.joint else ("simple", "complex"))}
+    assert (found["over_scale"] is not None) == bool(family.scales)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "identity", "joint-rff"])
+def test_the_page_of_an_encoder_is_written(name, monkeypatch, tmp_path, capsys):
     arguments = ["--samples", "8", "--at", "1,6", "--out", str(tmp_path / "f"), "--json"]
-    assert command(monkeypatch, "--encoder", text, *arguments) == 0
+    assert command(monkeypatch, "--encoder", name, *arguments) == 0
     (found,) = json.loads(capsys.readouterr().out)["numbers"].values()
     assert found["heat maps"]["nodes"] == [[1, 6]]
     assert (tmp_path / "f" / "figure.png").read_bytes()[:4] == b"\x89PNG"
-    one_axis = issubclass(ENCODERS[name], Encoder)
-    assert (found["spectrum"] is not None) == one_axis
-    assert set(found["heat maps"]) == {"nodes", "side", *(("simple", "complex") if one_axis else ("joint",))}
-    assert (found["over_scale"] is not None) == bool(ENCODERS[name].scales)
 
 
 def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photograph):
     samples = sample(photograph[:16, :12], "every:2")
     network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), Linear())
     fit_gradient(network, samples, epochs=20).save(tmp_path / "model.safetensors")
-    assert (
-        command(monkeypatch, str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "f"), "--json") == 0
-    )
+    assert command(monkeypatch, str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "f"), "--json") == 0
     numbers = json.loads(capsys.readouterr().out)["numbers"]
     assert max(numbers["rank of each channel"]) <= 2
     matrix = network.encoding(lattice_points((Axis(16), Axis(12)))).flatten(0, 1)

@@ -105,9 +105,7 @@ def spoiled(kind, photo):
     return path
 
 
-@pytest.mark.parametrize(
-    "kind", ["missing", "text", "truncated", "zero bytes", "folder", "infinite", "all NaN"]
-)
+@pytest.mark.parametrize("kind", ["missing", "text", "truncated", "zero bytes", "folder", "infinite", "all NaN"])
 def test_bad_files_give_one_line_and_write_nothing(run, photo, kind, tmp_path):
     refused(run("reconstruct", spoiled(kind, photo)), tmp_path)
 
@@ -149,9 +147,7 @@ def test_a_device_that_is_absent_is_refused(run, photo, tmp_path):
     assert "no CUDA device" in refused(run("reconstruct", photo, "--device", "cuda"), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("made.png", "image"), ("made.mp4", "video"), ("deep/made.wav", "audio")]
-)
+@pytest.mark.parametrize(("name", "kind"), [("made.png", "image"), ("made.mp4", "video"), ("deep/made.wav", "audio")])
 def test_a_folder_by_the_name_of_a_file_is_refused(name, kind, run, photo, tmp_path):
     err = refused(run("reconstruct", photo, "--out", name), tmp_path)
     assert f"--out {name}: expected a folder for the results, found the name of a file ({kind})" in err
@@ -172,17 +168,8 @@ def test_an_nan_in_an_array_is_filled(run, tmp_path):
     a = synthetic_photograph(16, 12, 1).numpy()[..., 0]
     a[3, 4] = np.nan
     np.save(tmp_path / "a.npy", a)
-    status, out, err = run(
-        "reconstruct",
-        tmp_path / "a.npy",
-        "--sample",
-        "full",
-        "--solver",
-        "gradient",
-        "--epochs",
-        20,
-        "--json",
-    )
+    options = ("--sample", "full", "--solver", "gradient", "--epochs", 20, "--json")
+    status, out, err = run("reconstruct", tmp_path / "a.npy", *options)
     assert (status, err) == (0, "")
     made = np.load(tmp_path / "results" / "reconstruct" / "a-1" / "reconstruction.npy")
     assert np.isfinite(made).all()
@@ -234,7 +221,7 @@ def test_help_is_complete(run, command):
     [
         ([], {}),
         (["--sample", "random:0.5"], {}),
-        (["--encoder", "rff:sigma=5"], {"encoder": cn.RandomFourier, "sigma": 5.0}),
+        (["--encoder", "rff:sigma=5"], {"encoder": cn.encoders.RandomFourier, "sigma": 5.0}),
         (["--head", "mlp:width=8", "--epochs", "2"], {"head": cn.MLP(width=8), "epochs": 2}),
     ],
 )
@@ -243,10 +230,7 @@ def test_the_library_reconstructs_as_the_command_does_to_the_bit(run, photo, opt
     pattern = options[1] if "--sample" in options else "every:2"
     generator = torch.Generator().manual_seed(3)
     samples = cn.sample(load(photo), pattern, generator=generator)
-    family, scales = (
-        arguments.pop("encoder", None),
-        {k: arguments.pop(k) for k in ("sigma",) if k in arguments},
-    )
+    family, scales = (arguments.pop("encoder", None), {k: arguments.pop(k) for k in ("sigma",) if k in arguments})
     encoder = None if family is None else EncoderChoice(family, scales)
     fit = cn.reconstruct(samples, encoder, generator=generator, **arguments)
     made = Reconstruction.load("out/model.safetensors")

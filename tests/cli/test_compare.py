@@ -49,8 +49,7 @@ def same_fit(method, record):
             "--solver gradient",
             {
                 "rff:sigma=5 · linear · closed-form": "--encoder rff:sigma=5",
-                "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 "
-                "--encoding simple",
+                "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 --encoding simple",
                 "gaussian · linear · gradient": "--encoder gaussian --solver gradient",
             },
         ),

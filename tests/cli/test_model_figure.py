@@ -32,9 +32,7 @@ def test_the_plane_is_the_shifted_whole_spectrum(shape, generator):
 def test_analyze_shows_what_a_model_learned(encoder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     samples = sample(synthetic_photograph(24, 20), "random:0.5")
-    encoding = (
-        FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
-    )
+    encoding = FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
     fit_closed_form(encoding, samples, prior=Adaptive(rounds=1)).save("model.safetensors")
     monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", "model.safetensors", "--json", "--out", "out"])
     assert main() == 0

@@ -51,9 +51,7 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(
-    params=[{}, {"viewport": {"width": 360, "height": 700}, "has_touch": True, "is_mobile": True}]
-)
+@pytest.fixture(params=[{}, {"viewport": {"width": 360, "height": 700}, "has_touch": True, "is_mobile": True}])
 def page(request, browser, folder):
     """The page, without a network; it must ask for nothing but itself, and complain of nothing."""
     context = browser.new_context(offline=True, **request.param)
@@ -102,9 +100,7 @@ def test_all_methods_are_shown_with_what_they_reached(page, record):
             assert "failed: no <i>cubic</i> today" in card(page, method["name"]).inner_text()
         else:
             assert f"{method['psnr']['held_out']:.2f} dB" in row.inner_text()
-    widths = page.evaluate(
-        "() => Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))"
-    )
+    widths = page.evaluate("() => Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))")
     done = sum(m["status"] == "done" for m in methods)
     assert widths == [64] * (2 * done + 2)
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
@@ -151,9 +147,7 @@ def test_a_finger_moves_the_slider(browser, folder):
 
     def touch(kind, share, down=0.5):
         at = {"x": box["x"] + share * box["width"], "y": box["y"] + down * box["height"]}
-        wire.send(
-            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": [] if kind == "touchEnd" else [at]}
-        )
+        wire.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [] if kind == "touchEnd" else [at]})
 
     touch("touchStart", 0.5)
     for share in (0.6, 0.7, 0.8):

@@ -93,22 +93,8 @@ def test_without_a_prior_known_samples_are_fitted(reconstruct, photo):
 def test_seeds_choose_the_samples(run, photo, tmp_path):
     made = []
     for out, seed in (("a", 3), ("b", 3), ("c", 4)):
-        assert (
-            run(
-                "reconstruct",
-                photo,
-                "--sample",
-                "random:0.5",
-                "--prior",
-                "smooth",
-                "--seed",
-                seed,
-                "--out",
-                out,
-                "--quiet",
-            )[0]
-            == 0
-        )
+        options = ("--sample", "random:0.5", "--prior", "smooth", "--seed", seed, "--out", out, "--quiet")
+        assert run("reconstruct", photo, *options)[0] == 0
         made.append((tmp_path / out / "reconstruction.png").read_bytes())
     assert made[0] == made[1] != made[2]
 
@@ -126,9 +112,7 @@ def test_masks_tell_what_is_known(reconstruct, photo, inputs, suffix):
 
 def test_masks_by_channel(reconstruct, photo, inputs):
     known = torch.rand(32, 27, 3, generator=torch.Generator().manual_seed(0)) < 0.6
-    record, _ = reconstruct(
-        photo, "--sample", f"mask:{save_mask(inputs / 'mask.npy', known)}", "--prior", SMOOTH
-    )
+    record, _ = reconstruct(photo, "--sample", f"mask:{save_mask(inputs / 'mask.npy', known)}", "--prior", SMOOTH)
     assert record["psnr"]["held_out"] > 20
 
 
@@ -142,16 +126,7 @@ def test_robust_fits_leave_outliers_aside(run, inputs, tmp_path):
     np.save(inputs / "a.npy", spoiled)
     errors = []
     for out, options in (("plain", []), ("robust", ["--robust"])):
-        arguments = [
-            "--sample",
-            "random:0.7",
-            "--prior",
-            "smooth:strength=0.3",
-            "--out",
-            out,
-            "--quiet",
-            *options,
-        ]
+        arguments = ["--sample", "random:0.7", "--prior", "smooth:strength=0.3", "--out", out, "--quiet", *options]
         assert run("reconstruct", inputs / "a.npy", *arguments)[0] == 0
         errors.append(np.abs(np.load(tmp_path / out / "reconstruction.npy") - clean).mean())
     assert errors[1] < 0.2 * errors[0]
@@ -225,9 +200,7 @@ def moving(frames, height, width):
 def test_videos_keep_their_frame_rate(reconstruct, inputs):
     write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=30000 / 1001)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
-    record, folder = reconstruct(
-        inputs / "clip.mp4", *part, "--sample", "random:0.4", "--prior", "smooth:power=2"
-    )
+    record, folder = reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4", "--prior", "smooth:power=2")
     assert record["shape"] == [8, 16, 18, 3]
     assert record["psnr"]["held_out"] > 20
     made = read_media(folder / "reconstruction.mp4")
@@ -246,9 +219,7 @@ def test_a_mask_of_one_frame_holds_for_all(reconstruct, inputs):
     write_video(moving(6, 16, 18), inputs / "clip.mp4", rate=25)
     known = torch.rand(16, 18, generator=torch.Generator().manual_seed(0)) < 0.5
     mask = save_mask(inputs / "mask.png", known)
-    record, _ = reconstruct(
-        inputs / "clip.mp4", "--sample", f"mask:{mask}", "--prior", "smooth:power=2,form=modes"
-    )
+    record, _ = reconstruct(inputs / "clip.mp4", "--sample", f"mask:{mask}", "--prior", "smooth:power=2,form=modes")
     assert record["psnr"]["held_out"] > 18
 
 
@@ -428,9 +399,7 @@ def test_bad_samplings_give_one_line_and_write_nothing(run, photo, inputs, kind,
 
 def test_mosaics_are_of_three_channels(run, inputs, tmp_path):
     np.save(inputs / "a.npy", np.ones((6, 6)))
-    assert "three channels" in refused(
-        run("reconstruct", inputs / "a.npy", "--sample", "bayer:RGGB"), tmp_path
-    )
+    assert "three channels" in refused(run("reconstruct", inputs / "a.npy", "--sample", "bayer:RGGB"), tmp_path)
 
 
 @pytest.mark.parametrize("sample", ["full", "random:0.5"])

@@ -177,9 +177,7 @@ def test_inpaint_refuses(run, tmp_path):
 # upscale
 
 
-@pytest.mark.parametrize(
-    ("factor", "shape"), [(1, (24, 33)), (2, (48, 66)), (2.5, (60, 82)), (1.3, (31, 43))]
-)
+@pytest.mark.parametrize(("factor", "shape"), [(1, (24, 33)), (2, (48, 66)), (2.5, (60, 82)), (1.3, (31, 43))])
 def test_upscale_by_any_factor(run, factor, shape):
     truth = stored("in/a.png", synthetic_photograph(24, 33))
     out = ran(run("upscale", "in/a.png", "--factor", factor, "--out", "out"))

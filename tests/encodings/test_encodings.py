@@ -1,13 +1,7 @@
 import pytest
 import torch
 
-from coordnet.encodings import (
-    ComplexEncoding,
-    DirectionalEncoding,
-    JointEncoding,
-    SimpleEncoding,
-    encoding_from,
-)
+from coordnet.encodings import ComplexEncoding, DirectionalEncoding, JointEncoding, SimpleEncoding, encoding_from
 from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, RandomFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
@@ -84,10 +78,7 @@ def test_configuration_rebuilds_it(encoding):
         (lambda: DirectionalEncoding.like(LogFourier, Lattice((8, 8)), features=8), "a shifted basis in two"),
         (lambda: make("complex", Gaussian).matrices((Axis(3),)), "`axes`: expected 2"),
         (lambda: encoding_from({"kind": "other"}), "`configuration`"),
-        (
-            lambda: encoding_from({"kind": "simple", "encoders": [{"name": "x"}]}),
-            "`encoder`: expected one of",
-        ),
+        (lambda: encoding_from({"kind": "simple", "encoders": [{"name": "x"}]}), "`encoder`: expected one of"),
     ],
 )
 def test_bad_encodings_are_refused(build, message):

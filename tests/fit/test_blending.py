@@ -92,9 +92,7 @@ def test_equal_nodes_fall_back_to_linear():
 
 def test_points_outside_are_refused_or_clamped():
     outside = torch.tensor([[0.5, 1.2], [0.1, 0.1]], dtype=torch.float64)
-    with pytest.raises(
-        ValueError, match=r"`points`: expected coordinates within \[0, 1\) on axis 1 .*received 1.2"
-    ):
+    with pytest.raises(ValueError, match=r"`points`: expected coordinates within \[0, 1\) on axis 1 .*received 1.2"):
         blending((4, 4), outside, "linear")
     clamped = blending((4, 4), outside, "linear", outside="clamp")
     f = torch.arange(16, dtype=torch.float64).reshape(4, 4)

@@ -152,6 +152,4 @@ def test_photographs(encoder, least, data):
     dense = torch.stack([_lattice(w, fine) for w in weights], dim=-1) + mean
     held_out = ~small.geometry.known(3)
     truth = crop[:40, :40]
-    assert psnr(made.render(), truth, held_out) == pytest.approx(
-        psnr(dense, truth.double(), held_out), abs=0.01
-    )
+    assert psnr(made.render(), truth, held_out) == pytest.approx(psnr(dense, truth.double(), held_out), abs=0.01)

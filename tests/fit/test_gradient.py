@@ -53,9 +53,7 @@ def test_a_convex_fit_reaches_the_closed_form(generator):
     samples = sample(signal, "full")
     encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
     best = (fit_closed_form(encoding, samples).render() - signal).square().mean()
-    made = fit_gradient(
-        CoordinateNetwork(encoding, Linear(), 1), samples, epochs=400, lr=5e-2, weight_decay=0.0
-    )
+    made = fit_gradient(CoordinateNetwork(encoding, Linear(), 1), samples, epochs=400, lr=5e-2, weight_decay=0.0)
     assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
 
 
@@ -156,13 +154,7 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     matrix = operator(kron(encoding.matrices(samples.geometry.axes)).T.reshape(16, 8, 8)).T
     centred = values - values.mean(0)
     best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
-    made = fit_gradient(
-        CoordinateNetwork(encoding, Linear(), 2),
-        samples,
-        epochs=400,
-        lr=5e-2,
-        weight_decay=0.0,
-    )
+    made = fit_gradient(CoordinateNetwork(encoding, Linear(), 2), samples, epochs=400, lr=5e-2, weight_decay=0.0)
     assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
 
 

@@ -140,10 +140,7 @@ def test_large_results_are_the_small_ones(monkeypatch, generator):
         assert (made.shape, made.dtype, made.is_contiguous()) == ((3, 5), dtype, True)
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [None, cn.Smoothness(), cn.Smoothness(loss="huber"), cn.Adaptive()],
-)
+@pytest.mark.parametrize("prior", [None, cn.Smoothness(), cn.Smoothness(loss="huber"), cn.Adaptive()])
 def test_iterated_fits_do_not_depend_on_the_batch(prior, generator):
     pictures = torch.stack([synthetic_photograph(24, 20, seed=seed) for seed in range(3)])
     pictures[1] *= 0.1
@@ -180,9 +177,9 @@ def test_iterated_fits_do_not_depend_on_the_other_channels(form, generator):
 def test_learnable_encoders_are_fitted_as_they_are(prior, grid, kind, generator):
     samples = cn.sample(torch.rand(*grid, 1, generator=generator), kind, generator=generator)
     fits = [
-        cn.plan(
-            ComplexEncoding.like(Gaussian, samples, learnable=learnable), samples.geometry, prior=prior
-        ).fit(samples.values)
+        cn.plan(ComplexEncoding.like(Gaussian, samples, learnable=learnable), samples.geometry, prior=prior).fit(
+            samples.values
+        )
         for learnable in (False, True)
     ]
     assert torch.allclose(fits[0].render((30,)), fits[1].render((30,)), atol=1e-4)
@@ -243,9 +240,7 @@ def test_a_graph_replays_on_what_it_is_given(monkeypatch):
 
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     for name in ("Stream", "current_stream"):
-        monkeypatch.setattr(
-            torch.cuda, name, lambda: type("S", (), {"wait_stream": lambda self, other: None})()
-        )
+        monkeypatch.setattr(torch.cuda, name, lambda: type("S", (), {"wait_stream": lambda self, other: None})())
     for name in ("stream", "graph", "device"):
         monkeypatch.setattr(torch.cuda, name, lambda x: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorder)

@@ -77,17 +77,13 @@ def test_without_a_prior_a_mask_is_fitted_by_least_norm(encoding, density):
 def test_masked_fits_equal_the_dense_solve(grid, power, generator):
     anisotropy = tuple(0.5 + j for j in range(len(grid)))
     signal = torch.rand(*grid, 1, dtype=torch.float64, generator=generator)
-    mask = torch.rand(*grid, dtype=torch.float64, generator=generator) * (
-        torch.rand(*grid, generator=generator) < 0.6
-    )
+    mask = torch.rand(*grid, dtype=torch.float64, generator=generator) * (torch.rand(*grid, generator=generator) < 0.6)
     samples = sample(signal, mask)
     prior = Smoothness(power, 0.05, anisotropy)
     made = fit_closed_form(
         ComplexEncoding.like(Triangle, samples), samples, prior=prior, solver=ConjugateGradients(1e-12)
     )
-    dense = dense_fit(
-        samples.geometry.weights, samples.values, dense_roughness(grid, anisotropy, power), 0.05
-    )
+    dense = dense_fit(samples.geometry.weights, samples.values, dense_roughness(grid, anisotropy, power), 0.05)
     assert torch.allclose(made.render(), dense, atol=1e-7)
 
 
@@ -125,9 +121,7 @@ def test_any_encoder_rank_deficient_ones_included(name, features, generator):
     w = samples.geometry.weights.flatten()
     mean = (w * samples.values.flatten()).sum() / w.sum()
     stiffness = u.T @ difference(30).T @ difference(30) @ u
-    z = torch.linalg.solve(
-        u.T @ torch.diag(w) @ u + 0.1 * stiffness, u.T @ (w * (samples.values.flatten() - mean))
-    )
+    z = torch.linalg.solve(u.T @ torch.diag(w) @ u + 0.1 * stiffness, u.T @ (w * (samples.values.flatten() - mean)))
     assert torch.allclose(made, u @ z, atol=1e-5)
 
 
@@ -362,10 +356,7 @@ def test_stopping_early_is_said():
     samples = sample(synthetic_photograph(32, 32), "random:0.1")
     with pytest.warns(ConvergenceWarning):
         fit_closed_form(
-            ComplexEncoding.like(Triangle, samples),
-            samples,
-            prior=Smoothness(),
-            solver=ConjugateGradients(steps=3),
+            ComplexEncoding.like(Triangle, samples), samples, prior=Smoothness(), solver=ConjugateGradients(steps=3)
         )
 
 
@@ -374,9 +365,7 @@ def test_float32_agrees_with_float64():
     made = []
     for dtype in (torch.float32, torch.float64):
         samples = sample(picture.to(dtype), "random:0.3")
-        made.append(
-            fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, prior=Smoothness()).render()
-        )
+        made.append(fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, prior=Smoothness()).render())
     assert torch.allclose(made[0].double(), made[1], atol=2e-3)
 
 
@@ -426,7 +415,5 @@ def test_the_modes_system_solves_its_normal_equations(generator):
     penalty = torch.arange(7, dtype=torch.float64)
     z = ModesSystem(modes, Measurement.mask(w), penalty).solve(y, tolerance=1e-13).x.flatten()
     b = modes.basis._matrices[0]
-    dense = torch.linalg.solve(
-        b.T @ torch.diag(w.flatten()) @ b + torch.diag(penalty), b.T @ (w * y).flatten()
-    )
+    dense = torch.linalg.solve(b.T @ torch.diag(w.flatten()) @ b + torch.diag(penalty), b.T @ (w * y).flatten())
     assert torch.allclose(z, dense, atol=1e-10)

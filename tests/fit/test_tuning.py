@@ -87,8 +87,6 @@ def test_the_command_says_what_was_tried(options, lines, tmp_path, monkeypatch, 
 
 def test_tuning_an_adaptive_prior_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        sys, "argv", ["coordnet", "reconstruct", "camera", "--tune", "--sample", "random:0.1"]
-    )
+    monkeypatch.setattr(sys, "argv", ["coordnet", "reconstruct", "camera", "--tune", "--sample", "random:0.1"])
     assert main() == 2
     assert "`tune`" in capsys.readouterr().err

@@ -136,8 +136,9 @@ def test_pseudo_inverse_and_its_condition(local):
     assert exact * (1 - 1e-9) <= made[1] < 3 * exact
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("grid", [(150, 260), (5, 6, 200)])
+@pytest.mark.parametrize(
+    ("grid", "dtype"), [((150, 260), torch.float32), ((150, 260), torch.float64), ((5, 6, 200), torch.float32)], ids=str
+)
 def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, generator):
     samples = Lattice(grid)
     encoding = ComplexEncoding([local(axis) for axis in samples.axes])
@@ -161,9 +162,7 @@ def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, gener
 
 def test_renders_are_those_of_the_dense_path(monkeypatch, generator):
     samples = Lattice((200, 150))
-    fit = cn.plan(ComplexEncoding.like(Gaussian, samples), samples).fit(
-        torch.rand(200, 150, 3, generator=generator)
-    )
+    fit = cn.plan(ComplexEncoding.like(Gaussian, samples), samples).fit(torch.rand(200, 150, 3, generator=generator))
     fast = fit.render((311, 400))
     dense_only(monkeypatch)
     assert torch.allclose(fast, fit.render((311, 400)), atol=1e-5)

@@ -99,9 +99,7 @@ def test_parts_are_every_channel_once(signals, channels, before, after, size):
     assert (results == 1).all()
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=5), st.integers(0, 2**31)
-)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=5), st.integers(0, 2**31))
 def test_a_product_in_scratch_is_the_product(shapes, seed):
     generator = torch.Generator().manual_seed(seed)
     matrices = [torch.rand(shape, generator=generator) for shape in shapes]

@@ -100,9 +100,7 @@ def test_systems_that_have_converged_are_left_out(order, generator):
     solution = conjugate_gradients(work, b, tolerance=1e-11)
     assert torch.allclose(solution.x, torch.linalg.solve(a, b), atol=1e-9)
     alone = [
-        conjugate_gradients(
-            Dense(a[i : i + 1, j : j + 1], work.inverse), b[i : i + 1, j : j + 1], tolerance=1e-11
-        )
+        conjugate_gradients(Dense(a[i : i + 1, j : j + 1], work.inverse), b[i : i + 1, j : j + 1], tolerance=1e-11)
         for i in range(2)
         for j in range(3)
     ]
@@ -130,9 +128,7 @@ def test_a_gradient_is_refused():
 def test_stopping_early_is_said():
     a, b = system()
     looks = []
-    solution = solve(
-        a, b, tolerance=1e-12, steps=3, callback=lambda step, residual: looks.append((step, residual))
-    )
+    solution = solve(a, b, tolerance=1e-12, steps=3, callback=lambda step, residual: looks.append((step, residual)))
     assert not solution.converged
     assert solution.iterations == 3
     assert [step for step, _ in looks] == [1, 2, 3]

@@ -5,13 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordnet.linalg.kronecker import (
-    KroneckerLeastSquares,
-    RankWarning,
-    mode_product,
-    outer_product,
-    outer_sum,
-)
+from coordnet.linalg.kronecker import KroneckerLeastSquares, RankWarning, mode_product, outer_product, outer_sum
 from tests.helpers import dense_least_squares, kron
 
 SHAPES = [

@@ -5,20 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.media import (
-    MediaError,
-    read_array,
-    read_mask,
-    read_media,
-    write_array,
-    write_media,
-    write_video,
-)
+from coordnet.media import MediaError, read_array, read_mask, read_media, write_array, write_media, write_video
 
 
-@pytest.mark.parametrize(
-    "dtype", ["uint8", "int16", "uint16", "float16", "float32", "float64", "bool", ">f4"]
-)
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "float16", "float32", "float64", "bool", ">f4"])
 @pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 9), (2, 3, 4, 5, 6), (3, 5, 2)])
 def test_arrays_round_trip(tmp_path, dtype, shape):
     original = (np.random.default_rng(0).standard_normal(shape) * 50).astype(np.int8).astype(dtype)
@@ -96,11 +86,7 @@ def checks(*shape):
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "RGB", "RGBA", "P", "I;16"])
 def test_picture_masks(tmp_path, mode):
     known = checks(6, 9)
-    image = (
-        Image.fromarray((known * 3).astype(np.uint16))
-        if mode == "I;16"
-        else Image.fromarray(known).convert(mode)
-    )
+    image = Image.fromarray((known * 3).astype(np.uint16)) if mode == "I;16" else Image.fromarray(known).convert(mode)
     image.save(tmp_path / "m.png")
     assert read_mask(tmp_path / "m.png", (6, 9)).numpy().tolist() == known.tolist()
 

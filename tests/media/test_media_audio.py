@@ -102,9 +102,7 @@ def test_further_chunks_do_no_harm(tmp_path):
     assert read_audio(tmp_path / "a.wav").signal.shape == (101, 1)
 
 
-@pytest.mark.parametrize(
-    "options", [{"depth": "int8"}, {"depth": "complex64"}, {"rate": 0.5}, {"rate": 44100.5}]
-)
+@pytest.mark.parametrize("options", [{"depth": "int8"}, {"depth": "complex64"}, {"rate": 0.5}, {"rate": 44100.5}])
 def test_what_a_wav_file_cannot_hold(tmp_path, options):
     with pytest.raises(MediaError):
         write_audio(torch.zeros(4, 1), tmp_path / "a.wav", **{"rate": 8000, **options})

@@ -9,15 +9,7 @@ import skimage
 import torch
 from PIL import Image
 
-from coordnet.media import (
-    SAMPLES,
-    MediaError,
-    atomic_path,
-    read_mask,
-    read_media,
-    sample_names,
-    write_media,
-)
+from coordnet.media import SAMPLES, MediaError, atomic_path, read_mask, read_media, sample_names, write_media
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

@@ -46,11 +46,7 @@ def test_integer_image_returns_bit_for_bit(tmp_path, suffix, depth, channels, si
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    data=st.data(),
-    depth=st.sampled_from(["uint8", "uint16"]),
-    suffix=st.sampled_from([".png", ".tif"]),
-)
+@given(data=st.data(), depth=st.sampled_from(["uint8", "uint16"]), suffix=st.sampled_from([".png", ".tif"]))
 def test_any_integer_image_round_trips(tmp_path, data, depth, suffix):
     shape = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4)))
     original = data.draw(arrays(depth, shape))
@@ -81,9 +77,7 @@ def test_tiff_holds_any_type_and_any_channels(tmp_path, channels, depth):
 
 def test_planar_and_white_is_zero_tiff(tmp_path):
     original = pixels((5, 6, 3), "uint16")
-    tifffile.imwrite(
-        tmp_path / "planar.tif", np.moveaxis(original, -1, 0), photometric="rgb", planarconfig="separate"
-    )
+    tifffile.imwrite(tmp_path / "planar.tif", np.moveaxis(original, -1, 0), photometric="rgb", planarconfig="separate")
     np.testing.assert_array_equal(integers(read_image(tmp_path / "planar.tif").signal, "uint16"), original)
     tifffile.imwrite(tmp_path / "white.tif", original[..., 0], photometric="miniswhite")
     found = integers(read_image(tmp_path / "white.tif").signal, "uint16")
@@ -95,9 +89,7 @@ def test_lzw_tiff_of_sixteen_bit_colour(tmp_path):
     with av.open(str(tmp_path / "a.tiff"), "w", format="image2", options={"update": "1"}) as container:
         stream = container.add_stream("tiff", 1, {"compression_algo": "lzw"})
         stream.width, stream.height, stream.pix_fmt = 6, 8, "rgb48le"
-        for packet in stream.encode(av.VideoFrame.from_ndarray(original, format="rgb48le")) + stream.encode(
-            None
-        ):
+        for packet in stream.encode(av.VideoFrame.from_ndarray(original, format="rgb48le")) + stream.encode(None):
             container.mux(packet)
     with tifffile.TiffFile(tmp_path / "a.tiff") as file:
         assert file.pages.first.compression == tifffile.COMPRESSION.LZW
@@ -115,9 +107,7 @@ def test_palette_and_one_bit_and_transparent_colour(tmp_path):
     np.testing.assert_array_equal(clear[..., 3] == 0, np.asarray(paletted) == 0)
     bits = pixels((7, 11)) > 127
     Image.fromarray(bits).save(tmp_path / "bits.png")
-    np.testing.assert_array_equal(
-        integers(read_image(tmp_path / "bits.png").signal, "uint8")[..., 0], bits * 255
-    )
+    np.testing.assert_array_equal(integers(read_image(tmp_path / "bits.png").signal, "uint8")[..., 0], bits * 255)
 
 
 def test_sixteen_bit_grey_of_pgm(tmp_path):
@@ -239,9 +229,7 @@ def test_size_is_anti_aliased_and_crop_follows(tmp_path):
     assert signal.shape == (8, 15, 1)
     assert (signal - 0.5).abs().max() < 0.2
     whole = read_image(tmp_path / "a.png")
-    torch.testing.assert_close(
-        read_image(tmp_path / "a.png", size="64x64").signal, whole.signal, rtol=0, atol=0
-    )
+    torch.testing.assert_close(read_image(tmp_path / "a.png", size="64x64").signal, whole.signal, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,7 @@ def test_what_is_no_table(tmp_path, text, message):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    data=st.data(), dtype=st.sampled_from(["float32", "float64"]), suffix=st.sampled_from([".csv", ".tsv"])
-)
+@given(data=st.data(), dtype=st.sampled_from(["float32", "float64"]), suffix=st.sampled_from([".csv", ".tsv"]))
 def test_any_numbers_round_trip(tmp_path, data, dtype, suffix):
     numbers = st.floats(allow_infinity=False, width=32 if dtype == "float32" else 64)
     values = data.draw(arrays(dtype, array_shapes(min_dims=2, max_dims=2, max_side=5), elements=numbers))

@@ -69,9 +69,7 @@ def test_few_colors_are_nearly_exact_in_gif(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".mkv"])
-@pytest.mark.parametrize(
-    "frames", ["0:4", "3:", ":", "-3:", ":-8", "-6:-2", "::3", "1:9:2", "7:100", "-100:2"]
-)
+@pytest.mark.parametrize("frames", ["0:4", "3:", ":", "-3:", ":-8", "-6:-2", "::3", "1:9:2", "7:100", "-100:2"])
 def test_frames_as_python_slices(tmp_path, frames, suffix):
     clip = numbered(tmp_path / f"a{suffix}")
     media = read_video(tmp_path / f"a{suffix}", frames=frames)

@@ -11,17 +11,7 @@ from coordnet.encodings.encoders import HashGrid, Identity, RandomFourier
 from coordnet.fit.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
-from coordnet.networks.heads import (
-    HEADS,
-    MLP,
-    Finer,
-    GaussianMLP,
-    Linear,
-    Siren,
-    Wire,
-    head_configuration,
-    head_from,
-)
+from coordnet.networks.heads import HEADS, MLP, Finer, GaussianMLP, Linear, Siren, Wire, head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.patterns import sample
@@ -51,9 +41,7 @@ def test_formulas():
     z = torch.complex(x, x.flip(0) / 3)
     expected = torch.exp(5j * z) * torch.exp(-((3 * z.abs()) ** 2))
     assert torch.allclose(Wire(omega=5.0, scale=3.0).activation()(z), expected)
-    assert torch.allclose(
-        Wire(omega=5.0, scale=3.0).activation()(x), torch.exp(5j * x) * torch.exp(-9 * x**2)
-    )
+    assert torch.allclose(Wire(omega=5.0, scale=3.0).activation()(x), torch.exp(5j * x) * torch.exp(-9 * x**2))
 
 
 def test_siren_keeps_its_variance():
@@ -111,7 +99,7 @@ def test_wire_is_complex_within_and_real_without():
 
 
 @pytest.mark.parametrize("head", CHOICES, ids=lambda h: h.name)
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("dimensions", [1, 3])
 def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
     grid = (12, 6, 4)[:dimensions]
     samples = sample(torch.rand(*grid, 2, generator=generator))
@@ -138,9 +126,9 @@ def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
     ids=["siren", "finer", "gaussian", "wire", "hash-grid"],
 )
 def test_they_fit_a_photograph_crop(head, encoding, lr):
-    """Where a ReLU MLP on bare coordinates stays below 20 dB."""
+    """A ReLU MLP of this size on bare coordinates reaches 25 dB, and in more epochs."""
     image = load("astronaut")[90:122, 200:232]
-    fit = fit_gradient(CoordinateNetwork(encoding, head), sample(image), epochs=250, lr=lr)
+    fit = fit_gradient(CoordinateNetwork(encoding, head), sample(image), epochs=150, lr=lr)
     assert psnr(fit.render(), image) > 27
 
 

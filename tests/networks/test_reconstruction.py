@@ -90,9 +90,7 @@ def damaged(path, kind):
             path.unlink()
 
 
-@pytest.mark.parametrize(
-    "kind", ["truncated", "empty", "text", "pickle", "foreign", "another encoder", "missing"]
-)
+@pytest.mark.parametrize("kind", ["truncated", "empty", "text", "pickle", "foreign", "another encoder", "missing"])
 def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_path):
     path = tmp_path / "model.safetensors"
     closed(photograph).save(path)

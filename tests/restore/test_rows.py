@@ -57,12 +57,7 @@ def test_what_cannot_be_streamed(generator):
     values = torch.rand(9, 8, 1, generator=generator).numpy()
     for plan, source, memory, said in (
         (planned((9, 8)), values[:8], None, "`source`: expected shape"),
-        (
-            planned((9, 8)),
-            np.full_like(values, np.nan),
-            None,
-            "`source`: expected finite",
-        ),
+        (planned((9, 8)), np.full_like(values, np.nan), None, "`source`: expected finite"),
         (planned((9, 8)), values, 100, "`memory`: expected at least"),
         (planned((9, 8), prior=Smoothness()), values, None, "`plan`: expected one of least squares"),
         (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .*float64"),
@@ -170,9 +165,7 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, run, tmp_path):
         pytest.importorskip("zarr")
     write_rows(path, tuple(picture.shape), "float32", iter([picture.numpy()]), channel_axis=True)
     for _ in range(2):
-        status, out, err = run(
-            "upscale", path, "--factor", 1.5, "--memory", "1MiB", "--out", "out", "--force"
-        )
+        status, out, err = run("upscale", path, "--factor", 1.5, "--memory", "1MiB", "--out", "out", "--force")
         assert (status, "σ = " in out) == (0, True), err
     sigma = out.split("σ = ")[1].split()[0]
     geometry = Lattice((140, 33))

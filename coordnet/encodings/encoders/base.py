@@ -145,12 +145,20 @@ class FeatureMap(nn.Module, ABC):
         self.gain = _checks.positive("gain", gain)
         self.learnable = bool(learnable)
         for name, value in scales.items():
-            checked = _positive(name, value)
+            checked = self._check_scale(name, value)
             if learnable:
                 log = torch.tensor(checked, dtype=torch.float64).log()
                 self.register_parameter(f"log_{name}", nn.Parameter(log))
             else:
                 setattr(self, name, checked)
+
+    def _check_scale(self, name: str, value: Scale) -> Scale:
+        if isinstance(value, tuple):
+            return tuple(_checks.positive(name, v) for v in value)
+        least = next((p.least for p in self.scales if p.name == name), 0.0)
+        if _checks.positive(name, value) < least:
+            raise _checks.wrong(name, f"at least {least:g}", value)
+        return float(value)
 
     def __getattr__(self, name: str) -> Any:
         log = self.__dict__.get("_parameters", {}).get(f"log_{name}")
@@ -199,10 +207,6 @@ class FeatureMap(nn.Module, ABC):
     def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
         """The positions at which the encoder is evaluated on some axes."""
 
-    @abstractmethod
-    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "..."]:
-        """Displacements by δ along the first axis, in the form that ``similarity`` takes."""
-
     def stable_rank(self, samples: int) -> float:
         """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
         return math.nan
@@ -224,9 +228,7 @@ class FeatureMap(nn.Module, ABC):
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
         scales = {parameter.name for parameter in self.scales}
-        return {
-            name: self.scale(name) if name in scales else getattr(self, name) for name in self.arguments()
-        }
+        return {name: self.scale(name) if name in scales else getattr(self, name) for name in self.arguments()}
 
     def description(self) -> dict[str, Any]:
         """The name and the arguments, from which ``encoding_from`` constructs the encoder again."""
@@ -331,27 +333,12 @@ class Encoder(FeatureMap):
         """The points of the first axis."""
         return axes[0].points()
 
-    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Displacements by δ, which are δ itself."""
-        return delta
-
     @classmethod
     def for_axes(cls: type[E], axes: Axes, features: int | None, **arguments: Any) -> E:
         """Construct for the samples of one axis, with a feature for each sample by default."""
         return cls(features or axes[0].count, **arguments)
 
-    @classmethod
-    def for_each(cls: type[E], axes: Axes, **options: Any) -> list[E]:
-        """Return an encoder for each axis; see ``like`` for the options."""
-        return [cls.like(axis, **options) for axis in axes]
-
 
 def _numbers(scale: Tensor) -> Scale:
     values = scale.detach().double().cpu().tolist()
     return tuple(values) if isinstance(values, list) else values
-
-
-def _positive(name: str, value: Scale) -> Scale:
-    if isinstance(value, tuple):
-        return tuple(_checks.positive(name, v) for v in value)
-    return _checks.positive(name, value)

@@ -176,9 +176,7 @@ def _between_rows(table: Tensor, axes: Axes, x: Float[Tensor, "*points d"]) -> F
     position = torch.minimum(((x - start) / spacing).clamp(min=0), last)
     below = torch.minimum(position.detach().floor(), (last - 1).clamp(min=0))
     index = below.long()
-    return multilinear(
-        index, position - below, lambda i: table[tuple(torch.minimum(i, last.long()).unbind(-1))]
-    )
+    return multilinear(index, position - below, lambda i: table[tuple(torch.minimum(i, last.long()).unbind(-1))])
 
 
 def _table(shape: tuple[int, ...], generator: torch.Generator | None) -> nn.Parameter:

@@ -75,19 +75,6 @@ def pairs(features: int) -> int:
     return features // 2
 
 
-def at_least_one(f_max: float) -> float:
-    """The highest frequency of a row that starts at 1.
-
-    Raises
-    ------
-    ValueError
-        If it is below 1.
-    """
-    if _checks.positive("f_max", f_max) < 1:
-        raise _checks.wrong("f_max", "at least 1 cycle over the unit interval", f_max)
-    return float(f_max)
-
-
 class FrequencyRow(FourierFeatures):
     """A row of frequencies from 1 to f_max.
 
@@ -103,7 +90,7 @@ class FrequencyRow(FourierFeatures):
 
     def __init__(self, features: int, f_max: float, **rest: Any) -> None:
         steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
-        super().__init__(steps, f_max=at_least_one(f_max), **rest)
+        super().__init__(steps, f_max=f_max, **rest)
 
 
 class LinearFourier(FrequencyRow):
@@ -165,11 +152,7 @@ class RandomFourier(FourierFeatures):
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
-    scales = (
-        Parameter(
-            "sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"
-        ),
-    )
+    scales = (Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"),)
     random = True
 
     def __init__(

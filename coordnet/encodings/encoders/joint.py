@@ -1,6 +1,6 @@
 """Joint encoders: maps of a d-dimensional point to K features that are no product or concatenation of axes."""
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -67,30 +67,13 @@ class JointEncoder(FeatureMap):
         """The points of the lattice that the axes span, first axis slowest."""
         return lattice_points(axes).flatten(0, -2)
 
-    def along_first(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape d"]:
-        """Displacements by δ along the first axis."""
-        return torch.nn.functional.pad(delta.unsqueeze(-1), (0, self.dimensions - 1))
-
     @classmethod
     def for_axes(cls: type[J], axes: Axes, features: int | None, **arguments: Any) -> J:
         """Construct for the samples of d axes, with 512 features by default."""
         return cls(len(axes), features or 512, **arguments)
 
-    @classmethod
-    def for_each(cls, axes: Axes, **options: Any) -> NoReturn:
-        """Refuse to encode each axis on its own.
 
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", cls.name)
-
-
-def _each_axis(
-    name: str, value: float | tuple[float, ...] | list[float], dimensions: int
-) -> tuple[float, ...]:
+def _each_axis(name: str, value: float | tuple[float, ...] | list[float], dimensions: int) -> tuple[float, ...]:
     values = tuple(value) if isinstance(value, tuple | list) else (value,) * dimensions
     if len(values) != dimensions:
         raise _checks.wrong(name, f"one number, or {dimensions}, one for each axis", value)

@@ -68,11 +68,7 @@ class JointRandomFourier(JointFourier):
 
     name = "joint-rff"
     summary = "frequency vectors drawn from a normal distribution"
-    scales = (
-        Parameter(
-            "sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"
-        ),
-    )
+    scales = (Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"),)
     random = True
 
     def __init__(

@@ -144,9 +144,7 @@ def _check_groups(dimensions: int, features: int, fourier: int, hidden: int, gro
     if features % groups:
         raise _checks.wrong("groups", f"a divisor of the {features} features", groups)
     if not hidden and features != groups * fourier:
-        raise _checks.wrong(
-            "features", f"{groups * fourier}, groups × fourier, without a modulator", features
-        )
+        raise _checks.wrong("features", f"{groups * fourier}, groups × fourier, without a modulator", features)
 
 
 def _modulator(encoder: LearnableFourier, outputs: int, generator: torch.Generator) -> nn.Sequential:

@@ -39,9 +39,7 @@ class ShiftedBasis(Encoder):
         If an argument is out of its range.
     """
 
-    def __init__(
-        self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, **rest: Any
-    ) -> None:
+    def __init__(self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, **rest: Any) -> None:
         super().__init__(features, **rest)
         self.start = _checks.finite("start", start)
         self.stop = _checks.finite("stop", stop)

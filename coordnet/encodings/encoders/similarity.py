@@ -41,9 +41,7 @@ def mean_similarity(
     return (torch.stack(means) / zero).reshape(delta.shape[:-1]).to(delta)
 
 
-def _mean_product(
-    encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None, scale: float | None = None
-) -> Tensor:
+def _mean_product(encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None, scale: float | None = None) -> Tensor:
     """The mean to ``TOLERANCE`` times ``scale``, or times itself."""
     if kinks is not None:
         pieces = [_pieces(k.to(offset), u) for k, u in zip(kinks, offset, strict=True)]
@@ -51,9 +49,7 @@ def _mean_product(
             return _composite_rule(encode, offset, pieces, 2)
     values, panels = [], 1
     while panels == 1 or (ORDER * panels) ** len(offset) <= MAX_NODES:
-        values.append(
-            _composite_rule(encode, offset, [torch.linspace(0, 1, panels + 1)] * len(offset), ORDER)
-        )
+        values.append(_composite_rule(encode, offset, [torch.linspace(0, 1, panels + 1)] * len(offset), ORDER))
         change = max(float((values[-1] - value).abs()) for value in values[-3:])
         if len(values) > 2 and change < TOLERANCE * (scale or float(values[-1].abs())):
             break

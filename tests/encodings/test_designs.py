@@ -1,0 +1,70 @@
+"""From an encoder and an axis to a matrix: dense or banded, shared where encoders and axes are equal."""
+
+import pytest
+import torch
+
+from coordnet.encodings import ComplexEncoding
+from coordnet.encodings.designs import CROSSOVER, design, designs, same
+from coordnet.encodings.encoders import Gaussian, LearnedEmbedding, RandomFourier, Sine, Spacings, Triangle
+from coordnet.linalg.banded import BandedMatrix
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Lattice
+
+
+@pytest.mark.parametrize("family", [Gaussian, Triangle, Sine, RandomFourier, LearnedEmbedding])
+@pytest.mark.parametrize("count", [CROSSOVER - 1, 2 * CROSSOVER])
+@torch.no_grad()
+def test_a_design_is_the_encoder_on_the_axis(family, count):
+    encoder, axis = family.like(Axis(count)), Axis(count + 20)
+    expected = encoder(axis.points())
+    found = design(encoder, axis)
+    assert isinstance(found, BandedMatrix) == (family in (Gaussian, Triangle) and count > CROSSOVER)
+    matrix = found.dense() if isinstance(found, BandedMatrix) else found
+    assert torch.allclose(matrix, expected, atol=1e-15)
+    assert torch.equal(design(encoder, axis, dense=True), expected)
+    assert torch.equal(design(encoder, axis, torch.float32, dense=True), expected.float())
+
+
+def test_a_learning_encoder_has_a_dense_design_with_its_gradient():
+    encoder = Gaussian.like(Axis(300), learnable=True)
+    matrix = design(encoder, Axis(300), torch.float32)
+    assert matrix.requires_grad and matrix.dtype == torch.float32
+    with torch.no_grad():
+        assert isinstance(design(encoder, Axis(300)), BandedMatrix)
+
+
+def test_equal_axes_share_a_design():
+    encoding = ComplexEncoding.like(Gaussian, Lattice((150, 150, 140)))
+    first, second, third = designs(encoding, Lattice((150, 150, 140)).axes)
+    assert first is second
+    assert third is not first
+    encoding.axis_encoders[1].gain = 2.0
+    first, second, _ = designs(encoding, Lattice((150, 150, 140)).axes)
+    assert torch.equal(second.dense(), 2 * first.dense())
+
+
+def test_encoders_are_the_same_by_class_attributes_and_tensors():
+    class Own(Gaussian):
+        pass
+
+    axis = Axis(8)
+    assert same(Gaussian.like(axis), Gaussian.like(axis))
+    assert not same(Gaussian.like(axis), Own.like(axis))
+    drawn = [RandomFourier.like(axis, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2)]
+    assert same(drawn[0], drawn[1]) and not same(drawn[0], drawn[2])
+    a, b = Own.like(axis), Own.like(axis)
+    for value, other in ((1.0, 2.0), (lambda: 1, lambda: 1), (torch.zeros(2), torch.ones(2))):
+        a.own, b.own = value, value
+        assert same(a, b)
+        b.own = other
+        assert not same(a, b)
+
+
+def test_scales_in_spacings_are_objects():
+    parameter = RandomFourier.scales[0]
+    assert str(parameter.default) == "0.164/px"
+    assert str(Gaussian.scales[0].default * 2.0) == "1.28px"
+    assert parameter.on("0.25/px", 0.1) == Spacings(0.25, "frequency").on(0.1) == pytest.approx(2.5)
+    assert parameter.widened(2.0) == Spacings(0.082, "frequency")
+    assert Gaussian.scales[0].widened(2.0) == Spacings(1.28)
+    assert Gaussian.like(Axis(10), sigma=Spacings(0.5)).sigma == Gaussian.like(Axis(10), sigma="0.5px").sigma

@@ -1,0 +1,414 @@
+"""Every linear operator against its dense matrix, through one registry."""
+
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.fft
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from coordnet import encodings, fit, linalg, priors, sampling
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.encoders import Gaussian, Triangle
+from coordnet.fit.blending import interpolation
+from coordnet.linalg.banded import ROWS, BandedMatrix, Block
+from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
+from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
+from coordnet.linalg.transforms import CosineBasis
+from coordnet.priors.fourier import FourierModes
+from coordnet.priors.modes import EncodingModes
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.measurements import Interpolation
+from coordnet.sampling.samples import Lattice, ScatteredPoints
+from tests.helpers import kron
+
+DOUBLE = torch.float64
+
+
+@dataclass
+class Case:
+    """An operator, and how it is tested.
+
+    Attributes
+    ----------
+    operator : LinearOperator
+        The operator, for float64.
+    matrix : tensor, optional
+        Its matrix, formed in another way.
+    batch : tuple of int
+        The leading dimensions that it is applied to.
+    mixed : tuple of int
+        Further leading dimensions, whose members it mixes.
+    domain_dtype : torch.dtype
+        The dtype of what it maps.
+    inner : function, optional
+        The inner product of its domain, of every signal and channel; the Euclidean one if not given.
+    """
+
+    operator: LinearOperator
+    matrix: Tensor | None = None
+    batch: tuple[int, ...] = (2, 3)
+    mixed: tuple[int, ...] = ()
+    domain_dtype: torch.dtype = DOUBLE
+    inner: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The dimensions of what one member of the batch is mapped from."""
+        return (*self.mixed, *self.operator.domain)
+
+    @property
+    def codomain(self) -> tuple[int, ...]:
+        """The dimensions of what one member of the batch is mapped to."""
+        return (*self.mixed, *self.operator.codomain)
+
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return ⟨a, b⟩ in the domain, summed over the batch."""
+        return ((a * b) if self.inner is None else self.inner(a, b)).sum()
+
+    def argument(self, generator: torch.Generator) -> Tensor:
+        """Draw an element of the domain for every member of the batch."""
+        return torch.randn((*self.batch, *self.domain), dtype=self.domain_dtype, generator=generator)
+
+    def result(self, generator: torch.Generator) -> Tensor:
+        """Draw an element of the codomain for every member of the batch."""
+        return torch.randn((*self.batch, *self.codomain), dtype=DOUBLE, generator=generator)
+
+
+def random_matrix(rows, columns, generator):
+    return torch.randn(rows, columns, dtype=DOUBLE, generator=generator)
+
+
+def banded_matrix(rows, columns, generator):
+    """Blocks of ``ROWS`` rows, each over some columns."""
+
+    def block(first, last):
+        left = int(torch.randint(columns, (), generator=generator))
+        return Block(first, left, random_matrix(last - first, max(1, (columns - left) // 2), generator))
+
+    return BandedMatrix.build((rows, columns), block)
+
+
+def identity(lattice, generator):
+    return Case(Identity(lattice), torch.eye(math.prod(lattice), dtype=DOUBLE))
+
+
+def diagonal(lattice, generator):
+    values = torch.randn(lattice, dtype=DOUBLE, generator=generator)
+    return Case(Diagonal(values), values.flatten().diag())
+
+
+def rotation(lattice, generator):
+    """Rotates the three channels of one signal."""
+    q = torch.linalg.qr(random_matrix(3, 3, generator)).Q.contiguous()
+    points = torch.eye(math.prod(lattice), dtype=DOUBLE)
+    return Case(ChannelRotation(q.unsqueeze(0), lattice), kron([q, points]), batch=(1,), mixed=(3,))
+
+
+def banded(lattice, generator):
+    matrix = banded_matrix(ROWS + lattice[0], 9 * lattice[-1], generator)
+    return Case(matrix, matrix.dense())
+
+
+def square_banded(lattice, generator):
+    matrix = banded_matrix(ROWS + lattice[0], ROWS + lattice[0], generator)
+    return Case(matrix, matrix.dense())
+
+
+def product_of_bands(lattice, generator):
+    left, right = banded_matrix(70, 40, generator), banded_matrix(40, 9 * lattice[0], generator)
+    return Case(left @ right, left.dense() @ right.dense())
+
+
+def kronecker(lattice, generator):
+    """One dense matrix per axis, of another shape each."""
+    matrices = [random_matrix(n + j - 1, n, generator) for j, n in enumerate(lattice)]
+    return Case(Kronecker(matrices), kron(matrices))
+
+
+def square_kronecker(lattice, generator):
+    matrices = [random_matrix(n, n, generator) for n in lattice]
+    return Case(Kronecker(matrices), kron(matrices))
+
+
+def banded_kronecker(lattice, generator):
+    """The first axis banded, the others dense; two axes share a matrix."""
+    band, dense = banded_matrix(ROWS + 5, 7, generator), random_matrix(2, 3, generator)
+    matrices = [band, dense, dense][: max(2, len(lattice))]
+    return Case(Kronecker(matrices), kron([band.dense(), dense, dense][: len(matrices)]))
+
+
+def product_of_kroneckers(lattice, generator):
+    left = [random_matrix(3, n + 1, generator) for n in lattice]
+    right = [random_matrix(n + 1, n, generator) for n in lattice]
+    return Case(Kronecker(left) @ Kronecker(right), kron(left) @ kron(right))
+
+
+def adjoint(lattice, generator):
+    matrices = [random_matrix(n + 1, n, generator) for n in lattice]
+    return Case(Kronecker(matrices).T, kron(matrices).T)
+
+
+def composition(lattice, generator):
+    """A Kronecker product, a diagonal in its range, and the adjoint of another Kronecker product."""
+    first = [random_matrix(3, n, generator) for n in lattice]
+    last = [random_matrix(3, n + 1, generator) for n in lattice]
+    gain = torch.randn((3,) * len(lattice), dtype=DOUBLE, generator=generator)
+    operator = Kronecker(last).T @ Diagonal(gain) @ Kronecker(first)
+    assert isinstance(operator, Composition)
+    return Case(operator, kron(last).T @ gain.flatten().diag() @ kron(first))
+
+
+def ridge(lattice, generator):
+    """The solution of a ridge regression, as a function of its right-hand side."""
+    matrices = [random_matrix(n + 1, n, generator) for n in lattice]
+    a = kron(matrices)
+    solution = torch.linalg.solve(a.T @ a + 0.3 * torch.eye(a.shape[1], dtype=DOUBLE), a.T)
+    return Case(KroneckerLeastSquares(matrices, ridge=0.3).inverse, solution)
+
+
+def cosine_matrix(n):
+    return torch.from_numpy(scipy.fft.idct(np.eye(n), norm="ortho", axis=0))
+
+
+def cosines(lattice, generator):
+    return Case(CosineBasis(lattice, DOUBLE), kron([cosine_matrix(n) for n in lattice]))
+
+
+def awkward_cosines(lattice, generator):
+    """A length of which the fast transform is slow, so that matrices are multiplied."""
+    lattice = (13, *lattice[1:])
+    basis = CosineBasis(lattice, DOUBLE)
+    assert not basis.fast
+    return Case(basis, kron([cosine_matrix(n) for n in lattice]))
+
+
+def spanning_modes(lattice, generator):
+    encoding = ComplexEncoding.like(Gaussian, Lattice(lattice))
+    modes = EncodingModes(encoding, Lattice(lattice).axes, dtype=DOUBLE)
+    return Case(modes, kron([cosine_matrix(n) for n in lattice]), inner=modes.inner)
+
+
+def fewer_modes(lattice, generator):
+    encoding = ComplexEncoding([Triangle.like(Axis(n), features=2) for n in lattice])
+    modes = EncodingModes(encoding, Lattice(lattice).axes, dtype=DOUBLE)
+    return Case(modes, inner=modes.inner)
+
+
+def some_modes(lattice, generator):
+    """Wide bumps: modes that rounding would hide are left out."""
+    lattice = (8, 6)
+    encoding = ComplexEncoding.like(Gaussian, Lattice(lattice), sigma="4px")
+    modes = EncodingModes(encoding, Lattice(lattice).axes, dtype=DOUBLE)
+    assert modes.filter_trace(torch.ones(lattice, dtype=DOUBLE)) < math.prod(lattice)
+    return Case(modes, inner=modes.inner)
+
+
+def fourier_modes(lattice, generator):
+    """Half of the signed frequencies of a padded lattice, with the inner product over all of them."""
+    modes = FourierModes(FourierEncoding.like(Lattice(lattice), padding=3), dtype=DOUBLE)
+    return Case(modes, domain_dtype=torch.complex128, inner=modes.inner)
+
+
+def sparse(lattice, generator):
+    """Five points, each on three random nodes, some of them twice."""
+    index = torch.randint(math.prod(lattice), (5, 3), generator=generator)
+    weights = random_matrix(5, 3, generator)
+    matrix = torch.zeros(5, math.prod(lattice), dtype=DOUBLE).scatter_add_(1, index, weights)
+    return Case(Interpolation(lattice, index, weights), matrix)
+
+
+def blending(lattice, generator):
+    points = torch.rand(6, len(lattice), dtype=DOUBLE, generator=generator)
+    points[4] = points[1]
+    encoders = [Gaussian.like(axis) for axis in Lattice(lattice).axes]
+    return Case(interpolation(ScatteredPoints(lattice, points), "similarity", encoders, DOUBLE))
+
+
+OPERATORS = {
+    make.__name__.replace("_", " "): make
+    for make in (
+        *(identity, diagonal, rotation, banded, square_banded, product_of_bands, kronecker, square_kronecker),
+        *(banded_kronecker, product_of_kroneckers, adjoint, composition, ridge, cosines, awkward_cosines),
+        *(spanning_modes, fewer_modes, some_modes, fourier_modes, sparse, blending),
+    )
+}
+WITH_DIAGONAL = ["identity", "diagonal", "square banded", "square kronecker"]
+WITHOUT_DIAGONAL = ["rotation", "cosines", "awkward cosines", "spanning modes", "some modes"]
+OF_ONE_DTYPE = {"spanning modes", "fewer modes", "some modes", "fourier modes"}
+
+
+@pytest.fixture(params=OPERATORS)
+def case(request, generator):
+    return OPERATORS[request.param]((3, 4), generator)
+
+
+def test_every_class_of_operators_is_in_the_registry(generator):
+    for room in (linalg, sampling, encodings, priors, fit):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            importlib.import_module(module.name)
+    tested = {type(make((3, 4), generator).operator) for make in OPERATORS.values()}
+    assert {cls for cls in subclasses(LinearOperator) if not inspect.isabstract(cls)} <= tested
+
+
+def subclasses(cls):
+    return {found for sub in cls.__subclasses__() for found in (sub, *subclasses(sub))}
+
+
+def matrix(case, operator=None):
+    """The matrix of a map of the case's domain, a column at a time, in real numbers."""
+    operator = operator or case.operator
+    columns = []
+    for unit in units(case):
+        column = operator(unit.expand(*case.batch, *unit.shape).clone())
+        columns.append(column.reshape(-1, math.prod(column.shape[len(case.batch) :]))[0])
+    return torch.stack(columns, 1)
+
+
+def units(case):
+    """A basis of the domain as a real vector space."""
+    size = math.prod(case.domain)
+    basis = torch.eye(size, dtype=case.domain_dtype).reshape(size, *case.domain)
+    return torch.cat([basis, 1j * basis]) if case.domain_dtype.is_complex else basis
+
+
+def coordinates(case, x):
+    """Elements of the domain as rows of real numbers, in the basis of ``units``."""
+    flat = x.reshape(-1, math.prod(case.domain))
+    return torch.cat([flat.real, flat.imag], 1) if x.is_complex() else flat
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(st.lists(st.integers(2, 5), min_size=1, max_size=3), st.integers(0, 2**31))
+@settings(max_examples=15, deadline=None)
+def test_the_adjoint_passes_the_dot_test(name, lattice, seed):
+    generator = torch.Generator().manual_seed(seed)
+    case = OPERATORS[name](tuple(lattice), generator)
+    x, y = case.argument(generator), case.result(generator)
+    left, right = (case.operator(x) * y).sum(), case.product(x, case.operator.adjoint(y))
+    assert torch.allclose(left, right, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(st.lists(st.integers(2, 5), min_size=1, max_size=3), st.floats(-3, 3), st.integers(0, 2**31))
+@settings(max_examples=10, deadline=None)
+def test_it_is_linear_and_so_is_its_adjoint(name, lattice, factor, seed):
+    generator = torch.Generator().manual_seed(seed)
+    case = OPERATORS[name](tuple(lattice), generator)
+    for apply, draw in ((case.operator, case.argument), (case.operator.adjoint, case.result)):
+        a, b = draw(generator), draw(generator)
+        assert torch.allclose(apply(a + factor * b), apply(a) + factor * apply(b), rtol=1e-9, atol=1e-9)
+
+
+def test_it_is_its_matrix(case, generator):
+    formed, x = matrix(case), case.argument(generator)
+    if case.matrix is not None:
+        assert torch.allclose(formed, case.matrix, atol=1e-10)
+    applied = case.operator(x)
+    assert applied.shape == (*case.batch, *case.codomain)
+    assert torch.allclose(applied.reshape(-1, formed.shape[0]), coordinates(case, x) @ formed.T, atol=1e-10)
+
+
+def test_its_adjoint_is_the_transpose(case, generator):
+    formed, y = matrix(case), case.result(generator)
+    applied = case.operator.adjoint(y)
+    assert applied.shape == (*case.batch, *case.domain)
+    expected = y.reshape(-1, formed.shape[0]) @ formed
+    if case.domain_dtype.is_complex:  # by its inner products, for its inner product is not that of the numbers
+        signals = applied.reshape(-1, 1, *case.domain)
+        found = [case.inner(unit.expand_as(signals), signals).flatten() for unit in units(case)]
+        assert torch.allclose(torch.stack(found, 1), expected, atol=1e-10)
+    else:
+        assert torch.allclose(coordinates(case, applied), expected, atol=1e-10)
+        transposed = case.operator.T
+        assert (transposed.domain, transposed.codomain) == (case.operator.codomain, case.operator.domain)
+        assert torch.equal(transposed(y), applied)
+        assert torch.equal(transposed.T(applied), case.operator(applied))
+
+
+def test_products_are_those_of_the_matrices(case, generator):
+    x, y = case.argument(generator), case.result(generator)
+    normal = case.operator.T @ case.operator
+    assert torch.allclose(normal(x), case.operator.normal(x), atol=1e-10)
+    assert torch.allclose(normal.adjoint(x), normal(x), atol=1e-10)
+    gain = Diagonal(torch.randn(case.operator.codomain, dtype=DOUBLE, generator=generator))
+    rows = gain.values.expand(case.codomain).flatten()
+    product, expected = gain @ case.operator, rows.unsqueeze(1) * matrix(case)
+    assert (product.domain, product.codomain) == (case.operator.domain, case.operator.codomain)
+    assert torch.allclose(matrix(case, product), expected, atol=1e-10)
+    assert torch.allclose(product.adjoint(y), case.operator.adjoint(gain(y)), atol=1e-10)
+
+
+def test_products_of_other_shapes_are_refused(case):
+    other = Identity((*case.operator.domain, 7))
+    with pytest.raises(ValueError, match="`other`: expected an operator with the codomain"):
+        case.operator @ other
+
+
+def test_results_are_written_where_asked(case, generator):
+    for apply, draw in ((case.operator, case.argument), (case.operator.adjoint, case.result)):
+        x = draw(generator)
+        expected = apply(x)
+        out = torch.empty_like(expected)
+        assert apply(x.clone(), out).data_ptr() == out.data_ptr()
+        assert torch.allclose(out, expected, atol=1e-12)
+        if case.operator.in_place:
+            x = x.clone()
+            assert apply(x, x).data_ptr() == x.data_ptr()
+            assert torch.allclose(x, expected, atol=1e-12)
+
+
+def test_gradients_are_products_with_the_adjoint(case, generator):
+    if case.domain_dtype.is_complex:
+        pytest.skip("its inner product is not the one that PyTorch differentiates in")
+    x, y = case.argument(generator).requires_grad_(), case.result(generator).requires_grad_()
+    for apply, back, a, b in (
+        (case.operator, case.operator.adjoint, x, y),
+        (case.operator.adjoint, case.operator, y, x),
+    ):
+        (slope,) = torch.autograd.grad((apply(a) * b.detach()).sum(), a)
+        assert torch.allclose(slope, back(b.detach()), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_float32_is_its_rounding(name, generator):
+    case = OPERATORS[name]((3, 4), generator)
+    if name in OF_ONE_DTYPE:
+        with pytest.raises(NotImplementedError, match="for one device and dtype"):
+            case.operator.to(dtype=torch.float32)
+        return
+    single = case.operator.to(dtype=torch.float32)
+    x, y = case.argument(generator), case.result(generator)
+    for apply, exact, argument in (
+        (single, case.operator, x.float()),
+        (single.adjoint, case.operator.adjoint, y.float()),
+    ):
+        found, expected = apply(argument), exact(argument.double())
+        assert found.dtype == torch.float32
+        assert float((found - expected).abs().max()) < 1e-5 * float(expected.abs().max())
+
+
+@pytest.mark.parametrize("name", WITHOUT_DIAGONAL)
+def test_a_diagonal_that_is_not_cheap_is_refused(name, generator):
+    operator = OPERATORS[name]((3, 4), generator).operator
+    for work in (operator.diagonal, operator.trace, operator.T.diagonal):
+        with pytest.raises(NotImplementedError, match="no cheap diagonal"):
+            work()
+
+
+@pytest.mark.parametrize("name", WITH_DIAGONAL)
+def test_diagonal_and_trace_are_those_of_the_matrix(name, generator):
+    case = OPERATORS[name]((3, 4), generator)
+    formed = matrix(case)
+    assert case.operator.diagonal().shape == case.operator.domain
+    assert torch.allclose(case.operator.diagonal().flatten().to(DOUBLE), formed.diag(), atol=1e-12)
+    assert case.operator.trace() == pytest.approx(float(formed.trace()), abs=1e-10)
+    assert torch.equal(case.operator.T.diagonal(), case.operator.diagonal())
