@@ -58,7 +58,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
 
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
-    """The columns of a file: coordinates first, and at least so many values after them.
+    """The columns of a file: coordinates first, and after them at least the given number of values.
 
     Raises
     ------

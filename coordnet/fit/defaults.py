@@ -84,9 +84,29 @@ def choose(
     prior: Prior | Literal["auto"] | None = "auto",
     robust: bool = False,
 ) -> Method:
-    """Return the method that suits some samples, with what was asked for as it was asked for.
+    """Return the method that suits some samples; what is given is kept.
 
-    See ``reconstruct`` for the parameters and for what is raised.
+    Parameters
+    ----------
+    samples : Samples
+        The samples of the signal.
+    encoder : class or EncoderChoice, optional
+        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
+    encoding : "complex" or "simple"
+        Whether the features of the axes are multiplied or concatenated.
+    head : Head, optional
+        The function of the encoding; linear if not given.
+    solver : "closed-form" or "gradient", optional
+        See ``default_solver``.
+    prior : Smoothness, Adaptive, "auto" or None
+        The assumption of a closed form on what was not measured; "auto" is ``default_prior``.
+    robust : bool
+        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
+
+    Raises
+    ------
+    ValueError
+        If a closed form is asked for that does not exist, or the prior has no robust loss.
     """
     head = head or Linear()
     kind = cast(Kind, _checks.choice("encoding", encoding, KINDS))
@@ -108,44 +128,27 @@ def reconstruct(
     samples: Samples,
     encoder: EncoderChoice | type[Encoder] | type[JointEncoder] | None = None,
     *,
-    encoding: str = "complex",
-    head: Head | None = None,
-    solver: str | None = None,
-    prior: Prior | Literal["auto"] | None = "auto",
-    robust: bool = False,
     epochs: int = 2000,
     lr: float | None = None,
     generator: torch.Generator | None = None,
     progress: bool = False,
+    **choices: Any,
 ) -> Reconstruction:
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
     Parameters
     ----------
-    samples : Samples
-        The samples of the signal.
-    encoder : class or EncoderChoice, optional
-        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
-    encoding : "complex" or "simple"
-        Whether the features of the axes are multiplied or concatenated.
-    head : Head, optional
-        The function of the encoding; linear if not given.
-    solver : "closed-form" or "gradient", optional
-        See ``default_solver``.
-    prior : Smoothness, Adaptive, "auto" or None
-        The assumption of a closed form on what was not measured; "auto" is ``default_prior``.
-    robust : bool
-        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
+    samples, encoder, **choices
+        See ``choose``; the choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust``.
     epochs, lr, generator, progress
         See ``Method.fit``.
 
     Raises
     ------
     ValueError
-        If a closed form is asked for that does not exist, or the prior does not go with the samples.
+        If the choices do not go together, or not with the samples.
     """
-    options = {"encoding": encoding, "head": head, "solver": solver, "prior": prior, "robust": robust}
-    method = choose(samples, encoder, **options)
+    method = choose(samples, encoder, **choices)
     return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
 
 

@@ -85,7 +85,7 @@ def upscale_rows(
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:
-    """Whether ``upscale`` of a picture of so many bytes in float32 would need more than some memory."""
+    """Whether ``upscale`` of a picture that takes ``nbytes`` in float32 would need more than some memory."""
     return IN_MEMORY * factor**2 * nbytes > memory
 
 

@@ -23,7 +23,7 @@ DEFAULT_SIGMA = "0.64px"
 SMALLEST = 8  # pixels a side that a picture needs for the choice of σ
 LARGEST = 2**28  # pixels of the largest result
 INTERPOLATION = LeastSquares(rcond=1e-6)  # keeps every singular value of these widths, at any size
-OPAQUE = 0.5 / 65535  # half a 16-bit step: below it a color cannot be told from its product with the opacity
+OPAQUE = 0.5 / 65535  # half a 16-bit step: below it the color of a pixel is lost in its product with the opacity
 
 Picture = Float[Tensor, "height width channels"]
 
