@@ -14,14 +14,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import (
-    DFT,
-    FeatureMap,
-    LearnableFourier,
-    LearnedEmbedding,
-    MultiSine,
-    Sinusoidal,
-)
+from coordnet.encodings.encoders import DFT, FeatureMap, LearnableFourier, LearnedEmbedding, MultiSine, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling.axes import Axis, lattice_points
 

@@ -9,17 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from coordnet.bench.speed import ratio_to_peer, seconds
-from coordnet.bench.speed_tasks import (
-    BICUBIC,
-    COLD,
-    FIT,
-    FLOOR,
-    GRIDDATA,
-    LIMIT,
-    REUSED,
-    SPLINE,
-    TOLERANCE,
-)
+from coordnet.bench.speed_tasks import BICUBIC, COLD, FIT, FLOOR, GRIDDATA, LIMIT, REUSED, SPLINE, TOLERANCE
 
 BEGIN, END = "<!-- speed: coordnet bench speed --report -->", "<!-- end of speed -->"
 SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 128³"
