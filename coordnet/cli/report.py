@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,11 @@ from coordnet.sampling.samples import Samples
 
 Record = dict[str, Any]
 KEPT_SUFFIX = ".zarr"  # a folder that is replaced as a whole
+
+
+def results(output: Output, command: str, name: str) -> AbstractContextManager[tuple[Path, Path]]:
+    """The folder for a command's results; see ``staged_folder``."""
+    return staged_folder(output.out, command=command, name=name, force=output.force)
 
 
 @contextmanager

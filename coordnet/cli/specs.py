@@ -12,7 +12,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.methods import EncoderChoice, Prior
+from coordnet.fit.methods import EncoderChoice, Prior, is_adaptive, labelled
 from coordnet.media import Media, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
@@ -223,8 +223,7 @@ def describe_prior(prior: Prior | None) -> str:
     """The text of a prior, as records have it."""
     if prior is None:
         return "none"
-    if isinstance(prior, Adaptive):
+    if is_adaptive(prior):
         return "adaptive"
-    values = prior.anisotropy if isinstance(prior.anisotropy, tuple) else (prior.anisotropy,)
-    anisotropy = "x".join(f"{value:g}" for value in values)
-    return f"smooth:power={prior.power:g},strength={prior.strength:g},anisotropy={anisotropy}"
+    options = {name: getattr(prior, name) for name in ("power", "strength", "anisotropy")}
+    return labelled("smooth", options)

@@ -27,6 +27,7 @@ def photo(tmp_path):
 FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
 
 
+@pytest.mark.figures
 def test_a_photograph_is_reconstructed(run, photo, tmp_path):
     status, out, err = run("reconstruct", photo)
     assert (status, err) == (0, "")
@@ -167,7 +168,8 @@ def test_an_nan_in_an_array_is_filled(run, tmp_path):
     a = synthetic_photograph(16, 12, 1).numpy()[..., 0]
     a[3, 4] = np.nan
     np.save(tmp_path / "a.npy", a)
-    status, out, err = run("reconstruct", tmp_path / "a.npy", "--sample", "full", "--solver", "gradient", "--json")
+    options = ("--sample", "full", "--solver", "gradient", "--epochs", 20, "--json")
+    status, out, err = run("reconstruct", tmp_path / "a.npy", *options)
     assert (status, err) == (0, "")
     made = np.load(tmp_path / "results" / "reconstruct" / "a-1" / "reconstruction.npy")
     assert np.isfinite(made).all()

@@ -93,7 +93,8 @@ def test_without_a_prior_known_samples_are_fitted(reconstruct, photo):
 def test_seeds_choose_the_samples(run, photo, tmp_path):
     made = []
     for out, seed in (("a", 3), ("b", 3), ("c", 4)):
-        assert run("reconstruct", photo, "--sample", "random:0.5", "--seed", seed, "--out", out, "--quiet")[0] == 0
+        options = ("--sample", "random:0.5", "--prior", "smooth", "--seed", seed, "--out", out, "--quiet")
+        assert run("reconstruct", photo, *options)[0] == 0
         made.append((tmp_path / out / "reconstruction.png").read_bytes())
     assert made[0] == made[1] != made[2]
 
@@ -177,6 +178,7 @@ def test_arrays_of_one_to_four_axes(reconstruct, inputs, shape):
     assert (made.shape, made.dtype) == (shape, values.dtype)
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize(("option", "number", "length"), [("--row", 5, 27), ("--column", 26, 32)])
 def test_rows_and_columns_of_a_picture(reconstruct, photo, option, number, length):
     record, folder = reconstruct(photo, option, number, "--sample", "every:2")
@@ -194,6 +196,7 @@ def moving(frames, height, width):
     return torch.stack([wave, 0.9 * wave, 0.8 * wave + 0.1], dim=-1)
 
 
+@pytest.mark.figures
 def test_videos_keep_their_frame_rate(reconstruct, inputs):
     write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=30000 / 1001)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
@@ -273,6 +276,7 @@ def test_points_of_one_and_three_axes(fit, inputs, dims, shape):
     assert record["residual"] < 0.1
 
 
+@pytest.mark.figures
 def test_values_at_query_points(fit, inputs):
     path = save_points(inputs / "points.csv", scattered())
     query = scattered(50, seed=1)
