@@ -1,1 +1,1 @@
-"""Experiments: what the README and results/ say, measured."""
+"""The experiments that measure coordnet against its peers."""

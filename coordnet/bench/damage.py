@@ -1,4 +1,4 @@
-"""Structured masks: holes, scratches and text, seeded."""
+"""Seeded masks of structured damage: holes, scratches and text."""
 
 from collections.abc import Callable
 
@@ -8,20 +8,20 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 Known = Bool[Tensor, "height width"]
-Damage = Callable[[tuple[int, int], int], Known]
+Damage = Callable[[tuple[int, ...], int], Known]
 HOLES, HOLE = 3, 40
 SCRATCHES, SCRATCH_WIDTH = 60, 3
 SENTENCE = "The quick brown fox jumps over the lazy dog. "
-LETTERS, LEADING = 16, 1.5  # pixels of the font's size, and the distance of lines in it
+LETTERS, LEADING = 16, 1.5  # the font's size in pixels, and the distance of lines in font sizes
 
 
-def holes(shape: tuple[int, int], seed: int = 0) -> Known:
-    """Three squares of 40×40 pixels unknown, apart from one another and from the border.
+def holes(shape: tuple[int, ...], seed: int = 0) -> Known:
+    """Mark three squares of 40×40 pixels as unknown that touch neither one another nor the border.
 
     Raises
     ------
     ValueError
-        If no such places are found: the picture is too small.
+        If the picture is too small for them.
     """
     generator = torch.Generator().manual_seed(seed)
     known = torch.ones(shape, dtype=torch.bool)
@@ -35,8 +35,8 @@ def holes(shape: tuple[int, int], seed: int = 0) -> Known:
     raise ValueError(f"expected a picture with room for {HOLES} holes of {HOLE} pixels, found {shape}")
 
 
-def scratches(shape: tuple[int, int], seed: int = 0) -> Known:
-    """Sixty straight lines, three pixels wide, from a random point to another, unknown."""
+def scratches(shape: tuple[int, ...], seed: int = 0) -> Known:
+    """Mark sixty straight lines, three pixels wide, between random points as unknown."""
     generator = torch.Generator().manual_seed(seed)
     picture = Image.new("1", (shape[1], shape[0]), 1)
     draw = ImageDraw.Draw(picture)
@@ -46,8 +46,8 @@ def scratches(shape: tuple[int, int], seed: int = 0) -> Known:
     return _tensor(picture)
 
 
-def text(shape: tuple[int, int], seed: int = 0) -> Known:
-    """Lines of text over the whole picture, each begun at a random letter, unknown."""
+def text(shape: tuple[int, ...], seed: int = 0) -> Known:
+    """Mark lines of text over the whole picture as unknown; each line begins at a random letter."""
     generator = torch.Generator().manual_seed(seed)
     picture = Image.new("1", (shape[1], shape[0]), 1)
     draw = ImageDraw.Draw(picture)

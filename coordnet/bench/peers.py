@@ -1,196 +1,197 @@
-"""What the quality benchmark sets beside coordnet, and coordnet's own methods, as functions of samples."""
+"""Every other library's method, once: SciPy, PyTorch, scikit-image, demosaicing filters, and the papers' procedure."""
 
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate, pad
 
-from coordnet.bench import demosaicing_peers
-from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.adaptive import AdaptivePlan
-from coordnet.fit.closed_form import fit_closed_form, plan
-from coordnet.fit.smooth import TOLERANCE
-from coordnet.fit.spectrum import decorrelate, rounds, smoothest_modes, start_penalty
-from coordnet.fit.tuning import tune_smoothness
-from coordnet.linalg.operators import rotate
+from coordnet.bench import demosaicing
+from coordnet.bench.estimation import Case, Estimator, Outcome
+from coordnet.bench.limits import limited
+from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
-from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.axes import lattice_points
-from coordnet.sampling.samples import Samples
+from coordnet.metrics.stopwatch import timed
+from coordnet.sampling.axes import Axis, lattice_points
+from coordnet.sampling.samples import Lattice, Samples
 
-NEIGHBOURS = 20
+WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
+WAVELET = "sym4"  # better on photographs than the library's default, Haar
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A signal (*grid, channels) made of samples, and what the method chose."""
+class Peer(Estimator):
+    """A function of a case; with a limit in seconds it runs once, in a process of its own."""
 
-    signal: Tensor
-    chosen: str = ""
+    function: Callable[..., Tensor]
+    limit: float | None = None
 
-
-Method = Callable[[Samples], Estimate]
-Score = Callable[[Tensor], float]
-GRID = tuple(
-    Smoothness(power, strength)
-    for power in (1.0, 1.25, 1.5, 1.75, 2.0)
-    for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-)
+    def apply(self, case: Case) -> Outcome:
+        """Estimate the signal."""
+        if self.limit is None:
+            return Outcome(*timed(partial(self.function, case)))
+        return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
 
 
-def baseline(method: baselines.Baseline) -> Method:
-    """One of SciPy's methods; NaN where it is out of reach."""
-
-    def apply(samples: Samples) -> Estimate:
-        made = method(samples)
-        if made is None:
-            made = samples.values.new_full((*samples.grid, samples.channels), torch.nan)
-        return Estimate(made)
-
-    return apply
+def spline(case: Case, kind: str, **options: Any) -> Tensor:
+    """Interpolate by SciPy: a spline on lattices, ``griddata`` elsewhere; nearest, linear or cubic."""
+    estimate = baselines.BASELINES[kind](case.samples, **options)
+    if estimate is None:
+        raise ValueError("SciPy's griddata has no such method here, or too many points for it")
+    return estimate
 
 
-def smooth(prior: Smoothness, *, fourier: bool = False) -> Method:
-    """The closed form of a complex Gaussian encoding with a smoothness prior, rendered.
+def torch_interpolate(case: Case) -> Tensor:
+    """Interpolate by ``torch.nn.functional.interpolate``: bicubic in 2-D, trilinear in 3-D.
 
-    A Fourier encoding in its place, whose matrices are FFTs, is for rows too long for a dense design.
+    With ``align_corners`` output j of k (n - 1) + 1 sits at j / k of the input's samples, which is its place on the
+    grid. The last sample is repeated once for the outputs beyond it.
+
+    Raises
+    ------
+    ValueError
+        If the samples are not a whole lattice that begins at offset 0.
     """
-
-    def apply(samples: Samples) -> Estimate:
-        encoding = FourierEncoding.like(samples) if fourier else ComplexEncoding.like(Gaussian, samples)
-        fit = fit_closed_form(encoding, samples, prior=prior)
-        return Estimate(fit.render(), f"{fit.report['iterations']} iterations")
-
-    return apply
-
-
-def adaptive(prior: Adaptive | None = None) -> Method:
-    """The closed form of a Fourier encoding with an adaptive prior, rendered."""
-
-    def apply(samples: Samples) -> Estimate:
-        fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior or Adaptive())
-        return Estimate(fit.render(), _chosen(fit))
-
-    return apply
+    geometry = case.samples.geometry
+    if type(geometry) is not Lattice or any(geometry.offsets):
+        raise ValueError("expected a whole lattice")
+    dims = len(geometry.grid)
+    padded = pad(case.samples.values.movedim(-1, 0).unsqueeze(0), (0, 1) * dims, mode="replicate")
+    size = [n * k + 1 for n, k in zip(geometry.shape, geometry.steps, strict=True)]
+    mode = {1: "linear", 2: "bicubic", 3: "trilinear"}[dims]
+    estimate = interpolate(padded, size=size, mode=mode, align_corners=True)
+    return estimate[(0, slice(None), *(slice(n) for n in geometry.grid))].movedim(0, -1)
 
 
-def tuned(criterion: str = "hold-out") -> Method:
-    """The smooth prior of a complex Gaussian encoding with all its numbers chosen from the samples."""
-
-    def apply(samples: Samples) -> Estimate:
-        encoding = ComplexEncoding.like(Gaussian, samples)
-        prior = tune_smoothness(encoding, samples, criterion=criterion).choice
-        fit = fit_closed_form(encoding, samples, prior=prior)
-        anisotropy = ", ".join(f"{a:g}" for a in prior.anisotropy)
-        chosen = f"power {prior.power:g}, strength {prior.strength:g}, anisotropy {anisotropy}"
-        return Estimate(fit.render(), chosen)
-
-    return apply
-
-
-def best_smooth(score: Score) -> Method:
-    """The smooth prior of a grid of thirty candidates that only the truth tells to be the best."""
-
-    def apply(samples: Samples) -> Estimate:
-        encoding = ComplexEncoding.like(Gaussian, samples)
-        made = (
-            Estimate(
-                fit_closed_form(encoding, samples, prior=prior).render(),
-                f"power {prior.power:g}, strength {prior.strength:g}",
-            )
-            for prior in GRID
-        )
-        return max(made, key=lambda estimate: score(estimate.signal))
-
-    return apply
-
-
-def _chosen(fit: Reconstruction) -> str:
-    start = fit.report["start"]
-    return f"power {start['power']:g}, strength {start['strength']:g}, {fit.report['rounds']} rounds"
-
-
-def with_hindsight(score: Score, count: int = 8) -> Method:
-    """The best of every start and every round, by the score that only the truth gives."""
-
-    def apply(samples: Samples) -> Estimate:
-        followed = itertools.chain.from_iterable(
-            (
-                Estimate(signal, f"power {start.power:g}, strength {start.strength:g}, {number} rounds")
-                for number, signal in enumerate(follow(samples, start, count))
-            )
-            for start in Adaptive().candidates(len(samples.grid))
-        )
-        return max(followed, key=lambda estimate: score(estimate.signal))
-
-    return apply
-
-
-def follow(samples: Samples, start: Smoothness, count: int) -> Iterator[Tensor]:
-    """The reconstruction from all samples after 0 … ``count`` rounds from a start, nothing held out."""
-    dims = len(samples.grid)
-    made = cast(AdaptivePlan, plan(FourierEncoding.like(samples), samples.geometry, prior=Adaptive((start,))))
-    values = samples.values.movedim(-1, 0).unsqueeze(0)
-    means = samples.mean().reshape(1, -1, *(1,) * dims)
-    problem = decorrelate(made.modes, made.measurement, values - means)
-    steps = rounds(
-        problem,
-        start_penalty(problem, start),
-        smoothest_modes(made.modes, start.axis_weights(dims)),
-        tolerance=TOLERANCE[dims],
-    )
-    for step in itertools.islice(steps, count + 1):
-        lattice = rotate(problem.rotation, made.modes(step.solution.x)) + means
-        yield lattice[0].movedim(0, -1)
-
-
-def thin_plate(samples: Samples) -> Estimate:
-    """SciPy's ``RBFInterpolator``, thin plate, of the 20 nearest samples."""
+def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
+    """Interpolate by SciPy's ``RBFInterpolator``, a thin plate through the nearest samples."""
     from scipy.interpolate import RBFInterpolator
 
+    samples = case.samples
     assert samples.weights is not None
     x = lattice_points(samples.geometry.axes).numpy() * np.asarray(samples.grid)
-    known = (samples.weights[..., 0] > 0).numpy()
-    fit = RBFInterpolator(x[known], samples.values.double().numpy()[known], neighbors=NEIGHBOURS)
-    estimate = samples.values.double().numpy().copy()
-    estimate[~known] = fit(x[~known])
-    return Estimate(torch.from_numpy(estimate).to(samples.values))
+    known, estimate = (samples.weights[..., 0] > 0).numpy(), samples.values.double().numpy().copy()
+    estimate[~known] = RBFInterpolator(x[known], estimate[known], neighbors=neighbors)(x[~known])
+    return torch.from_numpy(estimate).to(samples.values)
 
 
-def biharmonic(samples: Samples) -> Estimate:
-    """scikit-image's ``inpaint_biharmonic`` of what is unknown in every channel."""
+def biharmonic(case: Case) -> Tensor:
+    """Inpaint the points that are unknown in every channel by scikit-image's ``inpaint_biharmonic``."""
     from skimage.restoration import inpaint_biharmonic
 
-    assert samples.weights is not None
-    unknown = (samples.weights[..., 0] == 0).numpy()
-    image = samples.values.double().numpy()
-    made = cast(np.ndarray, inpaint_biharmonic(image, unknown, channel_axis=-1))
-    return Estimate(torch.from_numpy(made).to(samples.values))
+    values, weights = case.samples.values, case.samples.weights
+    assert weights is not None
+    return _restored(values, inpaint_biharmonic, (weights[..., 0] == 0).numpy())
 
 
-def demosaicing(method: Callable[[Tensor, Tensor], Tensor]) -> Method:
-    """A demosaicing method of a mosaic and its mask."""
-
-    def apply(samples: Samples) -> Estimate:
-        assert samples.weights is not None
-        return Estimate(method(samples.values, samples.weights > 0))
-
-    return apply
+def unchanged(case: Case) -> Tensor:
+    """Return the noisy samples themselves."""
+    return case.samples.values
 
 
-GRIDDATA = {"griddata linear": baseline(baselines.linear)}
-SPLINES = {"cubic spline": baseline(baselines.cubic), "linear interpolation": baseline(baselines.linear)}
-TRIANGULATED = {"griddata linear": baseline(partial(baselines.linear, patient=True))}
-NEAREST = {"nearest": baseline(baselines.nearest)}
-DEMOSAICING = {
-    "bilinear": demosaicing(demosaicing_peers.bilinear),
-    "Malvar 5×5": demosaicing(demosaicing_peers.malvar),
-}
+def wavelet(case: Case, blind: bool = False) -> Tensor:
+    """Denoise by ``denoise_wavelet`` with BayesShrink; the noise is given, or estimated if ``blind``."""
+    from skimage.restoration import denoise_wavelet
+
+    values, sigma = case.samples.values, None if blind else case.noise
+    options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": values.shape[-1] == 3}
+    return _restored(values, denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
+
+
+def non_local_means(case: Case, blind: bool = False) -> Tensor:
+    """Denoise by ``denoise_nl_means``; the noise is given, or found by ``estimate_sigma`` if ``blind``.
+
+    The settings are those of scikit-image's example: patches of 5 at distances up to 6, h = 0.6 σ, the fast mode.
+    """
+    from skimage.restoration import denoise_nl_means, estimate_sigma
+
+    values, sigma = case.samples.values, case.noise
+    if blind:
+        image = values.double().cpu().numpy()
+        sigma = float(cast(float, estimate_sigma(image, channel_axis=-1, average_sigmas=True)))
+    options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True}
+    return _restored(values, denoise_nl_means, h=0.6 * sigma, sigma=sigma, **options)
+
+
+def best_total_variation(case: Case) -> Tensor:
+    """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
+    from skimage.restoration import denoise_tv_chambolle
+
+    assert case.score is not None
+    weights = (weight * case.noise for weight in WEIGHTS)
+    candidates = (_restored(case.samples.values, denoise_tv_chambolle, weight=w) for w in weights)
+    return max(candidates, key=case.score)
+
+
+def _restored(values: Tensor, function: Callable[..., Any], *arguments: Any, **options: Any) -> Tensor:
+    """Apply a function of scikit-image to a picture in float64."""
+    image = function(values.double().cpu().numpy(), *arguments, channel_axis=-1, **options)
+    return torch.from_numpy(np.asarray(image)).to(values)
+
+
+def demosaiced(case: Case, kind: str) -> Tensor:
+    """Demosaic by "bilinear" interpolation, or by the 5×5 filters of Malvar, He and Cutler ("malvar")."""
+    assert case.samples.weights is not None
+    return demosaicing.METHODS[kind](case.samples.values, case.samples.weights > 0)
+
+
+def rect_bivariate_spline(samples: Samples) -> None:
+    """Enlarge each channel by SciPy's cubic spline."""
+    from scipy.interpolate import RectBivariateSpline
+
+    x, y = (axis.points().numpy() for axis in samples.geometry.axes)
+    u, v = (Axis(n).points().numpy() for n in samples.grid)
+    for channel in samples.values.movedim(-1, 0).double().numpy():
+        RectBivariateSpline(x, y, channel)(u, v)
+
+
+def zoom(samples: Samples) -> None:
+    """Enlarge each channel by ``scipy.ndimage.zoom`` of order 3."""
+    from scipy.ndimage import zoom as scipy_zoom
+
+    factors = [n / k for n, k in zip(samples.grid, samples.values.shape, strict=False)]
+    for channel in samples.values.movedim(-1, 0).contiguous().numpy():
+        scipy_zoom(channel, factors, order=3)
+
+
+def interpolation(samples: Samples, mode: str) -> Callable[[], Tensor]:
+    """Return the call of ``torch.nn.functional.interpolate`` on the values, with their channels in front."""
+    x = samples.values.movedim(-1, 0).unsqueeze(0).contiguous()
+    return partial(interpolate, x, size=samples.grid, mode=mode)
+
+
+def papers_procedure(encoding: ComplexEncoding, samples: Samples) -> Tensor:
+    """Compute W = Ψ₁⁺ Y (Ψ₂⁺)ᵀ by dense pseudo-inverses, then Ψ W Ψᵀ (Zheng et al., ECCV 2022)."""
+    values = samples.values
+    first, second = encoding.matrices(samples.geometry.axes, values.dtype, values.device)
+    fine = encoding.matrices(Lattice(samples.grid).axes, values.dtype, values.device)
+    w = torch.linalg.pinv(first) @ values.movedim(-1, 0) @ torch.linalg.pinv(second).T
+    return fine[0] @ w @ fine[1].T
+
+
+def bare_products(values: Tensor, shape: Sequence[int]) -> Callable[[], Tensor]:
+    """Return a product of the shapes of a dense fit and render in one; nothing dense can be faster."""
+    sides = zip(shape, values.shape[-len(shape) - 1 : -1], strict=True)
+    return products(values, [torch.rand(m, n, dtype=values.dtype, device=values.device) for m, n in sides])
+
+
+def products(values: Tensor, matrices: Sequence[Tensor]) -> Callable[[], Tensor]:
+    """Return the product, by ``torch.matmul`` alone, of a matrix along every axis of a lattice.
+
+    Values are (*batch, *lattice, channels), folded beforehand; the result is (batch × channels, *lattice).
+    """
+    dims = len(matrices)
+    x = values.movedim(-1, -dims - 1).flatten(0, -dims - 1).contiguous()
+
+    def work() -> Tensor:
+        y = torch.matmul(x, matrices[-1].T)
+        for j in reversed(range(dims - 1)):
+            before, after = y.shape[: j + 1], y.shape[j + 2 :]
+            y = torch.matmul(matrices[j], y.reshape(*before, y.shape[j + 1], -1)).reshape(*before, -1, *after)
+        return y
+
+    return work

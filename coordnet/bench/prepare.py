@@ -1,4 +1,4 @@
-"""A data folder prepared for the experiments: every file cut to the part that is measured, with checksums."""
+"""Prepare a data folder for the experiments: cut every file to the part that is measured, and write checksums."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -6,19 +6,18 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from coordnet.bench import cubes
+from coordnet.bench.data import CROP, SOUND, center, cube
 from coordnet.media import Media, MediaError, read_audio, read_image, write_media
 from coordnet.media.pictures import IMAGE_SUFFIXES
 from coordnet.media.sound import AUDIO_SUFFIXES
 from coordnet.media.video import is_video
 
-MANIFEST = "SHA256SUMS"  # as ``sha256sum`` writes it and ``sha256sum --check`` reads it
-BLOCK = 2**20
+MANIFEST = "SHA256SUMS"  # in the format of ``sha256sum``
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file to prepare: where it is, its place in the folder, and whether it is a picture, a clip or sound."""
+    """A file to prepare: its path, its place relative to the folder, and its kind (picture, clip or sound)."""
 
     path: Path
     place: Path
@@ -26,19 +25,12 @@ class Source:
 
 
 def sources(folder: Path, out: Path) -> tuple[list[Source], list[Path]]:
-    """The files of a folder that can be prepared, in order, and the places of those that are left out.
-
-    Parameters
-    ----------
-    folder : Path
-        The raw data, in folders of any depth, which are kept.
-    out : Path
-        Where they will go; what is in there is none of them.
+    """List the files of a folder that can be prepared, in order, and the places of the others; ignore those in ``out``.
 
     Raises
     ------
     MediaError
-        If there is no such folder, or nothing in it can be prepared.
+        If the folder is missing, or none of its files can be prepared.
     """
     if not folder.is_dir():
         raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
@@ -49,9 +41,7 @@ def sources(folder: Path, out: Path) -> tuple[list[Source], list[Path]]:
     kinds = {path: _kind(path) for path in files}
     found = [Source(path, path.relative_to(folder), kind) for path, kind in kinds.items() if kind]
     if not found:
-        raise MediaError(
-            f"--from {folder}: expected pictures, clips or sound, found none in {len(files)} files"
-        )
+        raise MediaError(f"--from {folder}: expected pictures, clips or sound, found none in {len(files)} files")
     return found, [path.relative_to(folder) for path, kind in kinds.items() if not kind]
 
 
@@ -67,32 +57,16 @@ def _kind(path: Path) -> str:
     return "sound" if path.suffix.lower() in AUDIO_SUFFIXES else ""
 
 
-def prepare(found: list[Source], out: Path, *, side: int = cubes.CROP, progress: bool = False) -> list[Path]:
-    """Write the measured part of every file, and their checksums, into a folder.
+def prepare(found: list[Source], out: Path, *, side: int = CROP, progress: bool = False) -> list[Path]:
+    """Write the measured part of every file, and their checksums, into a folder; return the places of the files.
 
     Pictures become centre crops of ``side`` pixels at their own depth; clips become cubes of 128 frames, 128×128
     each, as float32 arrays; of sound the first 131,072 samples are kept.
 
-    Parameters
-    ----------
-    found : list of Source
-        What to prepare.
-    out : Path
-        The folder.
-    side : int
-        Of the crops; smaller pictures stay as they are.
-    progress : bool
-        Show a bar over the files.
-
-    Returns
-    -------
-    list of Path
-        The places of what was written.
-
     Raises
     ------
     MediaError
-        If a file cannot be read, or two would become one.
+        If a file cannot be read, or two files would have the same place.
     """
     written: dict[Path, Path] = {}
     with tqdm(found, "preparing", unit=" files", disable=not progress, dynamic_ncols=True) as bar:
@@ -102,61 +76,43 @@ def prepare(found: list[Source], out: Path, *, side: int = cubes.CROP, progress:
             place = source.place.with_suffix(media.lossless_suffix)
             if place in written:
                 other = written[place]
-                raise MediaError(
-                    f"{source.path}: expected a name of its own, found {other}, which becomes {place} too"
-                )
+                raise MediaError(f"{source.path}: expected a name of its own, found {other}, which becomes {place} too")
             written[place] = source.path
             (out / place).parent.mkdir(parents=True, exist_ok=True)
             write_media(media, out / place)
-    write_manifest(out, list(written))
+    lines = [f"{_sum(out / place)}  {place.as_posix()}\n" for place in sorted(written)]
+    (out / MANIFEST).write_text("".join(lines), encoding="utf-8")
     return list(written)
 
 
 def _cut(source: Source, side: int) -> Media:
     if source.kind == "clip":
-        return Media(cubes.cube(source.path), "array", source.path.stem, "float32")
+        return Media(cube(source.path), "array", source.path.stem, "float32")
     if source.kind == "picture":
         media = read_image(source.path)
-        return replace(media, signal=cubes.centre(media.signal, side))
+        return replace(media, signal=center(media.signal, side))
     media = read_audio(source.path)
-    return replace(media, signal=media.signal[: cubes.SOUND])
+    return replace(media, signal=media.signal[:SOUND])
 
 
-def write_manifest(folder: Path, places: list[Path]) -> None:
-    """Write the SHA-256 sums of files of a folder into it."""
-    lines = [f"{sha256(folder / place)}  {place.as_posix()}\n" for place in sorted(places)]
-    (folder / MANIFEST).write_text("".join(lines), encoding="utf-8")
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 sum of a file, in hexadecimal digits."""
-    total = hashlib.sha256()
+def _sum(path: Path) -> str:
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            total.update(block)
-    return total.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check(folder: Path, *, progress: bool = False) -> int:
-    """Compare a prepared folder with its checksums.
-
-    Returns
-    -------
-    int
-        How many files agree: all of them.
+    """Compare a prepared folder with its checksums, and return the number of files, all of which agree.
 
     Raises
     ------
     MediaError
-        If there are no checksums, or a file is missing, changed, or not among them.
+        If the checksums are missing, or a file is missing, changed, or without a checksum.
     """
     sums = _read_manifest(folder / MANIFEST)
     present = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     wrong = [f"{place} missing" for place in sums if place not in present]
     bar = tqdm(sums.items(), "checking", unit=" files", disable=not progress, dynamic_ncols=True, leave=False)
-    wrong += [
-        f"{place} changed" for place, sum_ in bar if place in present and sha256(folder / place) != sum_
-    ]
+    wrong += [f"{place} changed" for place, sum_ in bar if place in present and _sum(folder / place) != sum_]
     wrong += [f"{place} without a checksum" for place in sorted(present - set(sums) - {MANIFEST})]
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""

@@ -1,193 +1,223 @@
-"""``coordnet bench quality``: how near reconstructions come to their signals, beside a named peer in the same run."""
+"""``coordnet bench quality``: the distance of reconstructions from their signals, beside a named peer in one run."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
-from tqdm import tqdm
+import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import cubes, iterations, memory, noise_peers, peers
-from coordnet.bench.cases import Case, Row, Settings
-from coordnet.bench.damage import DAMAGE, Damage
+from coordnet.bench import memory, peers
+from coordnet.bench.cells import Cell, Result
+from coordnet.bench.damage import DAMAGE
+from coordnet.bench.data import CLIPS, SOUNDS, Finder
+from coordnet.bench.estimation import Estimator, Method, Task
+from coordnet.bench.layouts import Layout, complex_, fourier
+from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tuned
+from coordnet.bench.papers import baseline
+from coordnet.bench.records import Record, failed
+from coordnet.bench.study import Experiment, Options, Study
+from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
+from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 
-SMOOTH = Smoothness(1.5, 0.01)
-SMOOTH_VIDEO = Smoothness(2.0, 0.01)
-SMOOTH_SOUND = Smoothness(1.0, 0.01)
-STEADY_VIDEO = Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))
-BORDER = 8  # pixels of a mosaic's border that do not count
+SIGMA, TOLERANCE = 0.1, 1e-4  # of noise, and the relative residual to which iterations are counted
 PAIR = ("kodim05", "kodim10")
-SIGMA = 0.1
-HINDSIGHT = {
-    "adaptive, best with hindsight": peers.with_hindsight,
-    "smooth, best of a grid with hindsight": peers.best_smooth,
+GAUSSIAN, FOURIER = Layout(complex_, Gaussian), Layout(fourier)
+
+
+def _ours(name: str, estimator: Estimator) -> Method:
+    return Method(name, "closed form", estimator)
+
+
+def _smooth(name: str, prior: Smoothness, layout: Layout = GAUSSIAN, **options: Any) -> Method:
+    return _ours(name, ClosedForm(layout, prior=prior, **options))
+
+
+SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), _ours("smooth, tuned", Tuned(GAUSSIAN))
+GRIDDATA, ADAPTED = baseline("griddata linear", peers.spline, kind="linear"), _ours("adaptive", ADAPTIVE)
+SPLINES = (
+    baseline("cubic spline", peers.spline, kind="cubic"),
+    baseline("linear interpolation", peers.spline, kind="linear"),
+)
+SOUND = _smooth("smooth", Smoothness(1.0, 0.01), FOURIER)
+NOT_ROTATED = _ours("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False)))
+BIHARMONIC = baseline("biharmonic", peers.biharmonic)
+DEMOSAICED = (
+    baseline("bilinear", peers.demosaiced, kind="bilinear"),
+    baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+)
+HELD_OUT = _ours("smooth, tuned by hold-out", Tuned(GAUSSIAN))
+GCV = _ours("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv"))
+DENOISERS = (
+    baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
+    baseline("non-local means", peers.non_local_means, blind=True),
+    _ours("denoise", Denoised()),
+    baseline("total variation, best weight", peers.best_total_variation),
+)
+EVERY_START = tuple(
+    ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
+    for start in Adaptive().candidates(2)
+    for rounds in range(9)
+)
+EVERY_SMOOTH = tuple(
+    ClosedForm(GAUSSIAN, prior=Smoothness(power, strength))
+    for power in (1.0, 1.25, 1.5, 1.75, 2.0)
+    for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+)
+QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED)
+STEPS = tuple(
+    _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
+    for power in (1.0, 1.5)
+)
+EXPERIMENTS = (
+    Experiment("random", "A random quarter of the pixels", {Task("random 25 %", "random:0.25"): QUARTER}),
+    Experiment(
+        "density",
+        "Fewer and more random samples of two photographs",
+        {Task(f"random {p} %", f"random:{p / 100}"): (GRIDDATA, SMOOTH, ADAPTED) for p in (3, 10, 50, 80)},
+        Finder(names=PAIR),
+    ),
+    Experiment(
+        "video",
+        "A random eighth of the cubes of two clips",
+        {
+            Task("video, random eighth", "random:0.125"): (
+                baseline("griddata linear", peers.spline, kind="linear", patient=True),
+                baseline("nearest", peers.spline, kind="nearest"),
+                _smooth("smooth", Smoothness(2.0, 0.01)),
+                _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
+                TUNED,
+                ADAPTED,
+            )
+        },
+        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine")),
+        size=128,
+        quick_size=24,
+    ),
+    Experiment(
+        "audio",
+        "A random quarter of a recording",
+        {Task("sound, random quarter", "random:0.25", measure="snr"): (*SPLINES, SOUND, ADAPTED)},
+        Finder(("sound",), SOUNDS, ("bach",)),
+    ),
+    Experiment(
+        "entries",
+        "30 % of the entries of a photograph, with another mask for each channel",
+        {Task("entries 30 %", "entries:0.3"): (NOT_ROTATED, GRIDDATA, ADAPTED)},
+        Finder(names=PAIR[:1]),
+    ),
+    Experiment(
+        "bayer",
+        "The RGGB mosaic, without its border",
+        {Task("mosaic RGGB", "bayer:RGGB", measure="inside"): (*DEMOSAICED, ADAPTED)},
+    ),
+    Experiment(
+        "structured",
+        "Holes, scratches and text, drawn anew for each photograph",
+        {Task(name, name, mask=mask): (BIHARMONIC, SMOOTH, ADAPTED) for name, mask in DAMAGE.items()},
+    ),
+    Experiment(
+        "noise",
+        "Every second pixel, with noise",
+        {Task(f"every second, σ = {SIGMA}", "every:2", SIGMA): (*SPLINES, HELD_OUT, GCV)},
+    ),
+    Experiment("denoise", "Every pixel, with noise", {Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): DENOISERS}),
+    Experiment(
+        "iterations",
+        f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
+        {Task(f"random {100 * d:g} %", f"random:{d}"): STEPS for d in (0.5, 0.25, 0.1, 0.05, 0.02)},
+        Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
+    ),
+    Experiment(
+        "hindsight",
+        "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
+        {
+            Task("random 25 %", "random:0.25"): (
+                *QUARTER,
+                baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+                _ours("adaptive, best with hindsight", Hindsight(EVERY_START)),
+                _ours("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
+            )
+        },
+    ),
+)
+TITLES = {experiment.name: experiment.title for experiment in EXPERIMENTS} | {
+    "memory": "Peak memory of `coordnet reconstruct` on a random quarter of the pixels"
 }
+SLOW = ("hindsight", "memory")  # run only if they are named
+COLUMNS = {"iterations": ("notes.iterations", "steps"), "memory": ("scores.peak_gib", "GiB")}
+COLUMNS |= {e.name: (f"scores.{e.measure}", "dB") for e in EXPERIMENTS if e.name not in COLUMNS}
+PREFACE = (
+    "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
+    "number of signals on which the row is below. Seconds are means over the signals, their ratio is to the first's."
+)
 
 
-def random_quarter(settings: Settings) -> Iterator[Case]:
-    """A random quarter of every photograph's crop."""
-    methods = {
-        **peers.GRIDDATA,
-        "smooth": peers.smooth(SMOOTH),
-        "smooth, tuned": peers.tuned(),
-        "adaptive": peers.adaptive(),
-    }
-    for path in cubes.photographs(settings.data, settings.images):
-        yield Case("random 25 %", path.stem, partial(cubes.crop, path), "random:0.25", methods)
+@dataclass(frozen=True, kw_only=True)
+class Footprint(Cell):
+    """The peak memory of ``coordnet reconstruct`` on a random quarter of a large picture, in its own process."""
+
+    prior: str
+    size: int
+
+    def subject(self) -> dict[str, Any]:
+        """Describe the picture and the prior."""
+        signal = {"kind": "rolling hills", "size": self.size}
+        return {"task": "reconstruct, 25 %", "signal": signal, "method": {"name": self.prior}}
+
+    def check(self) -> None:
+        """Read nothing."""
+
+    def measure(self) -> Result:
+        """Run the command."""
+        seconds, peak, iterations = memory.footprint(self.size, self.prior)
+        return Result({"peak_gib": peak}, {"fit": seconds, "render": None}, {"iterations": iterations})
 
 
-def hindsight(settings: Settings) -> Iterator[Case]:
-    """The same with a slow peer, and with what the truth would have chosen."""
-    slow = {"RBF thin plate, 20 neighbours": peers.thin_plate}
-    for case in random_quarter(settings):
-        yield replace(case, methods=case.methods | slow, hindsight=HINDSIGHT)
+class Quality(Study):
+    """The command ``coordnet bench quality``."""
+
+    name = "quality"
+    experiments = tuple(TITLES)
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield the cells of one experiment after another."""
+        for name in options.only:
+            _checks.choice("only", name, TITLES)
+        chosen = options.only or [name for name in TITLES if name not in SLOW]
+        for experiment in EXPERIMENTS:
+            if experiment.name in chosen:
+                yield from experiment.stages(options, done)
+        if "memory" in chosen:
+            size = 128 if options.quick else memory.LARGE
+            yield [Footprint(experiment="memory", prior=p, size=size) for p in ("smooth", "adaptive")]
+
+    def tables(self, records: list[Record]) -> dict[str, str]:
+        """Return the mean score of each method over the signals, beside the first method of its task."""
+        parts = ["# Reconstructions beside their peers", PREFACE]
+        for name, title in TITLES.items():
+            found = [r for r in records if r["cell"]["experiment"] == name]
+            if found:
+                parts += [f"## {title}", markdown(_comparison(flat(found), *COLUMNS[name]))]
+        rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
+        parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
+        return {".md": "\n\n".join(parts) + "\n"}
 
 
-def density(settings: Settings) -> Iterator[Case]:
-    """Fewer and more random samples of two photographs' crops."""
-    methods = {**peers.GRIDDATA, "smooth": peers.smooth(SMOOTH), "adaptive": peers.adaptive()}
-    for percent in (3, 10, 50, 80):
-        for name in PAIR[: settings.images]:
-            load = partial(cubes.crop, cubes.photograph(settings.data, name))
-            yield Case(f"random {percent} %", name, load, f"random:{percent / 100}", methods)
-
-
-def video(settings: Settings) -> Iterator[Case]:
-    """A random eighth of the cubes of two clips, whose samples take minutes to triangulate."""
-    for name, title in {"carphone_pristine": "carphone", "bikes": "bikes"}.items():
-        methods = {**peers.TRIANGULATED, **peers.NEAREST, "smooth": peers.smooth(SMOOTH_VIDEO)}
-        methods["smooth, time × 0.3"] = peers.smooth(STEADY_VIDEO)
-        methods["smooth, tuned"] = peers.tuned()
-        methods["adaptive"] = peers.adaptive()
-        load = partial(cubes.cube, settings.data / "video" / f"{name}.mp4")
-        yield Case("video, random eighth", title, load, "random:0.125", methods)
-
-
-def audio(settings: Settings) -> Iterator[Case]:
-    """A random quarter of a recording."""
-    methods = {
-        **peers.SPLINES,
-        "smooth": peers.smooth(SMOOTH_SOUND, fourier=True),
-        "adaptive": peers.adaptive(),
-    }
-    load = partial(cubes.sound, settings.data / "audio" / "bach.wav")
-    yield Case("sound, random quarter", "bach", load, "random:0.25", methods, measure="snr")
-
-
-def entries(settings: Settings) -> Iterator[Case]:
-    """30 % of the entries of a photograph's crop, each channel with a mask of its own."""
-    methods = {
-        "adaptive, not rotated": peers.adaptive(Adaptive(rotated=False)),
-        **peers.GRIDDATA,
-        "adaptive": peers.adaptive(),
-    }
-    load = partial(cubes.crop, cubes.photograph(settings.data, PAIR[0]))
-    yield Case("entries 30 %", PAIR[0], load, "entries:0.3", methods)
-
-
-def bayer(settings: Settings) -> Iterator[Case]:
-    """The RGGB mosaic of every photograph's crop, all entries within the border."""
-    methods = {**peers.DEMOSAICING, "adaptive": peers.adaptive()}
-    for path in cubes.photographs(settings.data, settings.images):
-        yield Case("mosaic RGGB", path.stem, partial(cubes.crop, path), "bayer:RGGB", methods, border=BORDER)
-
-
-def structured(settings: Settings) -> Iterator[Case]:
-    """Holes, scratches and text over every photograph's crop, drawn anew for each."""
-    methods = {
-        "biharmonic": peers.biharmonic,
-        "smooth": peers.smooth(SMOOTH),
-        "adaptive": peers.adaptive(),
-    }
-    for kind, damage in DAMAGE.items():
-        for seed, path in enumerate(cubes.photographs(settings.data, settings.images)):
-            mask = partial(_damaged, damage, seed)
-            yield Case(kind, path.stem, partial(cubes.crop, path), mask, methods)
-
-
-def _damaged(damage: Damage, seed: int, shape: tuple[int, ...]) -> Tensor:
-    return damage((shape[0], shape[1]), seed)
-
-
-def noisy_lattice(settings: Settings) -> Iterator[Case]:
-    """Every second pixel of every photograph's crop, with noise."""
-    methods = {
-        "cubic spline": peers.SPLINES["cubic spline"],
-        "linear interpolation": peers.SPLINES["linear interpolation"],
-        "smooth, tuned by hold-out": peers.tuned(),
-        "smooth, tuned by GCV": peers.tuned("gcv"),
-    }
-    for path in cubes.photographs(settings.data, settings.images):
-        load = partial(cubes.crop, path)
-        yield Case(f"every second, σ = {SIGMA}", path.stem, load, "every:2", methods, noise=SIGMA)
-
-
-def denoising(settings: Settings) -> Iterator[Case]:
-    """Every pixel of every photograph's crop, with noise; the score is over all of them."""
-    methods = {
-        "wavelets, BayesShrink": noise_peers.unaided(noise_peers.wavelet),
-        "non-local means": noise_peers.unaided(noise_peers.non_local_means),
-        "denoise": noise_peers.denoised,
-    }
-    best = {"total variation, best weight": noise_peers.best_total_variation(SIGMA)}
-    for path in cubes.photographs(settings.data, settings.images):
-        load = partial(cubes.crop, path)
-        yield Case(f"full, σ = {SIGMA}", path.stem, load, "full", methods, noise=SIGMA, hindsight=best)
-
-
-EXPERIMENTS: dict[str, Callable[[Settings], Iterator[Case]]] = {
-    "random": random_quarter,
-    "density": density,
-    "video": video,
-    "audio": audio,
-    "entries": entries,
-    "bayer": bayer,
-    "structured": structured,
-    "noise": noisy_lattice,
-    "denoise": denoising,
-}
-USUAL = (*EXPERIMENTS, "iterations")
-SLOW = {"hindsight": hindsight}  # these, and the memory, only when they are named
-NAMES = (*USUAL, *SLOW, "memory")
-
-
-def parse_names(text: str | None) -> tuple[str, ...]:
-    """The experiments that a text names, separated by commas; the ``USUAL`` ones if it is None.
-
-    Raises
-    ------
-    ValueError
-        If one is unknown.
-    """
-    if text is None:
-        return USUAL
-    return tuple(_checks.choice("only", name.strip(), NAMES) for name in text.split(","))
-
-
-def run(name: str, settings: Settings, *, progress: bool = True) -> list[Row]:
-    """The rows of one experiment, with a bar over its signals."""
-    if name == "memory":
-        return large_picture()
-    if name == "iterations":
-        return iterations.table(cubes.photograph(settings.data, PAIR[0]))
-    rows: list[Row] = []
-    with tqdm(
-        list((EXPERIMENTS | SLOW)[name](settings)), desc=name, disable=not progress, dynamic_ncols=True
-    ) as bar:
-        for case in bar:
-            bar.set_postfix_str(f"{case.task}, {case.signal}")
-            rows.extend(case.run())
-    return rows
-
-
-def large_picture(size: int = memory.LARGE) -> list[Row]:
-    """Peak memory of ``coordnet reconstruct`` on a random quarter of a picture of 4096² × 3, which 6 GiB must hold."""
-    rows = []
-    for prior in ("smooth", "adaptive"):
-        made = memory.footprint(size, prior)
-        chosen = f"{made.iterations} iterations"
-        rows.append(Row("reconstruct, 25 %", f"{size}²×3", prior, "peak", made.peak, made.seconds, chosen))
-    return rows
+def _comparison(frame: Frame, column: str, unit: str) -> Frame:
+    """Compare each line of a task at a size with its first."""
+    tables = []
+    for (task, size), part in frame.groupby(["cell.task", "cell.signal.size"], sort=False):
+        names = part.groupby("line", sort=False)["cell.method.name"].first()
+        scores, seconds = by_signal(part, column), by_signal(part, "total").mean()
+        gains = scores.sub(scores[names.index[0]], axis=0)
+        table: Frame = pd.DataFrame({"task": task, "size": size, "method": names, "signals": scores.count()})
+        table[unit] = scores.mean().map(text)
+        table["to the first"] = gains.mean().map("{:+.2f}".format)
+        table["least"], table["below"] = gains.min().map("{:+.2f}".format), (gains < 0).sum().astype(str)
+        table["seconds"], table["ratio"] = (seconds.map(text), (seconds / seconds.iloc[0]).map("{:.1f}".format))
+        table.loc[names.index[0], ["to the first", "least", "below", "ratio"]] = ""
+        tables.append(table)
+    return pd.concat(tables)

@@ -1,133 +1,212 @@
-"""``coordnet bench speed``: closed-form fits timed against their peers in the same run."""
+"""``coordnet bench speed``: the targets that hold, a table and a figure of timings beside their peers."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import torch
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import speed_tasks as tasks
-from coordnet.bench.speed_tasks import Row
-from coordnet.metrics.stopwatch import machine
+from coordnet.bench import timings as t
+from coordnet.bench.cells import Cell
+from coordnet.bench.records import Record, failed
+from coordnet.bench.study import Options, Study
+from coordnet.bench.tables import markdown
 
-SIZES = (128, 256, 512, 1024, 2048, 4096)
-QUICK = (128, 256)
-LARGEST_RANDOM = 2048  # beyond, a fit with the adaptive prior takes minutes
-GROUPS = ("grid", "video", "batch", "random", "memory")
-DEFAULT = GROUPS[:-1]  # memory of large pictures takes minutes and gigabytes of disk
+GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
+SIZES, QUICK, LEAST_SIZE = (128, 256, 512, 1024, 2048, 4096), (128, 256), 8
+SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 128³"
+BATCH = "256 of 256²×3 → 512²"
+QUARTER, EIGHTH = "random quarter of 512²×3", "random eighth of 128³×3"
+SHOWN = (SMALL, LARGE, CLIP, BATCH, QUARTER, EIGHTH)
+DEVICES = ("cpu", "cuda")
+Tasks = dict[tuple[str, str], Record]  # by device and task
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is measured.
+class Target:
+    """An upper bound for a method's seconds, its ratio to a peer of the same task, or its memory in GiB."""
 
-    Attributes
-    ----------
-    device : torch.device
-        Where; peers that know no GPU run on the CPU all the same.
-    groups : tuple of str
-        Of ``GROUPS``.
-    sizes : tuple of int
-        Samples a side of the pictures of ``grid`` and, up to ``LARGEST_RANDOM``, of ``random``.
-    quick : bool
-        Leave out what takes long: large clips, batches and pictures.
-    """
+    device: str
+    task: str
+    method: str
+    most: float
+    peer: str | None = None
+    memory: bool = False
 
-    device: torch.device
-    groups: tuple[str, ...] = DEFAULT
-    sizes: tuple[int, ...] = SIZES
-    quick: bool = False
+    def found(self, tasks: Tasks) -> float | None:
+        """Return the measured number, None if there is none; a peer that was stopped counts as its limit."""
+        record = tasks.get((self.device, self.task))
+        if record is None or record["seconds"].get(self.method) is None:
+            return None
+        if self.memory:
+            return record["scores"]["peak_gib"]
+        own = record["seconds"][self.method]
+        return own if self.peer is None else ratio(record, self.method, self.peer, t.LIMIT)
 
+    def line(self, tasks: Tasks) -> dict[str, str]:
+        """Return a row of the table of targets."""
+        found = self.found(tasks)
+        holds = "not measured" if found is None else "holds" if found <= self.most else "DOES NOT HOLD"
+        text = "" if found is None else self._text(found)
+        head = {"device": self.device, "task": self.task, "method": self.method}
+        return {**head, "at most": self._text(self.most), "found": text, "": holds}
 
-def run(settings: Settings, tell: Callable[[Row], None] | None = None) -> list[Row]:
-    """Time every task, and tell of each row as it is measured."""
-    rows = []
-    for row in _rows(settings):
-        rows.append(row)
-        if tell is not None:
-            tell(row)
-    return rows
-
-
-def _rows(settings: Settings) -> Iterator[Row]:
-    device, quick = settings.device, settings.quick
-    for group in settings.groups:
-        if group == "grid":
-            for size in settings.sizes:
-                yield from tasks.grid(size, device)
-        elif group == "video":
-            for size in (64,) if quick else (64, 128):
-                yield from tasks.video(size, device)
-        elif group == "batch":
-            for signals in (1, 16) if quick else (1, 16, 256):
-                yield from tasks.batch(signals, device)
-        elif group == "random":
-            for size in (size for size in settings.sizes if size <= LARGEST_RANDOM):
-                yield from tasks.random_samples((size, size), 0.25, device)
-            if not quick:
-                yield from tasks.random_samples((128, 128, 128), 0.125, device)
-        elif group == "memory":
-            yield from tasks.enlarging(512 if quick else 4096, 1024 if quick else 16384)
+    def _text(self, value: float) -> str:
+        if self.memory:
+            return f"{value:.3g} GiB"
+        return f"{1e3 * value:.3g} ms" if self.peer is None else f"{value:.3g} × {_short(self.peer)}"
 
 
-def parse_groups(text: str | None) -> tuple[str, ...]:
-    """The groups of a list of names separated by commas; those that take no minutes if none are given."""
-    if text is None:
-        return DEFAULT
-    return tuple(_checks.choice("only", name.strip(), GROUPS) for name in text.split(","))
+TARGETS = (
+    Target("cpu", SMALL, t.REUSED, 1.5, t.FLOOR),
+    Target("cpu", SMALL, t.REUSED, 1.0, t.BICUBIC),
+    Target("cpu", SMALL, t.COLD, 1.0, t.SPLINE),
+    Target("cpu", LARGE, t.COLD, 0.5, t.SPLINE),
+    Target("cpu", LARGE, t.COLD, 0.5, t.ZOOM),
+    Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0, memory=True),  # four times the output
+    Target("cpu", QUARTER, t.SMOOTH, 1 / 3, t.GRIDDATA),
+    Target("cpu", QUARTER, t.ADAPTIVE, 3.0, t.GRIDDATA),
+    Target("cpu", CLIP, t.REUSED, 1.5, t.FLOOR),
+    Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0, memory=True),
+    Target("cuda", SMALL, f"{t.FIT}, {t.GRAPH}", 1e-4),
+    Target("cuda", SMALL, t.COLD, 3e-3),
+    Target("cuda", CLIP, f"{t.FIT}, {t.GRAPH}", 2e-4),
+    Target("cuda", BATCH, t.FIT, 5e-3),
+    Target("cuda", QUARTER, t.SMOOTH, 5e-3),
+    Target("cuda", QUARTER, t.ADAPTIVE, 4e-2),
+    Target("cuda", EIGHTH, t.SMOOTH, 3e-2),
+    Target("cuda", EIGHTH, t.ADAPTIVE, 0.25),
+)
 
 
-def parse_sizes(text: str | None, quick: bool) -> tuple[int, ...]:
-    """The sizes of a list of numbers separated by commas."""
-    if text is None:
-        return QUICK if quick else SIZES
-    try:
-        sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 8:
-        raise _checks.wrong("sizes", "numbers of at least 8 separated by commas", repr(text))
-    return sizes
+class Speed(Study):
+    """The command ``coordnet bench speed``; every run measures anew, and the latest timing of a task counts."""
+
+    name = "speed"
+    always = True
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield one task after another."""
+        for name in options.only:
+            _checks.choice("only", name, GROUPS)
+        sizes = options.sizes or (QUICK if options.quick else SIZES)
+        if min(sizes) < LEAST_SIZE:
+            raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
+        for group in options.only or GROUPS[:-1]:
+            device = "cpu" if group == "memory" else options.device
+            for arguments in t.tasks(group, sizes, options.quick):
+                yield [t.Timed(experiment=self.name, device=device, **arguments)]
+
+    def tables(self, records: list[Record]) -> dict[str, str]:
+        """Return the targets, and the times of the tasks that show them."""
+        tasks = latest(records)
+        targets = pd.DataFrame([target.line(tasks) for target in TARGETS])
+        head = f"Medians of one run each. {' '.join(_machine(tasks, device) for device in DEVICES)}"
+        spread = " ".join(filter(None, (_spread(tasks, device) for device in DEVICES)))
+        parts = ["# How fast it is", head, "## Targets", markdown(targets), *([spread] if spread else [])]
+        parts += ["## Times", markdown(times(tasks)), f"![Seconds by rendered points]({self.name}.png)"]
+        return {".md": "\n\n".join(parts) + "\n"}
+
+    def figure(self, records: list[Record]) -> Figure:
+        """Draw seconds by rendered points of pictures, both logarithmic, with a panel for each device."""
+        tasks = latest(records)
+        devices = list(dict.fromkeys(device for device, _ in tasks))
+        figure = Figure(figsize=(7 * len(devices), 5), layout="tight")
+        panels = figure.subplots(1, len(devices), squeeze=False, sharey=True)[0]
+        for ax, device in zip(panels, devices, strict=True):
+            _curves(ax, tasks, device)
+        panels[0].set_ylabel("seconds")
+        if panels[0].lines:
+            panels[0].legend(fontsize=8)
+        return figure
 
 
-def line(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    """One row as text, with its ratio to its peer in the same run."""
-    ratio = ratio_to_peer(row, rows)
-    against = f"{ratio:.2f} × {row['peer'].split(',')[0]}" if ratio is not None else ""
-    found = [f"{k} {row[k]:.4g}" for k in ("psnr", "iterations", "peak_gib", "output_gib") if k in row]
-    spread = ""
-    if row["median"] is not None:
-        spread = f"{1e3 * row['low']:>11.2f} …{1e3 * row['high']:>10.2f}"
-    said = ", ".join(part for part in (against, *found) if part)
-    return f"{row['task']:28}{row['method']:42}{seconds(row):>13}{spread:>24}  {said}"
+def latest(records: Sequence[Record]) -> Tasks:
+    """Return the timings by device and task, those of each device's latest machine alone."""
+
+    def hardware(record: Record) -> dict[str, Any]:
+        return {key: value for key, value in record["machine"].items() if key != "commit"}
+
+    done = [r for r in records if not failed(r)]
+    machines = {r["cell"]["device"]: hardware(r) for r in done}
+    kept = (r for r in done if hardware(r) == machines[r["cell"]["device"]])
+    return {(r["cell"]["device"], r["cell"]["task"]): r for r in kept}
 
 
-def seconds(row: dict[str, Any]) -> str:
-    """A row's time as text."""
-    return row["stopped"] if row["median"] is None else f"{1e3 * row['median']:.2f} ms"
+def times(tasks: Tasks) -> pd.DataFrame:
+    """Return the times of the shown tasks, a row for each method and two columns for each device."""
+    lines = []
+    for task in SHOWN:
+        found = {device: tasks[device, task] for device in DEVICES if (device, task) in tasks}
+        for method in dict.fromkeys(m for record in found.values() for m in record["seconds"]):
+            line = {"task": task, "method": method}
+            for device in DEVICES:
+                line[device.upper()], line[f"{device.upper()} × its peer"] = _time(found.get(device), method)
+            lines.append(line)
+    return pd.DataFrame(lines)
 
 
-def ratio_to_peer(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
-    """A row's median over its peer's in the same task."""
-    peers = (r["median"] for r in rows if (r["task"], r["method"]) == (row["task"], row["peer"]))
-    peer = next(peers, None)
-    return None if peer is None or row["median"] is None else row["median"] / peer
+def _time(record: Record | None, method: str) -> tuple[str, str]:
+    if record is None or method not in record["seconds"]:
+        return "not measured", ""
+    seconds, notes = record["seconds"][method], record["notes"][method]
+    if seconds is None:
+        return notes["stopped"], ""
+    found = notes["peer"] and ratio(record, method, notes["peer"])
+    return f"{1e3 * seconds:.2f} ms", "" if found is None else f"{found:.2f} × {_short(notes['peer'])}"
 
 
-def write(rows: list[Row], settings: Settings, folder: Path) -> Path:
-    """Write the rows and the machine to ``folder``/DEVICE.json.
+def ratio(record: Record, method: str, peer: str, limit: float | None = None) -> float | None:
+    """Return a method's median over its peer's; ``limit`` stands for the seconds of a peer that was stopped."""
+    own, other = record["seconds"][method], record["seconds"].get(peer)
+    if other is None and record["notes"].get(peer, {}).get("stopped") == t.STOPPED:
+        other = limit
+    return None if own is None or other is None else own / other
 
-    Tasks that an earlier run on the same machine measured, and this one did not, stay as they are.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{settings.device.type}.json"
-    content = {"machine": machine(settings.device), "rows": [row.as_json() for row in rows]}
-    before = json.loads(path.read_text()) if path.is_file() else {}
-    if before.get("machine") == content["machine"]:
-        measured = {row.task for row in rows}
-        content["rows"] += [r for r in before["rows"] if r["task"] not in measured]
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    return path
+
+def _short(peer: str) -> str:
+    return peer.split(",")[0]
+
+
+def _machine(tasks: Tasks, device: str) -> str:
+    found = next((r["machine"] for key, r in tasks.items() if key[0] == device), None)
+    if found is None:
+        return f"{device.upper()}: not measured."
+    where = found["gpu"] or f"{found['processor']}, {found['threads']} threads"
+    return f"{device.upper()}: {where}, torch {found['torch']}, SciPy {found['scipy']}."
+
+
+def medians(tasks: Tasks, device: str, method: str) -> list[tuple[int, float]]:
+    """Return the rendered points and the seconds of a method on pictures of every size."""
+    found = (r for (where, _), r in tasks.items() if where == device)
+    pictures = (r for r in found if r["cell"]["method"]["name"] == t.picture.__name__)
+    timed = (r for r in pictures if r["seconds"].get(method) is not None)
+    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in timed)
+
+
+def work_spread(tasks: Tasks, device: str) -> float | None:
+    """Return the most over the least seconds for a rendered point, of pictures from 512² to 8192²."""
+    points = medians(tasks, device, t.REUSED)
+    each = [seconds / count for count, seconds in points if 512**2 <= count <= 8192**2]
+    return max(each) / min(each) if len(each) > 1 else None
+
+
+def _spread(tasks: Tasks, device: str) -> str:
+    spread = work_spread(tasks, device)
+    text = f"{device}: the seconds for a rendered point of '{t.REUSED}' differ from 512² to 8192² by a factor of"
+    return "" if spread is None else f"{text} {spread:.2f}, at most 2."
+
+
+def _curves(ax: Axes, tasks: Tasks, device: str) -> None:
+    for method in (t.REUSED, t.COLD, t.DENSE, t.FLOOR, t.BICUBIC, t.SPLINE, t.ZOOM):
+        points = medians(tasks, device, method)
+        if points:
+            width = 2.5 if method in (t.REUSED, t.COLD) else 1.2
+            ax.loglog(*zip(*points, strict=True), "o-", label=method, linewidth=width, markersize=4)
+    machine = next(r["machine"] for key, r in tasks.items() if key[0] == device)
+    title = machine["gpu"] or f"{device.upper()}, {machine['threads']} threads"
+    ax.set(title=title, xlabel="rendered points, 3 channels")
+    ax.grid(alpha=0.3, which="both")

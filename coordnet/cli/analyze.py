@@ -8,13 +8,13 @@ import torch
 
 from coordnet import _checks
 from coordnet.analysis.summary import describe
-from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
+from coordnet.plots.papers import FIGURES
 from coordnet.sampling.axes import Axes, Axis
 
 SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and for joint ones

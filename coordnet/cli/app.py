@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coordnet.cli.benches import bench
+from coordnet.cli.bench import bench
 from coordnet.cli.common import (
     Common,
     Epochs,

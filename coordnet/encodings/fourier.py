@@ -93,6 +93,10 @@ class FourierEncoding(Encoding):
         received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
         raise _checks.wrong("encoding", expected, received)
 
+    def for_lattice(self, axes: Axes) -> "FourierEncoding":
+        """Return the encoding of another lattice with the default padding."""
+        return FourierEncoding.on(axes)
+
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
         axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]

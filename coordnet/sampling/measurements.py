@@ -89,6 +89,10 @@ class Measurement:
         some.weights = self.weights * factor
         return some
 
+    def without(self, hidden: Float[Tensor, "signals channels *samples"]) -> "Measurement":
+        """Return the samples that are not hidden (0 in ``hidden``, which is 1 elsewhere)."""
+        return self.reweighted(1 - hidden)
+
     def rotated(self, rotation: Float[Tensor, "signals c c"]) -> "Measurement":
         """Return the same samples as a measurement y = S (R f) of channels f in another orthonormal basis."""
         some = copy.copy(self)

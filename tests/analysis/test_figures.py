@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from coordnet.analysis import stable_rank
-from coordnet.bench.analysis_figures import FIGURES
 from coordnet.cli import main
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import Gaussian
@@ -15,6 +14,7 @@ from coordnet.fit.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import encoder_figure
+from coordnet.plots.papers import FIGURES
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.patterns import sample
 

@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -44,9 +43,7 @@ def test_every_encoding_has_part_in_attention(name, combine, batch):
         assert torch.equal(out[~padding][:, :4], tokens[~padding])
         assert torch.allclose(out[~padding][:, 4:], encoding(positions)[~padding])
     else:
-        code = torch.nn.functional.linear(
-            encoding(positions), placed.projection.weight, placed.projection.bias
-        )
+        code = torch.nn.functional.linear(encoding(positions), placed.projection.weight, placed.projection.bias)
         assert torch.allclose(out[~padding], (tokens + code)[~padding], atol=1e-6)
     model = AttentionClassifier(encoding, 4, 3, width=8, depth=1, heads=1, combine=combine)
     model(tokens, positions, padding).square().sum().backward()
@@ -91,16 +88,10 @@ def test_weights_follow_the_generator():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (
-            lambda e: AttentionClassifier(e, 4, 3, width=8, heads=3),
-            "`heads`: expected a divisor of the width 8",
-        ),
+        (lambda e: AttentionClassifier(e, 4, 3, width=8, heads=3), "`heads`: expected a divisor of the width 8"),
         (lambda e: AttentionClassifier(e, 4, 0), "`classes`: expected an integer of at least 1"),
         (lambda e: PositionedTokens(e, 0), "`width`: expected an integer of at least 1"),
-        (
-            lambda e: PositionedTokens(e, 4)(torch.rand(2, 3, 4), torch.rand(2, 3, 1)),
-            "`positions`: expected shape",
-        ),
+        (lambda e: PositionedTokens(e, 4)(torch.rand(2, 3, 4), torch.rand(2, 3, 1)), "`positions`: expected shape"),
     ],
 )
 def test_what_cannot_be_is_refused(build, message):
@@ -112,37 +103,40 @@ def test_the_experiment(tmp_path, monkeypatch):
     """One epoch of every encoding: its choices are made by validation, the rest is scored and written whole."""
     pytest.importorskip("sklearn", reason="needs the extra 'attention'")
     from coordnet.bench import attention as experiment
+    from coordnet.bench.records import read
+    from coordnet.bench.runner import run
+    from coordnet.bench.study import Options
 
     data = experiment.digits()
     assert data[0].shape == (1797, 64, 1)
     assert float(data[0].max()) == 1
-    names = list(experiment.ENCODINGS)
-    assert len(names) == 8
-    monkeypatch.setattr(experiment, "digits", lambda: (data[0][:60], data[1][:60]))
-    runs = experiment.run(seeds=1, epochs=1)
-    tried = [r for r in runs if r.test is None]
-    reported = [r for r in runs if r.test is not None]
-    assert {r.seed for r in tried} == {experiment.CHOICE_SEED}
-    assert [r.encoding for r in reported] == names
-    options = {"none": {"rate"}, "learnable Fourier": {"rate", "norm", "gamma"}, "DFT, 1-D": {"rate", "norm"}}
+    assert len(experiment.ENCODINGS) == 8
+    names = ["none", "sinusoidal, 2-D", "learnable Fourier"]
+    monkeypatch.setattr(experiment, "ENCODINGS", {name: experiment.ENCODINGS[name] for name in names})
+    small = data[0][:60], data[1][:60]
+    monkeypatch.setattr(experiment, "digits", lambda: small)
+    study, options = experiment.Attention(), Options(seeds=1, epochs=1)
+    assert run(study, options, tmp_path, progress=False) == (3 + 5 + 7 + 3, 0)
+    records = list(read(tmp_path).values())
+    tried = [r for r in records if r["cell"]["seed"] == experiment.CHOICE_SEED]
+    reported = [r for r in records if r["cell"]["seed"] == 0]
+    assert all(r["scores"]["test"] is None for r in tried)
+    assert [r["cell"]["method"]["name"] for r in reported] == names
     for r in reported:
-        choices = [t.choices for t in tried if t.encoding == r.encoding]
-        assert r.choices in choices
-        differing = {o for o in ("rate", "norm", "gamma") if len({getattr(c, o) for c in choices}) > 1}
-        assert differing == options.get(r.encoding, differing)
-        last = [t for t in tried if t.encoding == r.encoding and t.choices.rate == r.choices.rate]
-        assert max(t.validation for t in last) == next(t.validation for t in last if t.choices == r.choices)
-        assert 0 <= r.test <= 1
-    again = experiment.train(names[3], 0, reported[3].choices, 1, experiment.digits())
-    assert (again.validation, again.test) == (reported[3].validation, reported[3].test)
-    experiment.write(runs, 1, tmp_path)
-    assert (
-        len(json.loads((tmp_path / "attention.json").read_text())["runs"])
-        == len(runs)
-        == 3 + 8 + 7 * 5 + 2 * 2
-    )
-    table = (tmp_path / "attention.md").read_text()
+        method = r["cell"]["method"]
+        own = [t for t in tried if t["cell"]["method"]["name"] == method["name"]]
+        chosen = next(t for t in own if t["cell"]["method"] == method)
+        last = [t for t in own if t["cell"]["method"]["rate"] == method["rate"]]
+        assert chosen["scores"]["validation"] == max(t["scores"]["validation"] for t in last)
+        assert 0 <= r["scores"]["test"] <= 1
+    method = reported[1]["cell"]["method"]
+    choices = experiment.Choices(method["rate"], method["norm"])
+    again = experiment.train(names[1], 0, choices, 1, small)
+    assert again == (reported[1]["scores"]["validation"], reported[1]["scores"]["test"])
+    table = study.tables(records)[".md"]
     assert all(name in table for name in names)
+    monkeypatch.setattr(experiment, "train", None)  # a finished run trains nothing
+    assert run(study, options, tmp_path, progress=False)[1] == 0
 
 
 def test_no_test_digit_trains_or_chooses():
@@ -151,11 +145,12 @@ def test_no_test_digit_trains_or_chooses():
 
     parts = [split(1797, seed) for seed in (0, 1, CHOICE_SEED)]
     for part in parts:
-        assert torch.equal(part.test, parts[0].test)
-        everything = torch.cat([part.train, part.validation, part.test])
+        _, validation, test = part
+        assert torch.equal(test, parts[0][2])
+        everything = torch.cat(part)
         assert torch.equal(everything.sort().values, torch.arange(1797))
-        assert (len(part.validation), len(part.test)) == (359, 539)
-    assert not torch.equal(parts[0].validation, parts[1].validation)
+        assert (len(validation), len(test)) == (359, 539)
+    assert not torch.equal(parts[0][1], parts[1][1])
 
 
 def test_dft_on_the_line_is_one_hot_in_disguise():

@@ -9,8 +9,7 @@ import torch
 from PIL import Image
 from scipy.io import wavfile
 
-from coordnet.bench import cubes
-from coordnet.bench.protocols import signals
+from coordnet.bench import data as cubes
 from coordnet.media import read_image, write_video
 from tests.helpers import refused
 
@@ -39,14 +38,12 @@ def prepared(run, raw, *options):
 def test_benches_read_a_prepared_folder_as_the_raw_one(run, raw, tmp_path):
     assert prepared(run, raw, "--quiet") == (0, "", "")
     out = tmp_path / "out"
-    for raw_path, path in zip(cubes.photographs(raw), cubes.photographs(out), strict=True):
+    for raw_path, path in ((raw / "kodak" / name, out / "kodak" / name) for name in ("a.png", "b.png")):
         assert torch.equal(cubes.crop(path), cubes.crop(raw_path, 24))
         assert read_image(path).depth == "uint8"
     assert cubes.crop(out / "kodak" / "a.png").shape == (24, 24, 3)
-    assert torch.equal(
-        cubes.crop(out / "kodak" / "a.png"), read_image(raw / "kodak" / "a.png").signal[8:32, 14:38]
-    )
-    (raw_clip,), (clip,) = (list(signals.clips(folder, 64)) for folder in (raw, out))
+    assert torch.equal(cubes.crop(out / "kodak" / "a.png"), read_image(raw / "kodak" / "a.png").signal[8:32, 14:38])
+    (raw_clip,), (clip,) = (cubes.Finder(("clip",), cubes.CLIPS).find(folder, 64) for folder in (raw, out))
     assert (raw_clip.name, clip.name) == ("c.mp4", "c.npy")
     assert torch.equal(clip.load(), raw_clip.load())
     cube = cubes.cube(raw / "video" / "c.mp4")
@@ -117,4 +114,4 @@ def test_bad_options_give_one_line_and_write_nothing(run, raw, tmp_path, options
 
 def test_stand_ins_are_cut_as_their_page_says(data):
     assert cubes.cube(data / "video" / "carphone_pristine.mp4").shape == (120, 128, 128, 3)
-    assert cubes.crop(cubes.photographs(data)[0]).shape == (480, 480, 3)
+    assert cubes.crop(data / "kodak" / "kodim01.png").shape == (480, 480, 3)

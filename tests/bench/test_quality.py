@@ -1,33 +1,20 @@
 """The benchmark's own peers and signals, and one run of it from end to end."""
 
-import json
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from coordnet.fit.plan_cache import PLANS
 from PIL import Image
 
-from coordnet.bench import (
-    cases,
-    cubes,
-    damage,
-    iterations,
-    memory,
-    noise_peers,
-    peers,
-    quality,
-    quality_report,
-)
-from coordnet.bench.demosaicing_peers import bilinear, malvar
-from coordnet.fit.adaptive import LEARNING
-from coordnet.fit.closed_form import TOLERANCE
+from coordnet.bench import damage, memory, peers, quality
+from coordnet.bench import data as cubes
+from coordnet.bench.demosaicing import bilinear, malvar
+from coordnet.bench.estimation import Case, Estimation, Estimator, Method, Outcome, Task
+from coordnet.bench.methods import Hindsight
+from coordnet.bench.records import read
 from coordnet.media import MediaError, write_audio, write_video
-from coordnet.metrics.scores import psnr
-from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice, Samples
 from tests.helpers import synthetic_photograph
 
 INSIDE = (slice(4, -4), slice(4, -4))
@@ -141,16 +128,20 @@ def test_damage_has_the_shape_and_the_seed(kind):
 
 
 def test_crops_are_central(folder):
-    path = cubes.photographs(folder)[0]
+    path = folder / "kodak" / "kodim01.png"
     whole, part = cubes.crop(path), cubes.crop(path, 20)
     assert whole.shape == (48, 56, 3)
     assert torch.equal(part, whole[14:34, 18:38])
-    assert len(cubes.photographs(folder, 1)) == 1
+    assert [s.name for s in cubes.Finder().find(folder, 20, 1)] == ["kodim01.png"]
 
 
 def test_a_folder_without_photographs_is_refused(tmp_path):
     with pytest.raises(MediaError, match="kodak"):
-        cubes.photographs(tmp_path)
+        cubes.Finder().find(tmp_path, 20)
+    (tmp_path / "kodak").mkdir()
+    (tmp_path / "kodak" / "a.png").touch()
+    with pytest.raises(MediaError, match="expected kodim05 in"):
+        cubes.Finder(names=("kodim05",)).find(tmp_path, 20)
 
 
 def test_cubes_are_the_middle_of_a_clip(tmp_path):
@@ -172,21 +163,10 @@ def test_sounds_are_the_beginning(tmp_path):
 def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     picture = ramp(24, 30)
     samples = sample(picture, "random:0.5")
-    made = method(samples).signal
+    made = method(Case(samples))
     assert torch.allclose(made, picture, atol=0.02)
     known = samples.geometry.known(3)
     assert torch.allclose(made[known], picture[known], atol=1e-6)
-
-
-def test_following_a_start_ends_where_the_fit_does(monkeypatch):
-    monkeypatch.setitem(LEARNING, 2, 1e-6)  # the two stop their solves elsewhere otherwise
-    monkeypatch.setitem(TOLERANCE, 2, 1e-6)
-    samples = sample(synthetic_photograph(40, 36), "random:0.4")
-    start = Smoothness(1.5, 0.01)
-    followed = list(peers.follow(samples, start, 2))
-    fit = peers.adaptive(peers.Adaptive((start,), rounds=2, hold_out=0.0))(samples).signal
-    assert len(followed) == 3
-    assert float((followed[-1] - fit).abs().max()) < 1e-4
 
 
 def test_hindsight_is_never_below_the_choice():
@@ -197,42 +177,32 @@ def test_hindsight_is_never_below_the_choice():
     def score(estimate):
         return -float((estimate - picture)[held_out].square().mean())
 
-    best = peers.with_hindsight(score, 3)(samples).signal
-    assert score(best) >= score(peers.smooth(Smoothness(1.5, 0.01))(samples).signal) - 1e-4
+    assert len(quality.EVERY_START) == 4 * 9 and len(quality.EVERY_SMOOTH) == 30
+    candidates = tuple(c for c in quality.EVERY_START[:9] if c.prior.rounds in (0, 3))
+    best = Hindsight(candidates).apply(Case(samples, score=score))
+    assert score(best.estimate) == max(score(c.apply(Case(samples)).estimate) for c in candidates)
+    assert best.notes["chosen"]["prior"]["rounds"] in (0, 3)
 
 
 def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
     status, out, err = run(
-        *(
-            "bench",
-            "quality",
-            "--data",
-            folder,
-            "--only",
-            "hindsight,bayer,denoise,noise",
-            "--images",
-            1,
-        )
+        *("bench", "quality", "--data", folder, "--only", "random,bayer,denoise,noise", "--images", 1)
     )
     assert status == 0
-    assert "hindsight: 100%" in err
-    record = json.loads((tmp_path / "results" / "quality" / "hindsight.json").read_text())
-    assert record["machine"]["threads"] >= 1
-    methods = [row["method"] for row in record["rows"]]
-    assert methods[:4] == ["griddata linear", "smooth", "smooth, tuned", "adaptive"]
-    assert len(methods) == 7
-    assert all(
-        row["signal"] == "kodim01" and row["psnr"] > 10 and row["seconds"] > 0 for row in record["rows"]
-    )
-    best = {row["method"]: row["psnr"] for row in record["rows"]}
-    assert f"{best['adaptive']:.2f} dB" in out
-    assert f"{best['adaptive'] - best['griddata linear']:+.2f}" in out
-    bayer = json.loads((tmp_path / "results" / "quality" / "bayer.json").read_text())
-    assert [row["method"] for row in bayer["rows"]] == ["bilinear", "Malvar 5×5", "adaptive"]
-    assert best["smooth, best of a grid with hindsight"] >= best["smooth"] - 0.01
-    for name in ("denoise", "noise"):
-        rows = json.loads((tmp_path / "results" / "quality" / f"{name}.json").read_text())["rows"]
-        assert all(row["psnr"] > 15 for row in rows), rows
+    assert "quality: 100%" in err
+    records = read(tmp_path / "results" / "quality").values()
+    found = {}
+    for r in records:
+        assert r["status"] == "done" and r["cell"]["signal"]["name"] == "kodim01.png"
+        scores = [r["scores"][key] for key in ("clean", "inside", "held_out") if r["scores"].get(key)]
+        assert scores[0] > 10 and r["seconds"]["fit"] > 0
+        found.setdefault(r["cell"]["experiment"], {})[r["cell"]["method"]["name"]] = scores[0]
+    assert set(found) == {"random", "bayer", "denoise", "noise"}
+    assert set(found["random"]) == {"griddata linear", "smooth", "smooth, tuned", "adaptive"}
+    assert set(found["bayer"]) == {"bilinear", "Malvar 5×5", "adaptive"}
+    best = found["random"]
+    assert f"| {best['adaptive']:.2f} |" in out
+    assert f"| {best['adaptive'] - best['griddata linear']:+.2f} |" in out
 
 
 def test_the_benchmark_refuses_unknown_names_and_folders(run, tmp_path):
@@ -243,70 +213,58 @@ def test_the_benchmark_refuses_unknown_names_and_folders(run, tmp_path):
 
 
 def test_reports_count_what_is_below_the_peer():
-    scores = {"peer": (10.0, 20.0), "ours": (11.0, 19.5)}
-    rows = [
-        cases.Row("task", signal, method, "psnr", score, 2.0 if method == "ours" else 1.0)
-        for method, pair in scores.items()
-        for signal, score in zip("ab", pair, strict=True)
-    ]
-    line = quality_report.report(rows).splitlines()[-1].split()
-    assert line == ["task", "ours", "2", "15.25", "dB", "+0.25", "-0.50", "1", "2.00", "s", "2.0×"]
+    def record(method, signal, score, seconds):
+        cell = {"experiment": "random", "task": "t", "signal": {"name": signal, "size": 9}, "seed": 0}
+        cell |= {"method": {"name": method}, "epochs": None, "device": "cpu"}
+        scores = {"held_out": score}
+        return {"cell": cell, "status": "done", "scores": scores, "seconds": {"fit": seconds}, "notes": {}}
+
+    scores = {"peer": (10.0, 20.0, 1.0), "ours": (11.0, 19.5, 2.0)}
+    records = [record(m, s, x, t) for m, (*pair, t) in scores.items() for s, x in zip("ab", pair, strict=True)]
+    line = quality.Quality().tables(records)[".md"].splitlines()[-1]
+    assert line == "| t | 9 | ours | 2 | 15.25 | +0.25 | -0.50 | 1 | 2.00 | 2.0 |"
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_fit_s_own_process():
     """Beside what an interpreter with torch takes, a small fit takes little, whatever this process holds."""
     held = torch.ones(2**27)  # half a GiB
-    made = memory.footprint(128)
-    assert held.sum() > 0
-    assert 0.05 < made.peak < 1.0
-    assert made.iterations > 5
+    seconds, peak, iterations = memory.footprint(128)
+    assert held.sum() > 0 and seconds > 0
+    assert 0.05 < peak < 1.0
+    assert iterations > 5
 
 
-def test_the_factorisation_is_in_the_seconds_of_every_picture():
-    PLANS.clear()
-    peers.tuned("gcv")(sample(synthetic_photograph(24, 20), "every:2"))
-    assert PLANS.misses == 0
-
-
-def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against():
-    truth = torch.full((40, 50, 3), 0.5)
+def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against(folder):
     seen = []
 
-    def method(samples):
-        seen.append(samples.values)
-        return peers.Estimate(truth)
+    class Truth(Estimator):
+        def apply(self, case):
+            seen.append((case.samples.values, case.noise))
+            return Outcome(picture, 1.0)
 
-    (row,) = cases.Case("task", "flat", lambda: truth, "full", {"truth": method}, noise=0.1).run()
-    assert row.score > 100
-    assert float(seen[0].std()) == pytest.approx(0.1, rel=0.05)
-
-
-def test_total_variation_s_best_weight_is_the_truth_s_choice():
-    picture = synthetic_photograph(32, 32)
-    noisy = Samples(Lattice((32, 32)), picture + 0.1 * torch.randn(picture.shape))
-    scores = []
-
-    def score(signal):
-        scores.append(psnr(signal, picture))
-        return scores[-1]
-
-    made = noise_peers.best_total_variation(0.1)(score)(noisy)
-    assert psnr(made.signal, picture) == max(scores) and len(scores) == len(noise_peers.WEIGHTS)
+    signal, task = cubes.Finder().find(folder, 48, 1)[0], Task("task", "full", 0.1, "clean")
+    picture = signal.load()
+    cell = Estimation(experiment="e", task=task, signal=signal, method=Method("m", "baseline", Truth()))
+    result = cell.measure()
+    assert result.scores["clean"] > 100
+    ((values, noise),) = seen
+    assert noise == 0.1
+    assert float((values - picture).std()) == pytest.approx(0.1, rel=0.05)
 
 
-def test_iterations_are_counted_at_every_size(folder):
-    rows = iterations.table(cubes.photograph(folder, "kodim01"), (32, 64))
-    assert len(rows) == 2 * len(iterations.POWERS) * len(iterations.DENSITIES)
-    dense, sparse = rows[0], rows[-1]
-    assert dense.measure == "steps" and 1 <= dense.score < sparse.score < 120
+def test_iterations_are_counted_at_every_size(run, folder, tmp_path):
+    (folder / "kodak" / "kodim01.png").rename(folder / "kodak" / "kodim05.png")
+    (experiment,) = (e for e in quality.EXPERIMENTS if e.name == "iterations")
+    (cells,) = replace(experiment, finder=replace(experiment.finder, sizes=(32,))).stages(
+        quality.Options(data=folder), {}
+    )
+    steps = [cell.run()["notes"]["iterations"] for cell in (cells[0], cells[-1])]
+    assert len(cells) == 10 and 1 <= steps[0] < steps[1] < 120
 
 
-def test_memory_is_a_row_of_its_own(monkeypatch):
-    monkeypatch.setattr(memory, "footprint", lambda size, prior: memory.Footprint(12.5, 3.25, 40))
-    rows = quality.run("memory", cases.Settings(Path()))
-    assert [row.method for row in rows] == ["smooth", "adaptive"]
-    row = rows[0]
-    assert row.as_json()["peak"] == 3.25
-    assert "3.25 GiB" in quality_report.report([row])
-    assert quality.parse_names("memory, audio") == ("memory", "audio")
-    assert not {"memory", "hindsight"} & set(quality.parse_names(None))
+def test_memory_is_a_row_of_its_own(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "footprint", lambda size, prior: (12.5, 3.25, 40))
+    status, out, _ = run("bench", "quality", "--only", "memory")
+    assert status == 0
+    assert "| reconstruct, 25 % | 4096 | adaptive | 1 | 3.25 |" in out

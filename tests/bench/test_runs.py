@@ -12,12 +12,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coordnet.bench.protocols import run as experiments
-from coordnet.bench.protocols import workers
-from coordnet.bench.protocols.records import NAME, read
-from coordnet.bench.protocols.run import Options, cells
-from coordnet.bench.protocols.running import run_cell
-from tests.helpers import python
+from coordnet.bench import runner
+from coordnet.bench.catalog import STUDIES
+from coordnet.bench.cells import Cell
+from coordnet.bench.estimation import Estimation
+from coordnet.bench.peers import Peer
+from coordnet.bench.records import NAME, read
+from coordnet.bench.study import Options
 
 CODE = "import sys; from coordnet.cli import main; sys.exit(main())"
 CHEAP = ("*spline*", "nearest*", "closed form, complex rff", "gradient, complex gaussian")
@@ -33,6 +34,14 @@ def command(data, out, *more):
 
 def options(data, **more):
     return Options(data, quick=True, images=2, epochs=2, methods=CHEAP, **more)
+
+
+def cells(name, options):
+    return [cell for stage in STUDIES[name].stages(options, {}) for cell in stage]
+
+
+def run_study(options, folder):
+    return runner.run(STUDIES["table1"], options, folder, progress=False)
 
 
 def content(record):
@@ -54,7 +63,7 @@ def die(cell):
         if (folder / "always").exists() or not (folder / "died").exists():
             (folder / "died").touch()
             os.kill(os.getpid(), signal.SIGKILL)
-    return run_cell(cell)
+    return Cell.run(cell)
 
 
 def kill_soon(process, path, delay):
@@ -84,10 +93,10 @@ def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(folder, tmp_path
 
 
 def test_a_finished_run_does_nothing(folder, tmp_path, monkeypatch):
-    made = experiments.run("table1", options(folder), tmp_path / "out", progress=False)
+    made = run_study(options(folder), tmp_path / "out")
     before = (tmp_path / "out" / NAME).read_bytes()
-    monkeypatch.setattr(workers, "run_cell", None)
-    assert experiments.run("table1", options(folder), tmp_path / "out", progress=False) == made
+    monkeypatch.setattr(Estimation, "run", None)
+    assert run_study(options(folder), tmp_path / "out") == made
     assert (tmp_path / "out" / NAME).read_bytes() == before
 
 
@@ -103,115 +112,98 @@ def test_cheap_methods_come_first(folder):
     assert groups == sorted(groups, key=lambda group: group == "gradient")
 
 
-def test_two_runs_at_once_share_the_cells(folder, tmp_path):
-    arguments = command(folder, tmp_path / "out")[1:]
-    with python(*arguments) as one, python(*arguments) as other:
-        assert (one.wait(), other.wait()) == (0, 0)
-    experiments.run("table1", Options(folder, images=2, epochs=3, seeds=3, methods=CHEAP), tmp_path / "alone")
-    assert by_key(tmp_path / "out") == by_key(tmp_path / "alone")
-
-
 def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, monkeypatch):
-    from coordnet.bench.protocols import methods
+    plain = Peer.apply
 
-    plain = methods.KINDS["baseline"]
-
-    def ill(case, settings):
-        made = plain(case, settings)
-        if settings["method"] == "linear":
+    def ill(peer, case):
+        outcome = plain(peer, case)
+        kind = getattr(peer.function, "keywords", {}).get("kind")
+        if kind == "linear":
             raise RuntimeError("two\nlines")
-        if settings["method"] == "cubic":
-            made.estimate[0, 0, 0] = float("nan")
-        return made
+        if kind == "cubic":
+            outcome.estimate[0, 0, 0] = float("nan")
+        return outcome
 
-    monkeypatch.setitem(methods.KINDS, "baseline", ill)
-    chosen = Options(folder, images=1, methods=("baseline",))
-    assert experiments.run("table1", chosen, tmp_path / "out", progress=False) == (4, 2)
-    found = {r["cell"]["method"]["method"]: r.get("reason") for r in read(tmp_path / "out")}
+    monkeypatch.setattr(Peer, "apply", ill)
+    chosen, out = Options(folder, images=1, methods=("baseline",)), tmp_path / "out"
+    assert run_study(chosen, out) == (4, 2)
+    found = {r["cell"]["method"]["name"].split()[0]: r.get("reason") for r in read(out).values()}
     assert found["linear"] == "RuntimeError: two lines"
     assert "NaN" in found["cubic"]
-    assert found["nearest"] is None and found["torch"] is None
+    assert found["nearest"] is None and found["bicubic"] is None
     monkeypatch.undo()
-    assert experiments.run("table1", chosen, tmp_path / "out", progress=False) == (4, 2)
+    assert run_study(chosen, out) == (4, 2)
     again = replace(chosen, retry=True)
-    assert experiments.run("table1", again, tmp_path / "out", progress=False) == (4, 0)
-    assert {r["status"] for r in read(tmp_path / "out")} == {"done"}
-    size = (tmp_path / "out" / NAME).stat().st_size
-    assert experiments.run("table1", again, tmp_path / "out", progress=False) == (4, 0)
-    assert (tmp_path / "out" / NAME).stat().st_size == size
+    assert run_study(again, out) == (4, 0)
+    assert {r["status"] for r in read(out).values()} == {"done"}
+    size = (out / NAME).stat().st_size
+    assert run_study(again, out) == (4, 0)
+    assert (out / NAME).stat().st_size == size
 
 
 def test_divergence_is_a_failure(folder, tmp_path, monkeypatch):
     chosen = Options(folder, images=1, epochs=30, methods=("gradient, complex linf",))
     (cell,) = cells("table1", chosen)
-    method = replace(cell.method, settings={**cell.method.settings, "lr": 1e30})
-    record = run_cell(replace(cell, method=method))
+    method = replace(cell.method, estimator=replace(cell.method.estimator, lr=1e30))
+    record = replace(cell, method=method).run()
     assert record["status"] == "failed"
     assert "loss became" in record["reason"]
-    assert "psnr" not in record
-
-
-@pytest.mark.parametrize("always", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch, always):
-    monkeypatch.setattr(workers, "run_cell", die)
-    if always:
-        (folder / "images" / "always").touch()
-    chosen = options(folder, workers=2)
-    count, failed = experiments.run("table1", chosen, tmp_path / "out", progress=False)
-    assert (folder / "images" / "died").exists()
-    assert failed == int(always)
-    assert set(by_key(tmp_path / "out")) == {cell.key for cell in cells("table1", chosen)}
-    reasons = [r["reason"] for r in read(tmp_path / "out") if r["status"] == "failed"]
-    assert reasons == [workers.DIED] * int(always)
-    monkeypatch.undo()
-    experiments.run("table1", options(folder), tmp_path / "alone", progress=False)
-    alone = by_key(tmp_path / "alone")
-    assert count == len(alone)
-    done = {k: v for k, v in by_key(tmp_path / "out").items() if v["status"] == "done"}
-    assert all(alone[key]["cell"] == row["cell"] for key, row in done.items())
-    assert all(abs(alone[k]["psnr"]["held_out"] - r["psnr"]["held_out"]) < 1e-3 for k, r in done.items())
+    assert "scores" not in record
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_dask_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("always", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch, always):
+    pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    monkeypatch.setattr(runner, "run_cell", die)
+    if always:
+        (folder / "images" / "always").touch()
+    chosen, out = options(folder, workers=2), tmp_path / "out"
+    count, failed = run_study(chosen, out)
+    assert (folder / "images" / "died").exists()
+    assert failed == int(always)
+    assert set(by_key(out)) == {cell.key for cell in cells("table1", chosen)}
+    reasons = [r["reason"] for r in read(out).values() if r["status"] == "failed"]
+    assert reasons == [runner.DIED] * int(always)
+    monkeypatch.undo()
+    run_study(options(folder), tmp_path / "alone")
+    alone = by_key(tmp_path / "alone")
+    assert count == len(alone)
+    done = {k: v for k, v in by_key(out).items() if v["status"] == "done"}
+    assert all(alone[key]["cell"] == row["cell"] for key, row in done.items())
+    held_out = {k: (alone[k]["scores"]["held_out"], r["scores"]["held_out"]) for k, r in done.items()}
+    assert all(abs(one - other) < 1e-3 for one, other in held_out.values())
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_cluster_runs_the_cells(folder, tmp_path):
     distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    monkeypatch.setattr(workers, "run_cell", die)
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=1, threads_per_worker=2, protocol="tcp", processes=False, dashboard_address=None
     ) as cluster:
         chosen = options(folder, dask=cluster.scheduler_address)
-        count, failed = experiments.run("table1", chosen, tmp_path / "out", progress=False)
-    assert (folder / "images" / "died").exists()
+        count, failed = run_study(chosen, tmp_path / "out")
     assert failed == 0
-    found = by_key(tmp_path / "out")
-    assert len(found) == count
-    assert set(found) == {cell.key for cell in cells("table1", chosen)}
+    assert set(by_key(tmp_path / "out")) == {cell.key for cell in cells("table1", chosen)}
+    assert len(by_key(tmp_path / "out")) == count
 
 
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_that_is_lost_is_told_in_one_line(run, folder, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    monkeypatch.setitem(distributed.config["distributed"]["comm"]["timeouts"], "connect", "1s")
     cluster = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, protocol="tcp", processes=False, dashboard_address=None
     )
-    finished = workers.DaskPool.finished
+    distribute = runner._distributed
 
-    def lose(pool):
+    def lose(cells, client):
+        records = distribute(cells, client)
         cluster.close()
-        return finished(pool)
+        return records
 
-    monkeypatch.setattr(workers.DaskPool, "finished", lose)
-    arguments = [
-        "bench",
-        "table1",
-        "--data",
-        folder,
-        "--quick",
-        "--methods",
-        "cubic*",
-        "--out",
-        tmp_path / "out",
-    ]
+    monkeypatch.setattr(runner, "_distributed", lose)
+    arguments = ["bench", "table1", "--data", folder, "--quick", "--methods", "cubic*", "--out", tmp_path / "out"]
     status, out, err = run(*arguments, "--quiet", "--dask", cluster.scheduler_address)
     assert (status, out) == (2, "")
     assert f"expected the scheduler at {cluster.scheduler_address} to stay, found it gone" in err
@@ -250,9 +242,7 @@ def test_a_broken_file_ends_a_run_before_it_began(run, folder, tmp_path):
         ("table3", tmp_path / "junk", "clip.npy"),
         ("table3", tmp_path / "flat", "clip.npy"),
     ):
-        status, out, err = run(
-            "bench", name, "--data", data, "--methods", "nearest*", "--out", tmp_path / "out"
-        )
+        status, out, err = run("bench", name, "--data", data, "--methods", "nearest*", "--out", tmp_path / "out")
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert f"{file}: expected" in err
     assert not (tmp_path / "out").exists()

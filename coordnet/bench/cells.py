@@ -1,0 +1,129 @@
+"""Cells: the pieces of work of an experiment, each of which yields one record."""
+
+import json
+import math
+import subprocess
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from coordnet.bench.records import Record, key_of
+from coordnet.metrics.stopwatch import machine
+
+LONGEST = 200  # characters of a recorded reason
+
+
+@dataclass(frozen=True)
+class Result:
+    """The numbers that a cell measured: scores and seconds by name, None where there are none, and any notes."""
+
+    scores: Mapping[str, float | None]
+    seconds: Mapping[str, float | None]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(ABC):
+    """A method applied to a task, with the seed of everything drawn and the epochs of a trained method."""
+
+    experiment: str
+    seed: int = 0
+    epochs: int | None = None
+    device: str = "cpu"
+
+    @abstractmethod
+    def subject(self) -> dict[str, Any]:
+        """Describe the task and the method; ``task`` and ``method.name`` are in every description."""
+
+    @abstractmethod
+    def measure(self) -> Result:
+        """Carry the work out."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise an error if the cell's input cannot be read."""
+
+    def configuration(self) -> dict[str, Any]:
+        """Return everything on which the cell's numbers depend, as JSON holds it."""
+        rest = {"seed": self.seed, "epochs": self.epochs, "device": self.device}
+        return {"experiment": self.experiment, **self.subject(), **rest}
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of the configuration."""
+        return key_of(self.configuration())
+
+    def run(self) -> Record:
+        """Carry the cell out and record its result, or the reason for its failure.
+
+        Returns
+        -------
+        dict
+            ``key``, ``cell``, ``status`` ("done" or "failed") and ``machine``; ``scores``, ``seconds`` and ``notes`` of
+            a result, with ``warnings`` if there were any; ``reason`` of a failure.
+        """
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = self.measure()
+            scores = {k: v if v is not None and math.isfinite(v) else None for k, v in found.scores.items()}
+            result = {"scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
+            texts = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
+            result |= {"warnings": texts} if texts else {}
+            json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
+        except Exception as error:  # whatever a method raises, the run goes on
+            return self.failed(describe(error))
+        return self._record("done", result)
+
+    def failed(self, reason: str) -> Record:
+        """Record that the cell failed."""
+        return self._record("failed", {"reason": _short(reason)})
+
+    def _record(self, status: str, content: dict[str, Any]) -> Record:
+        head = {"key": self.key, "cell": self.configuration(), "status": status}
+        return {**head, **content, "machine": _where(self.device)}
+
+
+def describe(error: BaseException) -> str:
+    """Return the class and the message of an exception."""
+    return f"{type(error).__name__}: {error}"
+
+
+def plain(value: Any) -> Any:
+    """Return the parameters of an object as JSON holds them.
+
+    Classes and functions become their names, and dataclasses their fields. Fields with their default value are left
+    out, except for numbers, so that a new option does not change the keys of old records.
+    """
+    if isinstance(value, partial):
+        return {"function": plain(value.func), **value.keywords}
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
+        kept = {k: v for k, (v, default) in found.items() if type(v) in (int, float) or v != default}
+        return {"kind": type(value).__name__, **{k: plain(v) for k, v in kept.items()}}
+    if callable(value):
+        return getattr(value, "name", None) or value.__name__
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+@cache
+def _where(device: str) -> dict[str, Any]:
+    """Describe the machine, with the commit of the code if it is a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+        commit = found.stdout.strip() or None
+    except OSError:
+        commit = None
+    return {**machine(torch.device(device)), "commit": commit}
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

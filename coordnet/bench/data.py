@@ -1,0 +1,158 @@
+"""The signals that coordnet is measured on, found in a data folder and cut as the folder's page describes.
+
+A folder that ``coordnet data`` prepared is read like the original one: a signal that was cut is not cut again, and a
+clip's cube is an array with the name of the clip.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.media import MediaError, read_array, read_image, read_media, read_video
+from coordnet.media.pictures import IMAGE_SUFFIXES
+from coordnet.media.sound import AUDIO_SUFFIXES
+from coordnet.media.video import VIDEO_SUFFIXES
+
+CROP = 480  # pixels: several photographs have a dark line at the frame's edge
+CUBE, FRAME = 128, 256
+SOUND = 131_072
+PREPARED = ".npy"  # the suffix of a prepared clip: no codec keeps the values of a resized one
+
+Files = tuple[tuple[str, ...], tuple[str, ...]]  # folders to look in, in this order, and suffixes
+PICTURES: Files = (("kodak", "images", ""), IMAGE_SUFFIXES)
+CLIPS: Files = (("video", ""), (*VIDEO_SUFFIXES, PREPARED))
+SOUNDS: Files = (("audio", ""), AUDIO_SUFFIXES)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A part of a file, of a kind in ``KINDS`` and at most ``size`` samples along each axis.
+
+    ``digest`` begins the file's SHA-256, so that another file of the same name is another signal.
+    """
+
+    kind: str
+    name: str
+    digest: str
+    size: int
+    path: Path
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the attributes that a record keeps."""
+        return {"kind": self.kind, "name": self.name, "digest": self.digest, "size": self.size}
+
+    def load(self) -> Float[Tensor, "*grid channels"]:
+        """Read the signal as float32."""
+        return KINDS[self.kind](self.path, self.size, self.digest).to(torch.float32, copy=True)
+
+
+@lru_cache(maxsize=2)
+def _kept_cube(path: Path, digest: str) -> Tensor:
+    """A clip's cube, kept from cell to cell because decoding may take ten seconds."""
+    return cube(path)
+
+
+KINDS: dict[str, Callable[[Path, int, str], Tensor]] = {
+    "picture": lambda path, size, _: crop(path, size),
+    "clip": lambda path, size, digest: center(_kept_cube(path, digest), size),
+    "row": lambda path, size, _: (picture := crop(path, size))[len(picture) // 2],
+    "column": lambda path, size, _: (picture := crop(path, size))[:, picture.shape[1] // 2],
+    "reflection": lambda path, size, _: reflected(crop(path), size),  # a picture of any size
+    "sound": lambda path, size, _: sound(path),
+}
+
+
+@dataclass(frozen=True)
+class Finder:
+    """A choice of signals in a data folder: the kinds that each file gives, the folders and suffixes of files.
+
+    ``names`` selects files by name without suffix, and ``sizes`` replaces the size that is asked for.
+    """
+
+    kinds: tuple[str, ...] = ("picture",)
+    files: Files = PICTURES
+    names: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def find(self, data: Path, size: int, count: int | None = None) -> list[Signal]:
+        """Return the signals of the first ``count`` files.
+
+        Raises
+        ------
+        MediaError
+            If there are no such files.
+        """
+        found = []
+        for path in self._paths(data)[:count]:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+            found += [
+                Signal(kind, path.name, digest, length, path) for kind in self.kinds for length in self.sizes or (size,)
+            ]
+        return found
+
+    def _paths(self, data: Path) -> list[Path]:
+        folders, suffixes = self.files
+        for folder in (data / name for name in folders):
+            files = sorted(p for p in folder.glob("*") if p.suffix.lower() in suffixes and p.is_file())
+            found = [p for p in files if not self.names or p.stem in self.names]
+            if found:
+                return found
+        places, what = " or ".join(str(data / name) for name in folders), " and ".join(self.names)
+        raise MediaError(f"{data}: expected {what or f'{self.kinds[0]}s'} in {places}, found none")
+
+
+def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]:
+    """Read the center of a picture, ``side`` pixels square or less if the picture is smaller."""
+    return center(read_image(path).signal, side)
+
+
+def reflected(picture: Float[Tensor, "height width channels"], side: int) -> Float[Tensor, "side side channels"]:
+    """Continue a picture by reflection at its borders, which keeps its detail per pixel at any size."""
+    while min(picture.shape[:2]) < side:
+        for axis in (0, 1):
+            picture = torch.cat([picture, picture.flip(axis)], dim=axis)
+    return picture[:side, :side].contiguous()
+
+
+def center(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, "*part channels"]:
+    """Cut the middle of a signal, at most ``side`` samples along each axis."""
+    for axis, length in enumerate(signal.shape[:-1]):
+        if length > side:
+            signal = signal.narrow(axis, (length - side) // 2, side)
+    return signal.contiguous()
+
+
+def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
+    """Read the central 128 frames of a clip, resized to 256×256 if larger, and cut the central 128×128.
+
+    Raises
+    ------
+    MediaError
+        If the file is not a clip, or the prepared array has not a clip's axes.
+    """
+    prepared = path.with_suffix(PREPARED)
+    if prepared.is_file():
+        array = read_array(prepared, channels="last").signal
+        if array.ndim != 4:
+            shape = tuple(array.shape[:-1])
+            raise MediaError(f"{prepared}: expected frames, rows, columns and channels, found the grid {shape}")
+        return array
+    height, width = read_video(path, frames="0:1").signal.shape[1:3]
+    size = None
+    if max(height, width) > FRAME:
+        size, height, width = f"{FRAME}x{FRAME}", FRAME, FRAME
+    clip = read_video(path, size=size, crop=f"{min(CUBE, height)}x{min(CUBE, width)}").signal
+    first = max(0, len(clip) - CUBE) // 2
+    return clip[first : first + CUBE].clone()
+
+
+def sound(path: Path) -> Float[Tensor, "samples channels"]:
+    """Read the first 131,072 samples of a recording."""
+    return read_media(path).signal[:SOUND].to(torch.float32)

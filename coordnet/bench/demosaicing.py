@@ -1,0 +1,69 @@
+"""Demosaicing by convolution: bilinear, and the 5×5 filters of Malvar, He and Cutler.
+
+Notes
+-----
+Malvar, He, Cutler, "High-Quality Linear Interpolation for Demosaicing of Bayer-Patterned Color Images" (ICASSP 2004),
+figure 2.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import conv2d, pad
+
+Picture = Float[Tensor, "height width 3"]
+
+BILINEAR = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
+
+# In eighths. At a red or a blue pixel: green. At a green pixel: the color of its row; transposed, that of its column.
+# At a red pixel: blue, and at a blue pixel: red.
+_GREEN = [[0, 0, -1, 0, 0], [0, 0, 2, 0, 0], [-1, 2, 4, 2, -1], [0, 0, 2, 0, 0], [0, 0, -1, 0, 0]]
+_OF_ROW = [[0, 0, 0.5, 0, 0], [0, -1, 0, -1, 0], [-1, 4, 5, 4, -1], [0, -1, 0, -1, 0], [0, 0, 0.5, 0, 0]]
+_OPPOSITE = [[0, 0, -1.5, 0, 0], [0, 2, 0, 2, 0], [-1.5, 0, 6, 0, -1.5], [0, 2, 0, 2, 0], [0, 0, -1.5, 0, 0]]
+GREEN, OF_ROW, OPPOSITE = (torch.tensor(kernel) / 8 for kernel in (_GREEN, _OF_ROW, _OPPOSITE))
+
+
+def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist.
+
+    Parameters
+    ----------
+    mosaic, known : (height, width, 3)
+        The known values, and a Bayer mask.
+    """
+    weights = known.to(mosaic)
+    sums, counts = convolve(mosaic * weights, BILINEAR), convolve(weights, BILINEAR)
+    return torch.where(known, mosaic, sums / counts.clamp(min=torch.finfo(mosaic.dtype).tiny))
+
+
+def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Correct bilinear values by the Laplacian of the color that is known at the pixel, with fixed gains.
+
+    Parameters
+    ----------
+    mosaic, known : (height, width, 3)
+        The known values, and a Bayer mask. At the border the mosaic is reflected, which keeps its pattern.
+    """
+    raw = (mosaic * known).sum(-1, keepdim=True)
+    red, green, blue = known.unbind(-1)
+    row_of_red = red.any(1, keepdim=True)
+    green_of, row_of, column_of, opposite = (
+        convolve(raw, kernel)[..., 0] for kernel in (GREEN, OF_ROW, OF_ROW.T, OPPOSITE)
+    )
+    raw = raw[..., 0]
+    made = [
+        torch.where(green, torch.where(row_of_red, row_of, column_of), opposite),
+        green_of,
+        torch.where(green, torch.where(row_of_red, column_of, row_of), opposite),
+    ]
+    return torch.stack([torch.where(k, raw, m) for k, m in zip((red, green, blue), made, strict=True)], -1)
+
+
+def convolve(image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]) -> Float[Tensor, "height width c"]:
+    """Correlate every channel with one kernel; the image is reflected about its outermost pixels."""
+    margin = kernel.shape[0] // 2
+    planes = pad(image.movedim(-1, 0).unsqueeze(1), (margin,) * 4, mode="reflect")
+    return conv2d(planes, kernel.to(image)[None, None])[:, 0].movedim(0, -1)
+
+
+METHODS = {"bilinear": bilinear, "malvar": malvar}

@@ -1,0 +1,142 @@
+"""Estimations: a method estimates a signal from samples of it, and the estimate is scored."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from coordnet.bench.cells import Cell, Result, plain
+from coordnet.bench.data import Signal
+from coordnet.metrics import scores as metrics
+from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Samples, ScatteredPoints
+
+Group = Literal["baseline", "closed form", "gradient"]
+Measure = Literal["held_out", "clean", "inside", "snr"]
+INSIDE = slice(8, -8)  # a mosaic without its border
+
+
+@dataclass(frozen=True)
+class Case:
+    """The input of an estimator: samples on the signal's own grid, and the standard deviation of their noise.
+
+    ``score`` scores an estimate against the true signal, for estimators that are marked as chosen with hindsight.
+    """
+
+    samples: Samples
+    noise: float = 0.0
+    seed: int = 0
+    epochs: int = 0
+    score: Callable[[Tensor], float] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An estimate (*grid, channels) and its seconds; where ``encode`` and ``render`` are None, ``fit`` is the whole."""
+
+    estimate: Tensor
+    fit: float
+    encode: float | None = None
+    render: float | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Estimator(ABC):
+    """A way to estimate a signal from samples of it; a dataclass whose fields are its parameters."""
+
+    @abstractmethod
+    def apply(self, case: Case) -> Outcome:
+        """Estimate the signal."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a table: an estimator with a name."""
+
+    name: str
+    group: Group  # baselines are other libraries' methods and run on the CPU
+    estimator: Estimator
+    printed: tuple[str, str] = ("", "")  # a paper's PSNR and seconds, for its own data and GPU; not configuration
+    cost: int = 0  # a run carries cells out from low to high cost
+    draws: bool = False  # whether the method depends on the seed
+
+
+@dataclass(frozen=True)
+class Task:
+    """The known part of a signal, and the score by which methods are compared.
+
+    The score is PSNR over held-out entries ("held_out"), over everything against the clean signal ("clean") or over
+    everything but the border ("inside"), or the signal-to-noise ratio over held-out entries ("snr").
+    """
+
+    name: str
+    pattern: str  # as ``sample`` takes it, or the name of the mask
+    noise: float = 0.0  # standard deviation of white Gaussian noise on the samples
+    measure: Measure = "held_out"
+    mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # of a grid and a seed, one for each signal
+
+    @property
+    def draws(self) -> bool:
+        """Whether the samples depend on the seed."""
+        return self.noise > 0 or self.pattern.startswith(("random", "entries"))
+
+    def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
+        """Return the samples of a signal on a device, and the signal with its noise."""
+        white = torch.randn(signal.shape, generator=torch.Generator().manual_seed(seed)) if self.noise else 0.0
+        observed = signal + self.noise * white
+        pattern = self.pattern if self.mask is None else self.mask(tuple(signal.shape[:-1]), seed)
+        return sample(observed.to(device), pattern, generator=torch.Generator().manual_seed(seed)), observed
+
+
+MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
+    "held_out": lambda estimate, truth, known: metrics.psnr(estimate, truth, ~known),
+    "clean": lambda estimate, truth, known: metrics.psnr(estimate, truth),
+    "inside": lambda estimate, truth, known: metrics.psnr(estimate[INSIDE, INSIDE], truth[INSIDE, INSIDE]),
+    "snr": lambda estimate, truth, known: metrics.snr(estimate, truth, ~known),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimation(Cell):
+    """A method that estimates one signal from samples of it."""
+
+    task: Task
+    signal: Signal
+    method: Method
+
+    def subject(self) -> dict[str, Any]:
+        """Describe the task, the signal and the method."""
+        task = {"task": self.task.name, "pattern": self.task.pattern, "noise": self.task.noise}
+        method = {"name": self.method.name, "group": self.method.group, **plain(self.method.estimator)}
+        return {**task, "signal": self.signal.configuration(), "method": method}
+
+    def check(self) -> None:
+        """Load the signal once, so that an unreadable file ends a run before its first cell."""
+        self.signal.load()
+
+    def measure(self) -> Result:
+        """Sample the signal, estimate it and score the estimate."""
+        truth = self.signal.load()
+        samples, observed = self.task.sampled(truth, self.seed, self.device)
+        assert not isinstance(samples.geometry, ScatteredPoints)
+        known = samples.geometry.known(truth.shape[-1]).cpu()
+
+        def score(estimate: Tensor) -> float:
+            return MEASURES[self.task.measure](estimate.cpu(), truth, known)
+
+        case = Case(samples, self.task.noise, self.seed, self.epochs or 0, score)
+        outcome = self.method.estimator.apply(case)
+        estimate = outcome.estimate.detach().cpu()
+        if not bool(torch.isfinite(estimate).all()):
+            raise FloatingPointError("NaN or infinity in the estimate")
+        scores: dict[str, float | None] = {self.task.measure: score(estimate)}
+        if self.task.measure != "snr":  # a signal without a peak has no PSNR
+            scores["held_out"] = MEASURES["held_out"](estimate, truth, known)
+            scores["fitted"] = metrics.psnr(estimate, observed, known, clip=not self.task.noise)
+            scores["clean"] = MEASURES["clean"](estimate, truth, known) if self.task.noise else None
+            scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
+        seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
+        return Result(scores, seconds, outcome.notes)

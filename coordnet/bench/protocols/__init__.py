@@ -1,1 +1,0 @@
-"""The papers' experiments: what is run, how it is run and recorded, and what the records say."""

@@ -1,0 +1,170 @@
+"""Studies: the interface that every ``coordnet bench`` command runs, and the options of a run."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from matplotlib.figure import Figure
+
+from coordnet import _checks
+from coordnet.bench.cells import Cell
+from coordnet.bench.data import CROP, Finder
+from coordnet.bench.estimation import Estimation, Measure, Method, Task
+from coordnet.bench.records import NAME, Record, read
+from coordnet.media import atomic_path
+
+QUICK_IMAGES = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """The part of a study that is run, and where; a study ignores the options that do not concern it."""
+
+    data: Path | None = None  # the data folder
+    quick: bool = False  # one signal, few samples, few epochs
+    images: int | None = None  # the first so many files
+    epochs: int | None = None  # of trained methods, instead of the study's
+    seeds: int | None = None  # of whatever is drawn, instead of the study's
+    methods: tuple[str, ...] = ()  # groups or patterns of names in the shell's syntax; all methods if empty
+    only: tuple[str, ...] = ()  # parts of the study; the usual ones if empty
+    sizes: tuple[int, ...] = ()  # samples along a side, instead of the study's
+    device: str = "cpu"  # or "cuda"
+    workers: int = 1  # local processes
+    dask: str | None = None  # the address of a Dask scheduler that runs the cells instead
+    retry: bool = False  # carry failed cells out again
+
+    def __post_init__(self) -> None:
+        for name in ("images", "epochs", "seeds", "workers"):
+            if getattr(self, name) is not None:
+                _checks.integer(name, getattr(self, name), 1)
+
+
+class Study(ABC):
+    """A collection of cells, and the tables and figures of their records."""
+
+    name: str  # of the command, of the folder and of the files
+    experiments: ClassVar[tuple[str, ...]] = ()  # whose records the tables show; the study's own if empty
+    always: ClassVar[bool] = False  # carry recorded cells out again, because timings belong to one run
+
+    @abstractmethod
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield the cells of a run, in stages that may depend on the records by key of earlier stages.
+
+        Raises
+        ------
+        ValueError
+            If an option does not fit the study.
+        """
+
+    @abstractmethod
+    def tables(self, records: list[Record]) -> dict[str, str]:
+        """Return the contents of the files to write by suffix, the Markdown file first."""
+
+    def figure(self, records: list[Record]) -> Figure | None:
+        """Draw the records."""
+        return None
+
+    def records(self, folder: Path) -> list[Record]:
+        """Read the study's records.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
+        names = self.experiments or (self.name,)
+        found = [r for r in read(folder).values() if r["cell"]["experiment"] in names]
+        if not found:
+            expected = f"expected records of {self.name}, found none; run coordnet bench {self.name} first"
+            raise ValueError(f"{folder / NAME}: {expected}")
+        return found
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write the tables and the figure beside the records, and return their paths."""
+        records, written = self.records(folder), []
+        for suffix, content in self.tables(records).items():
+            written.append(folder / f"{self.name}{suffix}")
+            with atomic_path(written[-1], force=True) as path:
+                path.write_text(content, encoding="utf-8")
+        figure = self.figure(records)
+        if figure is not None:
+            written.append(folder / f"{self.name}.png")
+            with atomic_path(written[-1], force=True) as path:
+                figure.savefig(path, dpi=110)
+        return written
+
+
+@dataclass(frozen=True)
+class Experiment(Study):
+    """A declarative table: the tasks, the methods that are applied to each, and the signals."""
+
+    name: str
+    title: str
+    blocks: Mapping[Task, Sequence[Method]]
+    finder: Finder = Finder()
+    size: int = CROP  # the largest number of samples along an axis
+    quick_size: int = 128
+    epochs: int = 2000  # of trained methods
+    quick_epochs: int = 5
+    seeds: int = 1  # of whatever is drawn
+    abscissa: Literal["seconds", "noise", "fraction", "scale"] = "seconds"  # of the figure, against decibels
+
+    @property
+    def measure(self) -> Measure:
+        """The score by which rows are sorted."""
+        return next(iter(self.blocks)).measure
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield all cells at once, cheap methods first and the cells of a signal together."""
+        if options.data is None:
+            raise _checks.wrong("data", "a folder with pictures and clips (--data DIR)", "none")
+        images = QUICK_IMAGES if options.quick and options.images is None else options.images
+        signals = self.finder.find(options.data, self.quick_size if options.quick else self.size, images)
+        epochs = options.epochs or (self.quick_epochs if options.quick else self.epochs)
+        seeds = options.seeds or (1 if options.quick else self.seeds)
+        chosen = self._chosen(options.methods)
+        cells = [
+            Estimation(
+                experiment=self.name,
+                task=task,
+                signal=signal,
+                method=method,
+                seed=seed,
+                epochs=epochs if method.group == "gradient" else None,
+                device="cpu" if method.group == "baseline" else options.device,
+            )
+            for task, methods in self.blocks.items()
+            for method in methods
+            if method.name in chosen
+            for number, signal in enumerate(signals)
+            for seed in ((number,) if task.mask else range(seeds if task.draws or method.draws else 1))
+        ]
+        cells.sort(key=lambda cell: (cell.method.cost, cell.signal.path, cell.signal.kind))
+        yield cells
+
+    def _chosen(self, patterns: tuple[str, ...]) -> set[str]:
+        """Return the names of the methods that have a pattern's name or group; of all methods without a pattern."""
+        methods = {method.name: method for block in self.blocks.values() for method in block}
+        chosen: set[str] = set() if patterns else set(methods)
+        for pattern in patterns:
+            matched = {n for n, m in methods.items() if fnmatchcase(n, pattern) or m.group == pattern}
+            if not matched:
+                expected = "a group (baseline, closed form, gradient) or a name among " + "; ".join(methods)
+                raise _checks.wrong("methods", expected, repr(pattern))
+            chosen |= matched
+        return chosen
+
+    def tables(self, records: list[Record]) -> dict[str, str]:
+        """Return the report in Markdown, and every number as comma-separated values."""
+        from coordnet.bench import tables  # pandas takes a second
+
+        return {".md": tables.report(self, records), ".csv": tables.values(self, records)}
+
+    def figure(self, records: list[Record]) -> Figure:
+        """Draw decibels against the abscissa."""
+        from coordnet.bench import charts
+
+        return charts.draw(self, records)

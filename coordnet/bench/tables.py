@@ -1,0 +1,258 @@
+"""Tables of records, through pandas: methods are compared on the signals that both have. Every number is a record's."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from coordnet.bench.records import Record, failed
+from coordnet.bench.study import Experiment
+
+Frame = Any  # a DataFrame or a Series, whose own types are too narrow for pyright
+EXACT = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
+CLOSE = 0.005  # dB: a difference that two decimals do not show
+NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
+HEADS = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
+SECTION, DEPTH = ["cell.task", "cell.signal.size"], "cell.method.head.depth"
+MACHINE = ["machine.gpu", "machine.threads", "machine.commit"]
+PARTS = ["encode", "fit", "render"]
+CSV = {  # columns of the comma-separated values
+    **{"task": "cell.task", "size": "cell.signal.size", "method": "name", "group": "cell.method.group"},
+    **{"encoder": "cell.method.layout.encoder", "scale": "cell.method.layout.scale", "depth": DEPTH},
+    **{"epochs": "cell.epochs", "device": "cell.device", "gpu": "machine.gpu", "threads": "machine.threads"},
+    **{key: key for key in ("signals", "seeds", "failed", "reason", "held_out", "held_out_spread")},
+    **{"draws_spread": "held_out_draws", "fitted": "fitted", "clean": "clean"},
+    **{"clean_spread": "clean_spread", "ssim": "ssim", "gain_over_our_best": "gain"},
+    **{f"{part}_s": part for part in PARTS},
+    **{key: key for key in ("parameters", "stable_rank", "printed_psnr", "printed_seconds")},
+    "commit": "machine.commit",
+}
+USED = (
+    *(f"scores.{score}" for score in ("held_out", "fitted", "clean", "ssim")),
+    *(f"seconds.{part}" for part in PARTS),
+    *("notes.parameters", "notes.stable_rank", "reason", "warnings", "cell.method.layout.encoder", DEPTH),
+)
+PREFACE = (
+    "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; "
+    "`exact` from 100 dB on, where float32's rounding begins. Rows are sorted by their gain over the closed form with "
+    "the highest mean (our best), on the signals that both have. Seconds are medians after a run to warm up; gradient "
+    "fits, and other libraries' methods with a time limit, are timed once. `fit` includes encoding and factorizing, "
+    "and rendering if that column is empty; `× its seconds` is the ratio of fit and render to our best's. Every row "
+    "but those of other libraries fits the mean of each channel separately. The papers' scales are kept in pixels: a "
+    "width σ given for 512 pixels is 512 σ / N for N."
+)
+
+
+def flat(records: Sequence[Record]) -> Frame:
+    """Return a row for each record, with the nested keys joined by dots.
+
+    ``signal`` identifies a signal and ``line`` the method with its epochs and device.
+    """
+    frame: Frame = pd.json_normalize(list(records))
+    frame = frame.reindex(columns=[*frame.columns, *(c for c in USED if c not in frame.columns)])
+    cells = [r["cell"] for r in records]
+    frame["signal"] = [json.dumps(cell.get("signal"), sort_keys=True) for cell in cells]
+    lines = [[cell["method"], cell["epochs"], cell["device"]] for cell in cells]
+    frame["line"] = [json.dumps(line, sort_keys=True) for line in lines]
+    numbers = [c for c in frame.columns if c.startswith(("scores.", "seconds."))]
+    frame[numbers] = frame[numbers].astype(float)
+    frame["total"] = frame[["seconds.fit", "seconds.render"]].sum(axis=1).where(frame["status"] == "done")
+    return frame
+
+
+def by_signal(frame: Frame, values: str) -> Frame:
+    """Return the mean over the seeds, a row for each signal and a column for each line."""
+    table = frame.pivot_table(values, "signal", "line", aggfunc="mean", sort=False)
+    return table.reindex(columns=frame["line"].unique())
+
+
+@dataclass(frozen=True)
+class Section:
+    """The lines of one task at one size, the best first.
+
+    ``best`` is the line of the closed form with the highest mean, among those on the most signals. ``scores`` has a row
+    for each signal and a column for each line.
+    """
+
+    task: str
+    size: int
+    lines: Frame
+    scores: Frame
+    best: str | None
+
+
+def sections(experiment: Experiment, records: Sequence[Record]) -> list[Section]:
+    """Return a section for each task and size, large sizes first."""
+    groups = flat(records).groupby(SECTION, sort=False)
+    found = [_section(experiment, str(task), int(size), part) for (task, size), part in groups]
+    return sorted(found, key=lambda section: -section.size)
+
+
+def _section(experiment: Experiment, task: str, size: int, frame: Frame) -> Section:
+    lines = _lines(experiment, frame)
+    scores, totals = by_signal(frame, f"scores.{experiment.measure}"), by_signal(frame, "total")
+    lines["mean"], lines["spread"], lines["scored"] = scores.mean(), scores.std(), scores.count()
+    ours = lines[(lines["cell.method.group"] == "closed form") & lines["mean"].notna()]
+    best = str(ours.loc[ours["scored"] == ours["scored"].max(), "mean"].idxmax()) if len(ours) else None
+    ahead = scores.sub(scores[best], axis=0) if best else scores * float("nan")
+    lines["gain"], lines["common"], lines["total"] = ahead.mean(), ahead.count(), totals.median()
+    lines["times"] = totals.div(totals[best], axis=0).median() if best else float("nan")
+    # the mean that a line would have on all signals of the best, by its gain on those that it has
+    lines["placed"] = (lines["mean"].get(best, float("nan")) + lines["gain"]).fillna(lines["mean"])
+    lines = lines.sort_values(["gain", "mean"], ascending=False, kind="stable", na_position="last")
+    return Section(task, size, lines, scores, best)
+
+
+def _lines(experiment: Experiment, frame: Frame) -> Frame:
+    """Return the means and medians of each line, beside what its records have in common."""
+    grouped, done = frame.groupby("line", sort=False), frame[frame["status"] == "done"]
+    each, lines = done.groupby("line", sort=False), grouped.first()
+    lines["name"] = lines["cell.method.name"]
+    lines["signals"], lines["failed"] = grouped["signal"].nunique(), grouped["reason"].count()
+    counts = each[["signal", "cell.seed"]].nunique().reindex(lines.index, fill_value=0)
+    lines["done"], lines["seeds"] = counts["signal"], counts["cell.seed"]
+    lines["reason"] = grouped["reason"].agg(lambda reasons: "; ".join(reasons.dropna().unique()))
+    for score in ("held_out", "fitted", "clean"):
+        table = by_signal(done, f"scores.{score}")
+        draws = done.groupby(["signal", "line"])[f"scores.{score}"].std()
+        lines[score], lines[f"{score}_spread"] = table.mean(), table.std()
+        lines[f"{score}_draws"] = draws.groupby("line").mean()
+    lines["exact"] = ~(each["scores.fitted"].min() < EXACT)  # a missing number is an error of zero
+    lines["ssim"], lines["stable_rank"] = each["scores.ssim"].mean(), each["notes.stable_rank"].mean()
+    lines[PARTS] = each[[f"seconds.{part}" for part in PARTS]].median()
+    lines["parameters"] = each["notes.parameters"].quantile(interpolation="lower").astype("Int64")
+    lines[MACHINE] = each[MACHINE].last()
+    trained = lines["cell.method.group"] == "gradient"
+    lines.loc[trained, DEPTH] = lines.loc[trained, DEPTH].fillna(0)  # a linear head
+    blocks = [(task.name, m.name, *m.printed) for task, methods in experiment.blocks.items() for m in methods]
+    columns = ["task", "method", "printed_psnr", "printed_seconds"]
+    printed = pd.DataFrame(blocks, columns=columns).set_index(columns[:2])
+    return lines.join(printed, on=["cell.task", "name"])
+
+
+def values(experiment: Experiment, records: Sequence[Record]) -> str:
+    """Return a line for each method as comma-separated values, with numbers in full."""
+    lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
+    for name in (DEPTH, "cell.epochs", "machine.threads"):
+        lines[name] = lines[name].astype("Int64")
+    table = lines.reindex(columns=list(CSV.values()))
+    return table.set_axis(list(CSV), axis=1).to_csv(index=False, lineterminator="\n")
+
+
+def markdown(table: Frame) -> str:
+    """Return a table of texts in Markdown."""
+    rows = [list(table.columns), ["---"] * len(table.columns), *table.values.tolist()]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+
+
+def text(value: Any, form: str = ".2f") -> str:
+    """Return a number as text; nothing if it is missing."""
+    return "" if pd.isna(value) else format(value, form)
+
+
+def report(experiment: Experiment, records: Sequence[Record]) -> str:
+    """Return the report of an experiment in Markdown."""
+    found = sections(experiment, records)
+    parts = [f"# {experiment.title}", PREFACE, _origin(experiment, records)]
+    if len(found) > 2:
+        parts.append(_overview(experiment, found))
+    for section in found:
+        kinds = " and ".join(sorted(f"{kind}s" for kind in section.lines["cell.signal.kind"].unique()))
+        parts.append(f"## {section.task}: {kinds} of at most {section.size} samples an axis")
+        parts += [markdown(_shown(experiment, section)), " ".join(_verdict(experiment, section))]
+    parts += [f"![{experiment.title}]({experiment.name}.png)", *_complaints(records, found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _origin(experiment: Experiment, records: Sequence[Record]) -> str:
+    machines = (r["machine"] for r in records)
+    found = {f"{m['gpu'] or 'processor'}, {m['threads']} threads, PyTorch {m['torch']}" for m in machines}
+    commits = sorted({r["machine"]["commit"] or "no checkout" for r in records})
+    seconds = sum(value or 0.0 for r in records if not failed(r) for value in r["seconds"].values())
+    took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
+    return (
+        f"The protocol trains networks for {experiment.epochs} epochs. Measured on: {'; '.join(sorted(found))}. "
+        f"Fits and renders of all cells together: {took}. Commits: {', '.join(commits)}."
+    )
+
+
+def _shown(experiment: Experiment, section: Section) -> Frame:
+    """Return the texts of a section's table."""
+    lines = section.lines
+    table: Frame = pd.DataFrame({"method": lines["name"]})
+    spread = ["" if pd.isna(value) else f" ± {value:.2f}" for value in lines["spread"]]
+    table[HEADS[experiment.measure]] = lines["mean"].map(text) + spread
+    table.loc[lines["done"] == 0, HEADS[experiment.measure]] = "failed"
+    table["on our best"] = [text(value, "+.2f") for value in lines["gain"]]
+    if lines["clean"].isna().all():
+        table["fitted"] = lines["fitted"].map(text).mask(lines["exact"].fillna(False).astype(bool), "exact")
+    table["SSIM"] = [text(value, ".3f") for value in lines["ssim"]]
+    if lines["stable_rank"].notna().any():
+        table["stable rank"] = [text(value, ".1f") for value in lines["stable_rank"]]
+    for part in PARTS:
+        table[f"{part} s"] = [text(s, ".1e" if s < 1e-3 else ".3g") for s in lines[part]]
+    table["× its seconds"] = [text(ratio, ",.0f" if ratio >= 10 else ".2g") for ratio in lines["times"]]
+    table["parameters"] = [text(count, ",") for count in lines["parameters"]]
+    fewer = lines["done"].astype(str) + " of " + lines["signals"].astype(str)
+    table["signals"] = lines["signals"].astype(str).where(lines["done"] == lines["signals"], fewer)
+    table["seeds"] = lines["seeds"]
+    table["epochs"] = [text(epochs, ".0f") for epochs in lines["cell.epochs"]]
+    table["device"] = lines["cell.device"]
+    if lines["printed_psnr"].fillna("").any():
+        table["printed PSNR (other data)"] = lines["printed_psnr"].fillna("")
+        table["printed s (other GPU)"] = lines["printed_seconds"].fillna("")
+    return table
+
+
+def _overview(experiment: Experiment, found: Sequence[Section]) -> str:
+    """Return methods by tasks, with the number of signals where it is smaller than elsewhere."""
+    most = max(int(section.lines["scored"].max()) for section in found)
+    several, columns = len({section.size for section in found}) > 1, {}
+    for section in found:
+        lines = section.lines.assign(epochs=[text(epochs, ".0f") for epochs in section.lines["cell.epochs"]])
+        lines = lines.set_index(["name", "epochs", "cell.device"])[["mean", "scored"]]
+        scores = [text(mean) + (f" ({n:.0f})" if 0 < n < most else "") for mean, n in lines.values]
+        name = f"{section.task}, {section.size}²" if several else section.task
+        columns[name] = pd.Series(scores, index=lines.index)
+    table: Frame = pd.concat(columns, axis=1).fillna("").reset_index(["name", "epochs"])
+    head = f"{HEADS[experiment.measure]}, over {most} signals, or as many as stand in brackets:"
+    return f"{head}\n\n{markdown(table.rename(columns={'name': 'method'}))}"
+
+
+def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
+    """Yield where the best closed form wins and where it loses, and the methods that it was not compared with."""
+    lines, best = section.lines, section.best
+    closed = lines["cell.method.group"] == "closed form"
+    if best is None:
+        yield "No closed form has a score here."
+    else:
+        first = f"**{lines['name'][best]}**, {text(lines['mean'][best])} dB"
+        yield f"The best of {closed.sum()} closed forms, by this score, is {first}."
+        lost = lines[~closed & (lines["gain"] > CLOSE)]
+        texts = [f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost[["name", "gain", "common"]].values]
+        yield f"**It loses to** {'; '.join(texts)}." if texts else "No other row is above it."
+    asked = [m.name for task, methods in experiment.blocks.items() if task.name == section.task for m in methods]
+    missing = [name for name in asked if name not in set(lines["name"])]
+    if missing:
+        yield f"Not run: {', '.join(missing)}."
+
+
+def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator[str]:
+    """Yield the failures and the warnings, each text once for a method and task with its number of cells."""
+    places = {(s.task, s.size, line): (i, j) for i, s in enumerate(found) for j, line in enumerate(s.lines.index)}
+    frame = flat(records).explode("warnings")
+    frame["place"] = [places[key] for key in frame[[*SECTION, "line"]].itertuples(index=False, name=None)]
+    for head, column in (("What failed", "reason"), ("Warnings", "warnings")):
+        told = frame.dropna(subset=column).sort_values("place", kind="stable")
+        pattern = told[column].map(lambda message: NUMBER.sub("#", message))
+        groups = (part.iloc[[0]].assign(n=len(part)) for _, part in told.groupby(["place", pattern], sort=False))
+        rows = [
+            f"- {name} ({task}), {n} cells: {message}"
+            for part in groups
+            for name, task, n, message in part[["cell.method.name", "cell.task", "n", column]].values
+        ]
+        if rows:
+            yield f"## {head}\n\n" + "\n".join(rows)

@@ -1,0 +1,224 @@
+"""The papers' analysis figures: the numbers and the drawing of each."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from coordnet.analysis import (
+    distance_preservation,
+    frequency_density,
+    matched_scale,
+    position_reconstruction,
+    similarity_map,
+    stable_rank,
+)
+from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
+from coordnet.encodings.encoders import (
+    Encoder,
+    Gaussian,
+    Impulse,
+    LearnableFourier,
+    RandomFourier,
+    Rectangle,
+    Sine,
+    Sinusoidal,
+    Square,
+    Triangle,
+)
+from coordnet.fit.gradient import fit_gradient
+from coordnet.media import load
+from coordnet.networks.heads import MLP
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.plots.encodings import (
+    show_distance,
+    show_reconstruction,
+    show_similarity,
+    show_spectrum,
+    show_stable_rank,
+    show_theory_in_legend,
+)
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.patterns import sample
+
+Drawn = tuple[Figure, dict[str, Any]]
+
+LENGTH, SHOWN, POSITIONS = 256, 80, (5, 40, 75)  # Idé et al. (2024): d, S and the positions of their figure
+
+
+def figure_2(counts: tuple[int, ...] = (64, 128, 256, 512)) -> Drawn:
+    """Stable rank of the Gaussian against σ for several N, with min(N, 1/(2√π σ)) dashed (Zheng et al., 2022)."""
+    figure = Figure(figsize=(6.5, 4.5), layout="constrained")
+    ax, numbers = figure.subplots(), {}
+    sigmas = torch.logspace(-3.3, -1, 24, dtype=torch.float64).tolist()
+    for i, count in enumerate(counts):
+        x = Axis(count).points()
+        bases = [Gaussian(2 * count, sigma) for sigma in sigmas]
+        measured, theory = [stable_rank(b(x)) for b in bases], [b.stable_rank(count) for b in bases]
+        show_stable_rank(ax, sigmas, measured, theory, label=f"N = {count}", color=f"C{i}")
+        numbers[f"N={count}"] = {"sigma": sigmas, "measured": measured, "theory": theory}
+    ax.set(xscale="log", yscale="log", xlabel="σ", title="Stable rank of the Gaussian encoder")
+    show_theory_in_legend(ax)
+    return figure, numbers
+
+
+def figure_3(features: int = 1024) -> Drawn:
+    """Stable rank against N, and distance preservation, of seven encoders (Zheng et al., 2022)."""
+    made: dict[str, Encoder] = {
+        "impulse": Impulse(features),
+        "rectangle d = 0.02": Rectangle(features, 0.02),
+        "triangle d = 0.02": Triangle(features, 0.01),
+        "sine": Sine(features, 1.0),
+        "square": Square(features, 1.0),
+        "Gaussian σ = 0.01": Gaussian(features, 0.01),
+        "RFF σ = 11.3": RandomFourier(features, matched_scale(0.01)),
+    }
+    counts = [8, 16, 24, 32, 48, 64, 96, 128, 192, 256]
+    delta = torch.linspace(-0.05, 0.05, 201, dtype=torch.float64)
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    (left, right), numbers = figure.subplots(1, 2), {}
+    for i, (label, encoder) in enumerate(made.items()):
+        measured = [stable_rank(encoder(Axis(n).points())) for n in counts]
+        theory = [encoder.stable_rank(n) for n in counts]
+        distance, similarity = distance_preservation(encoder, delta), encoder.similarity(delta)
+        show_stable_rank(left, counts, measured, theory, label=label, color=f"C{i}")
+        show_distance(right, delta.tolist(), distance.tolist(), similarity.tolist(), label=label, color=f"C{i}")
+        numbers[label] = {"N": counts, "measured": measured, "theory": theory}
+        numbers[label] |= {"delta": delta.tolist(), "distance": distance.tolist(), "D": similarity.tolist()}
+    left.set(xlabel="number of samples N", yscale="log", title="Stable rank")
+    show_theory_in_legend(right).legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    right.set(title="Distance preservation")
+    return figure, numbers
+
+
+def figure_4(count: int = 256, features: int = 1024) -> Drawn:
+    """Stable rank over σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
+    x, numbers = Axis(count).points(), {}
+    delta = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    panels = figure.subplots(2, 2)
+    families: list[tuple[str, type[Encoder], list[float], tuple[float, ...]]] = [
+        ("Gaussian", Gaussian, torch.logspace(-3, -1, 24).tolist(), (0.003, 0.01, 0.03)),
+        ("RFF", RandomFourier, torch.logspace(0, 2.2, 24).tolist(), (37.5, 11.25, 3.75)),
+    ]
+    for (left, right), (name, family, sigmas, chosen) in zip(panels, families, strict=True):
+        bases = [family(features, sigma) for sigma in sigmas]
+        measured, theory = [stable_rank(b(x)) for b in bases], [b.stable_rank(count) for b in bases]
+        show_stable_rank(left, sigmas, measured, theory, label=f"{name}, N = {count}", color="C0")
+        left.set(xscale="log", yscale="log", xlabel="σ", title=f"{name}: stable rank")
+        numbers[name] = {"sigma": sigmas, "measured": measured, "theory": theory}
+        for i, sigma in enumerate(chosen):
+            encoder = family(features, sigma)
+            distance = distance_preservation(encoder, delta)
+            limit = _random_limit(sigma, delta) if family is RandomFourier else encoder.similarity(delta)
+            show_distance(right, delta.tolist(), distance.tolist(), limit.tolist(), label=f"σ = {sigma}", color=f"C{i}")
+            numbers[name][f"D at {sigma}"] = {
+                "delta": delta.tolist(),
+                "measured": distance.tolist(),
+                "D": limit.tolist(),
+            }
+        right.set(title=f"{name}: distance preservation")
+        for ax in (left, right):
+            show_theory_in_legend(ax)
+    return figure, numbers
+
+
+def _random_limit(sigma: float, delta: torch.Tensor) -> torch.Tensor:
+    return torch.exp(-2 * math.pi**2 * sigma**2 * delta.square())
+
+
+def figure_spectrum(length: int = LENGTH) -> Drawn:
+    """Density of sinusoidal and DFT frequencies over DFT bins (Idé et al., 2024)."""
+    sinusoidal, dft = _angular(length)
+    figure = Figure(figsize=(6.5, 4.5), layout="constrained")
+    ax, numbers = figure.subplots(), {}
+    first = 2 * math.pi / length
+    for i, (label, w) in enumerate({"sinusoidal": sinusoidal, "DFT": dft}.items()):
+        density, bins = frequency_density(w, length).tolist(), (w / first).tolist()
+        show_spectrum(ax, bins, density, label=label, color=f"C{i}", below=0.004 * (i + 1))
+        numbers[label] = {"bins": bins, "density": density}
+    below = int((sinusoidal < first).sum())
+    numbers["below the first DFT frequency"] = {
+        "sinusoidal": below,
+        "of": len(sinusoidal),
+        "paper's count of entries": round(length / 4 * math.log10(length / (2 * math.pi))),
+    }
+    printed = numbers["below the first DFT frequency"]["paper's count of entries"]
+    share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1; the paper counts {printed} entries"
+    ax.set_title(f"Frequencies over DFT bins, d = {length}\n{share}", fontsize=10)
+    ax.legend()
+    return figure, numbers
+
+
+def figure_faithfulness(length: int = LENGTH) -> Drawn:
+    """Positions 5, 40 and 75 given back by the sinusoidal and by the DFT encoding (Idé et al., 2024)."""
+    sinusoidal, _ = _angular(length)
+    weights = {"DFT": torch.ones(length // 2 + 1), "sinusoidal": frequency_density(sinusoidal, length)}
+    figure = Figure(figsize=(7, 7), layout="constrained")
+    numbers: dict[str, Any] = {}
+    for ax, position in zip(figure.subplots(len(POSITIONS), 1, sharex=True), POSITIONS, strict=True):
+        for i, (label, g) in enumerate(weights.items()):
+            back = position_reconstruction(g, position, length)[:SHOWN].tolist()
+            show_reconstruction(ax, back, position, label=label, color=f"C{1 - i}")
+            numbers.setdefault(label, {})[str(position)] = back
+        ax.set_title(f"position {position}", fontsize=10)
+        ax.label_outer()
+    figure.axes[0].legend(fontsize=8, loc="upper right")  # position 5 leaves it free
+    return figure, numbers
+
+
+def _angular(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    w = 2 * math.pi * Sinusoidal(length, 1.0).frequencies
+    return w, 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
+
+
+def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
+    """Five positions of a grid against all others: simple, complex, learnable Fourier before and after training.
+
+    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train other tasks).
+    """
+    axes = (Axis(side), Axis(side))
+    quarter = side // 4
+    nodes = torch.tensor(
+        [[quarter, quarter], [quarter, 3 * quarter], [2 * quarter] * 2, [3 * quarter, quarter], [3 * quarter] * 2]
+    )
+    plain = LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=0)
+    modulated = LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=32, features=64)
+    rows: dict[str, Encoding] = {
+        "sinusoidal, simple": SimpleEncoding([Sinusoidal(128, 1 / side), Sinusoidal(128, 1 / side)]),
+        "Gaussian, simple": SimpleEncoding([Gaussian(128, 0.05, padding=16)] * 2),
+        "Gaussian, complex": ComplexEncoding([Gaussian(128, 0.05, padding=16)] * 2),
+        "learnable Fourier, drawn": JointEncoding(plain),
+        "the same, trained": _trained(plain, side, epochs),
+        "with its MLP, drawn": JointEncoding(modulated),
+        "the same with it, trained": _trained(modulated, side, epochs),
+    }
+    figure = Figure(figsize=(9.5, 13.4), layout="constrained")
+    panels, numbers = figure.subplots(len(rows), len(nodes)), {}
+    for line, (label, encoding) in zip(panels, rows.items(), strict=True):
+        maps = similarity_map(encoding, axes, nodes)
+        numbers[label] = {"nodes": nodes.tolist(), "lowest": float(maps.min()), "mean": float(maps.mean())}
+        for ax, values, node in zip(line, maps, nodes.tolist(), strict=True):
+            show_similarity(ax, values, f"at ({node[0]}, {node[1]})")
+        line[0].set_ylabel(label.replace(", ", ",\n"), fontsize=9)
+    figure.colorbar(panels[0, 0].images[0], ax=panels, shrink=0.5, label="cosine similarity")
+    return figure, numbers
+
+
+def _trained(encoder: LearnableFourier, side: int, epochs: int) -> Encoding:
+    step = 512 // side
+    pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
+    network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
+    return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding
+
+
+FIGURES: dict[str, Callable[[], Drawn]] = {
+    "2": figure_2,
+    "3": figure_3,
+    "4": figure_4,
+    "spectrum": figure_spectrum,
+    "faithfulness": figure_faithfulness,
+    "similarity": figure_similarity,
+}
