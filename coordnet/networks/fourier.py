@@ -33,9 +33,7 @@ class FourierLinear(nn.Module):
         """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""
         return contract(factors, self._series()).real
 
-    def on_axes(
-        self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device
-    ) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(self, encoding: Encoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice of some axes: its own nodes are copied, others take a chirp transform."""
         out = self.weight
         for j, axis in enumerate(axes):

@@ -83,7 +83,7 @@ class CoordinateNetwork(nn.Module):
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
         if not self.encoding.is_factored:
             return self(lattice_points(axes, dtype, device))
-        return self.rest(self.first.on_axes(self.encoding, axes, dtype, device))  # type: ignore[operator]
+        return self.rest(self.first.on_axes(self.encoding, axes))  # type: ignore[operator]
 
     @property
     def is_separable(self) -> bool:
