@@ -77,7 +77,7 @@ def test_the_input_s_depth_and_channels_come_back(run, tmp_path, depth, channels
     shape = (12, 9) if channels is None else (12, 9, channels)
     pixels = np.random.default_rng(0).integers(0, np.iinfo(depth).max, shape).astype(depth)
     scaled = torch.from_numpy(pixels.astype(np.float64) / np.iinfo(depth).max).float().reshape(12, 9, -1)
-    write_media(scaled, tmp_path / "a.png", kind="image", depth=np.dtype(depth).name)
+    write_media(scaled, tmp_path / "a.png", depth=np.dtype(depth).name)
     assert run("reconstruct", tmp_path / "a.png", "--sample", "full", "--out", "out", "--quiet")[0] == 0
     again = load(tmp_path / "out" / "reconstruction.png")
     assert again.shape == scaled.shape

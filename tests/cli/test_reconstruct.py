@@ -25,7 +25,7 @@ def inputs(tmp_path):
 
 @pytest.fixture
 def photo(inputs):
-    write_media(synthetic_photograph(32, 27), inputs / "photo.png", kind="image", depth="uint8")
+    write_media(synthetic_photograph(32, 27), inputs / "photo.png", depth="uint8")
     return inputs / "photo.png"
 
 
@@ -343,7 +343,7 @@ def test_a_mask_with_everything_known(reconstruct, photo, inputs):
 
 @pytest.mark.parametrize("shape", [(1, 40), (40, 1), (1, 1)])
 def test_pictures_of_one_line(reconstruct, inputs, shape):
-    write_media(synthetic_photograph(*shape), inputs / "a.png", kind="image", depth="uint8")
+    write_media(synthetic_photograph(*shape), inputs / "a.png", depth="uint8")
     record, folder = reconstruct(inputs / "a.png", "--sample", "random:0.6")
     assert load(folder / "reconstruction.png").shape == (*shape, 3)
     assert record["shape"] == [*shape, 3]
