@@ -127,7 +127,7 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     Its square is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on
-    every axis. Only the rotated channels where it is least are averaged: details of color are seldom as fine as a pixel.
+    every axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel.
     """
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = _principal(values)
