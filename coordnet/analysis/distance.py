@@ -19,14 +19,8 @@ def distance_preservation(
 ) -> Float[Tensor, " m"]:
     """ψ(c)·ψ(c + δ) / ψ(c)·ψ(c), the measured twin of ``encoder.similarity(delta)``.
 
-    Parameters
-    ----------
-    encoder : Encoder or JointEncoder
-        The encoder, whose nodes are dense around c.
-    delta : (m,), or (m, d) for a joint encoder
-        The displacements δ in units of the unit interval.
-    center : float, or tuple of float
-        The position c: one number for all axes, or one for each.
+    The displacements δ are in units of the unit interval, (m, d) for a joint encoder. The encoder's nodes are dense
+    around the position c, the ``center``: one number for all axes, or one for each.
 
     Notes
     -----
@@ -43,21 +37,8 @@ def similarity_map(
 ) -> Float[Tensor, "..."]:
     """The cosine Ψ(p)·Ψ(q) / (|Ψ(p)| |Ψ(q)|) between chosen nodes p of a lattice and all its points q.
 
-    Parameters
-    ----------
-    encoding : Encoding
-        A simple, joint or complex encoding; for a complex one the cosines of the axes are multiplied.
-    axes : d axes
-        The lattice.
-    nodes : (m, d)
-        The indices of the chosen nodes.
-    dtype : torch.dtype
-        The type of the computation.
-
-    Returns
-    -------
-    (m, *lattice)
-        The cosines, 1 at each node itself.
+    ``nodes`` are the indices of p. The result is (m, *lattice), 1 at each node itself; for a complex encoding the
+    cosines of the axes are multiplied.
 
     Raises
     ------

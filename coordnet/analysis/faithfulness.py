@@ -16,14 +16,8 @@ WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
 def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH) -> Float[Tensor, " bins"]:
     """g_k ∝ Σ_l exp(-(ω_k - w_l)² / (2σ²)) at the DFT frequencies ω_k = 2πk/d, k = 0 … ⌊d/2⌋, with Σ g_k = 1.
 
-    Parameters
-    ----------
-    frequencies : (m,)
-        w_l, the angle from one position to the next.
-    length : int
-        d, the number of positions.
-    width : float
-        σ in bins of 2π/d.
+    w_l, the ``frequencies``, are angles from one position to the next, d is the ``length`` and σ the ``width`` in bins
+    of 2π/d.
 
     Raises
     ------
@@ -49,13 +43,6 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
     For a Fourier family it is the kernel density of the frequencies, as in the paper; for others the energy of the
     matrix's columns at the signed frequencies ±k, averaged over both: flat for the DFT encoding.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        The encoder of one axis.
-    axis : Axis
-        The samples.
-
     Notes
     -----
     Idé et al. (2024), section 3, for the density.
@@ -69,14 +56,8 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
 def position_reconstruction(weights: Float[Tensor, " bins"], position: int, length: int) -> Float[Tensor, " length"]:
     """The inverse DFT of the coefficients of δ_{t,s} weighted by g_k, scaled to norm 1.
 
-    Parameters
-    ----------
-    weights : (⌊d/2⌋ + 1,)
-        g_k; flat for the DFT encoding, whose reconstruction is exact.
-    position : int
-        s, the position of the impulse.
-    length : int
-        d, the number of positions.
+    The ``weights`` are g_k, flat for the DFT encoding, whose reconstruction is exact; s is the ``position`` of the
+    impulse and d the ``length``.
 
     Raises
     ------

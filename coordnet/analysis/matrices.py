@@ -46,13 +46,8 @@ def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[in
     A linear head on a simple encoding gives a(x) + b(y), whose rank is at most 2. On a complex encoding the rank is
     that of the coefficients, at most the smaller of K₁ and K₂.
 
-    Parameters
-    ----------
-    fit : Reconstruction
-        The fit of an image.
-    rcond : float, optional
-        Singular values below ``rcond`` times the largest count as zero; by default ε max(N₁, N₂), with ε of the
-        fit's dtype.
+    Singular values below ``rcond`` times the largest count as zero; the default is ε max(N₁, N₂), with ε of the fit's
+    dtype.
 
     Raises
     ------
@@ -64,7 +59,7 @@ def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[in
     Zheng et al. (ECCV 2022), section 5.
     """
     if len(fit.grid) != 2:
-        raise _checks.wrong("fit", "one of an image, two dimensions", f"{len(fit.grid)}")
+        raise _checks.wrong("fit", "one of an image, two dimensions", len(fit.grid))
     image = fit.render(alignment="sample").detach()
     rcond = default_rcond(fit.grid, image.dtype) if rcond is None else _checks.nonnegative("rcond", rcond)
     spectra = torch.linalg.svdvals(image.double().movedim(-1, 0))

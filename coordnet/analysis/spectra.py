@@ -34,24 +34,12 @@ def matched_scale(sigma: float) -> float:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A curve of stable ranks.
+    """A curve of stable ranks."""
 
-    Attributes
-    ----------
-    name : str
-        The quantity that is varied: a scale parameter (its value on the first axis), or N.
-    at : list of float
-        Its values.
-    measured : list of float
-        ‖A‖_F² / ‖A‖₂² of the encoding matrix.
-    theory : list of float or None
-        The stable rank that the papers derive, None where they derive none.
-    """
-
-    name: str
-    at: list[float]
-    measured: list[float]
-    theory: list[float | None]
+    name: str  # the quantity that is varied: a scale parameter (its value on the first axis), or N
+    at: list[float]  # its values
+    measured: list[float]  # ‖A‖_F² / ‖A‖₂² of the encoding matrix
+    theory: list[float | None]  # the stable rank that the papers derive, None where they derive none
 
 
 @torch.no_grad()

@@ -21,41 +21,21 @@ SPACINGS = 6.0  # the largest distance at which the similarity is evaluated, in 
 
 @dataclass(frozen=True)
 class EncoderSummary:
-    """The analysis of an encoding matrix.
+    """The analysis of an encoding matrix; None stands for infinity and NaN, which JSON does not have."""
 
-    Attributes
-    ----------
-    stable_rank, theory : float
-        The measured stable rank, and the one that the papers derive (None where they derive none).
-    rank : int
-        The number of singular values above ε max(N, K) times the largest.
-    condition : float
-        The condition number; None where it is infinite, as JSON has no infinity.
-    distances, similarity, measured : list of float
-        δ along the first axis in units of the unit interval, D(δ), and the measured inner product.
-    singular_values : list of float
-        The singular values in decreasing order.
-    over_scale, over_samples : Sweep
-        Stable rank against the scale (None for encoders without one) and against the number of samples.
-    matched_sigma : float
-        The σ of equal stable rank, of random Fourier features for a Gaussian and vice versa; None for others.
-    spectrum, reconstruction : list of float
-        The share of each DFT bin, and the position N // 2 reconstructed with these shares; None for joint encoders.
-    """
-
-    stable_rank: float
-    theory: float | None
-    rank: int
+    stable_rank: float  # as measured
+    theory: float | None  # the stable rank that the papers derive, if they derive one
+    rank: int  # the number of singular values above ε max(N, K) times the largest
     condition: float | None
-    distances: list[float]
-    similarity: list[float]
-    measured: list[float]
-    singular_values: list[float]
-    over_scale: Sweep | None
+    distances: list[float]  # δ along the first axis in units of the unit interval
+    similarity: list[float]  # D(δ)
+    measured: list[float]  # the inner product of encodings at distance δ
+    singular_values: list[float]  # in decreasing order
+    over_scale: Sweep | None  # None for encoders without a scale
     over_samples: Sweep
-    matched_sigma: float | None
-    spectrum: list[float] | None
-    reconstruction: list[float] | None
+    matched_sigma: float | None  # σ of equal stable rank, of random Fourier features for a Gaussian and vice versa
+    spectrum: list[float] | None  # the share of each DFT bin; None for joint encoders
+    reconstruction: list[float] | None  # the position N // 2 reconstructed with these shares
 
     def record(self) -> dict[str, Any]:
         """The summary as JSON holds it."""
@@ -64,15 +44,7 @@ class EncoderSummary:
 
 @torch.no_grad()
 def summarize(encoder: Encoder | JointEncoder, where: Axis | Axes) -> EncoderSummary:
-    """Measure an encoder.
-
-    Parameters
-    ----------
-    encoder : Encoder or JointEncoder
-        The encoder.
-    where : Axis, or tuple of Axis
-        The axis of its samples, or the axes of their lattice.
-    """
+    """Measure an encoder on the axis of its samples, or on the axes of their lattice."""
     axes = (where,) if isinstance(where, Axis) else tuple(where)
     matrix = encoder(encoder.positions(axes))
     s = singular_values(matrix)

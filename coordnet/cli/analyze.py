@@ -44,7 +44,7 @@ def run(
     record = {"analysis": name, **measured, "numbers": numbers, "seconds": time.perf_counter() - start}
     table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()] if measured else []
     if output.out is not None or not output.json:
-        with report.staged_folder(output.out, command="analyze", name=name, force=output.force) as (staging, final):
+        with report.results(output, "analyze", name) as (staging, final):
             drawn.savefig(staging / "figure.png", dpi=130)
             report.write_record(staging, record)
         table.append(f"written to {final}")

@@ -31,7 +31,7 @@ def run(
     _checks.integer("epochs", epochs, 1)
     device = specs.choose_device(common.device)
     media = read_media(signal, **part.given, progress=common.progress)
-    with report.staged_folder(common.out, command="compare", name=media.name, force=common.force) as (staging, final):
+    with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         mask = specs.mask_or(pattern, sampling, media)
         samples = sample(media.signal.to(device), mask, generator=generator)

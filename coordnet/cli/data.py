@@ -6,7 +6,8 @@ from pathlib import Path
 
 from coordnet import _checks
 from coordnet.bench import prepare
-from coordnet.cli.report import staged_folder
+from coordnet.cli.common import Output
+from coordnet.cli.report import results
 
 LIMITS = {"clip": "cubes of 128×128×128 at most", "sound": "131,072 samples at most"}
 
@@ -37,7 +38,7 @@ def _prepare(
         raise _checks.wrong("data", "--from DIR and --out DIR, or --check DIR alone", f"no {missing}")
     _checks.integer("crop", crop, 1)
     found, left = prepare.sources(source, out)
-    with staged_folder(out, command="data", name=source.name, force=force) as (staging, final):
+    with results(Output(out=out, force=force), "data", source.name) as (staging, final):
         places = prepare.prepare(found, staging, side=crop, progress=progress)
     limits = {"picture": f"{crop}×{crop} pixels at most", **LIMITS}
     counts = {kind: sum(s.kind == kind for s in found) for kind in limits}

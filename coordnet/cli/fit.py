@@ -18,7 +18,7 @@ from coordnet.sampling.samples import Samples, ScatteredPoints
 def run(points: Path, place: Place, model: Model, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, prior = specs.parse_shape(place.shape), specs.parse_prior(model.prior)
-    encoder = None if model.encoder is None else specs.parse_encoder(model.encoder)
+    encoder = specs.parse_encoder(model.encoder) if model.encoder else None
     device = specs.choose_device(common.device)
     columns = _columns(points, len(shape), values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
@@ -28,7 +28,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     if place.at is not None:
         query = _columns(place.at, len(shape), values=0)
         asked = _within(query, bounds, place.at, clamp=place.clamp)
-    with report.staged_folder(common.out, command="fit", name=points.stem, force=common.force) as (staging, final):
+    with report.results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape))
         samples = Samples(geometry, values.float().to(device))
         method = choose(samples, encoder, prior=prior, robust=model.robust)
@@ -58,7 +58,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
 
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
-    """The columns of a file: coordinates first, and at least so many values after them.
+    """The columns of a file: coordinates first, and after them at least the given number of values.
 
     Raises
     ------

@@ -24,7 +24,7 @@ def compose(record: dict[str, Any], shown: Shown) -> str:
     record : dict
         As ``coordnet compare`` writes it, its methods in order.
     shown : Shown
-        What is drawn of them.
+        The estimates that are drawn.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def compose(record: dict[str, Any], shown: Shown) -> str:
 
 
 def left_out(record: dict[str, Any]) -> list[str]:
-    """What was left out of a comparison: a line for each reason."""
+    """A line for each reason why combinations were left out of a comparison."""
     names: dict[str, list[str]] = {}
     for name, reason in record["left_out"].items():
         names.setdefault(reason, []).append(name)

@@ -24,10 +24,7 @@ def run(signal: str, sampling: str, fitting: Fitting, tuning: Tuning, part: Part
     _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     device = specs.choose_device(common.device)
     media = read_media(signal, **part.given, progress=common.progress)
-    with report.staged_folder(common.out, command="reconstruct", name=media.name, force=common.force) as (
-        staging,
-        final,
-    ):
+    with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         mask = specs.mask_or(pattern, sampling, media)
         samples = sample(media.signal.to(device), mask, generator=generator)

@@ -31,30 +31,29 @@ KEPT_SUFFIX = ".zarr"  # a folder that is replaced as a whole
 
 
 @contextmanager
-def staged_folder(out: Path | None, *, command: str, name: str, force: bool) -> Iterator[tuple[Path, Path]]:
+def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
     """Give a hidden folder to write into, and the folder that it becomes when all is written.
 
     Parameters
     ----------
-    out : Path, optional
-        The folder asked for; a fresh ``results/COMMAND/NAME-1`` (or -2, …) if not given.
+    output : Output
+        Its ``out`` is the folder; a fresh ``results/COMMAND/NAME-1`` (or -2, …) if not given. ``force`` replaces files
+        of the same name.
     command, name : str
         Parts of the fresh folder's name.
-    force : bool
-        Replace files of the same name.
 
     Raises
     ------
     ValueError
         If the folder already holds results, cannot be written, or has the name of a picture, a clip or a recording.
     """
-    final = out or _fresh(Path("results") / command, name)
+    final = output.out or _fresh(Path("results") / command, name)
     kind = (mimetypes.guess_type(final.name)[0] or "").partition("/")[0]
     if kind in ("image", "video", "audio") and not final.exists():
         raise _refused(final, "a folder for the results", f"the name of a file ({kind})")
     if final.exists() and not final.is_dir():
         raise _refused(final, "a folder", "a file")
-    if final.is_dir() and any(final.iterdir()) and not force:
+    if final.is_dir() and any(final.iterdir()) and not output.force:
         raise _refused(final, "a new or empty folder", "files in it (--force replaces)")
     try:
         staging = Path(tempfile.mkdtemp(prefix=".coordnet-", dir=_nearest_folder(final)))

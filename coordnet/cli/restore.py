@@ -140,7 +140,7 @@ def _restore(
     media = read_media(signal, progress=common.progress)
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected image to {command}, found {media.kind}")
-    with report.staged_folder(common.out, command=command, name=media.name, force=common.force) as (staging, final):
+    with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, device))
         made = replace(media, signal=shown.made.signal.detach().cpu())
@@ -184,7 +184,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
         open_rows(path) as source,
-        report.staged_folder(common.out, command="upscale", name=path.stem, force=common.force) as (staging, final),
+        report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):
         _check_room(source, factor, staging)

@@ -12,7 +12,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.methods import EncoderChoice, Prior
+from coordnet.fit.methods import EncoderChoice, Prior, is_adaptive, labelled
 from coordnet.media import Media, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
@@ -132,10 +132,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
     ValueError
         If the text is something else.
     """
-    try:
-        shape = tuple(int(part) for part in text.replace("x", ",").split(","))
-    except ValueError:
-        raise _checks.wrong("shape", "whole numbers such as 256,256", repr(text)) from None
+    shape = _numbers(text.replace("x", ","), int, "shape", "whole numbers such as 256,256")
     for length in shape:
         _checks.integer("shape", length, 1)
     if len(shape) > 4:
@@ -151,26 +148,31 @@ def parse_bounds(text: str, dims: int) -> Bounds:
     ValueError
         If the text has not two finite numbers an axis, rising.
     """
-    try:
-        pairs = torch.tensor([float(part) for part in text.split(",")], dtype=torch.float64).reshape(dims, 2)
-    except (ValueError, RuntimeError):
-        raise _checks.wrong("bounds", f"{2 * dims} numbers x0,x1,y0,y1,…", repr(text)) from None
-    return Bounds(*pairs.unbind(1))
+    pairs = _numbers(text, float, "bounds", f"{2 * dims} numbers x0,x1,y0,y1,…", count=2 * dims)
+    return Bounds(*torch.tensor(pairs, dtype=torch.float64).reshape(dims, 2).unbind(1))
 
 
 def parse_node(text: str) -> tuple[int, int]:
-    """The row and the column of a text such as ``16,48``.
+    """The row and the column of a text such as ``16,48``; see ``_numbers`` for the error."""
+    row, column = _numbers(text, int, "at", "a row and a column, as in 16,48", count=2)
+    return row, column
+
+
+def _numbers(text: str, kind: type, argument: str, expected: str, count: int | None = None) -> tuple[Any, ...]:
+    """The numbers between commas.
 
     Raises
     ------
     ValueError
-        If the text is something else.
+        If a part is no number, or there is another count of them.
     """
     try:
-        row, column = (int(part) for part in text.split(","))
+        numbers = tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise _checks.wrong("at", "a row and a column, as in 16,48", repr(text)) from None
-    return row, column
+        numbers = ()
+    if not numbers or count not in (None, len(numbers)):
+        raise _checks.wrong(argument, expected, repr(text))
+    return numbers
 
 
 def parse_bytes(text: str) -> int:
@@ -223,8 +225,7 @@ def describe_prior(prior: Prior | None) -> str:
     """The text of a prior, as records have it."""
     if prior is None:
         return "none"
-    if isinstance(prior, Adaptive):
+    if is_adaptive(prior):
         return "adaptive"
-    values = prior.anisotropy if isinstance(prior.anisotropy, tuple) else (prior.anisotropy,)
-    anisotropy = "x".join(f"{value:g}" for value in values)
-    return f"smooth:power={prior.power:g},strength={prior.strength:g},anisotropy={anisotropy}"
+    options = {name: getattr(prior, name) for name in ("power", "strength", "anisotropy")}
+    return labelled("smooth", options)

@@ -14,26 +14,12 @@ from coordnet.sampling.axes import Axes, lattice_points
 
 
 class Encoding(nn.Module, ABC):
-    """A map of points in [0, 1)^d to features.
+    """A map of points in [0, 1)^d to features."""
 
-    Attributes
-    ----------
-    dimensions : int
-        d.
-    shape : tuple of int
-        The number of features: (K,) where they are one row, (K₁, …, K_d) where they are a Kronecker product.
-    is_factored : bool
-        Whether the features are a Kronecker product, given by its factors.
-    signed : bool
-        Whether the modes of the features are signed frequencies.
-    axis_encoders : list of Encoder
-        The encoders, one for each axis; empty where the encoding has none.
-    """
-
-    is_factored: ClassVar[bool] = False
-    signed: ClassVar[bool] = False
-    dimensions: int
-    shape: tuple[int, ...]
+    is_factored: ClassVar[bool] = False  # whether the features are a Kronecker product, given by its factors
+    signed: ClassVar[bool] = False  # whether the modes of the features are signed frequencies
+    dimensions: int  # d
+    shape: tuple[int, ...]  # (K,) where the features are one row, (K₁, …, K_d) where they are a Kronecker product
 
     @property
     def axis_encoders(self) -> list[Encoder]:
@@ -76,18 +62,7 @@ class DenseEncoding(Encoding):
 
 
 class EncodingByAxis(Encoding):
-    """An encoding that has an encoder for each axis, or for each direction.
-
-    Parameters
-    ----------
-    encoders : sequence of Encoder
-        The encoders, which may differ.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
+    """An encoding that has an encoder for each axis, or for each direction; at least one."""
 
     kind: ClassVar[str]
 

@@ -16,17 +16,12 @@ from coordnet.sampling.samples import Geometry, Samples
 
 
 class ComplexEncoding(EncodingByAxis):
-    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), kept as its factors.
-
-    Parameters
-    ----------
-    encoders : sequence of Encoder
-        One encoder for each axis; they may differ.
+    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, kept as its factors.
 
     Raises
     ------
     ValueError
-        If there are none.
+        If there are no encoders.
     """
 
     kind = "complex"

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,18 +31,7 @@ def design(
     """The matrix ψ(positions of the axis), (N, K): a band where that is faster, else a dense tensor.
 
     It is computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples. Where a
-    gradient follows the encoder, the matrix is dense and computed in ``dtype``.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        ψ.
-    axis : Axis
-        The positions.
-    dtype, device
-        The type and the place of the matrix.
-    dense : bool
-        Return a tensor in every case.
+    gradient follows the encoder, the matrix is dense and computed in ``dtype``; ``dense`` asks for a tensor always.
     """
     if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
         return encoder(axis.points(dtype, device))
@@ -78,10 +67,10 @@ def same(a: Encoder, b: Encoder) -> bool:
     ours, theirs = _tensors(a), _tensors(b)
     if type(a) is not type(b) or ours.keys() != theirs.keys() or any(True for _ in a.children()):
         return False
-    inner = {"_parameters", "_buffers", *ours}
-    values = ({k: v for k, v in vars(e).items() if k not in inner} for e in (a, b))
+    tensors = {"_parameters", "_buffers", *ours}
+    values, others = ({k: v for k, v in vars(e).items() if k not in tensors} for e in (a, b))
     try:
-        return next(values) == next(values) and all(torch.equal(ours[k], theirs[k]) for k in ours)
+        return values == others and all(torch.equal(ours[k], theirs[k]) for k in ours)
     except (RuntimeError, ValueError):  # arrays, and tensors on different devices
         return False
 
@@ -97,48 +86,31 @@ def separable_inverse(
 ) -> list[Matrix] | None:
     """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
 
-    Parameters
-    ----------
-    encoding, axes
-        The designs.
-    rcond : float, optional
-        The relative cut of the Kronecker matrix's singular values; see ``KroneckerLeastSquares``.
-    warn : bool
-        Warn where a band is singular.
-    dtype, device
-        The type and the place of the values that will be multiplied.
-
-    Returns
-    -------
-    list or None
-        Bands in float64, or dense matrices for axes that are short or not local. None where no axis is faster as a
-        band, or a singular value of the Kronecker matrix would be cut: the dense path is for that.
+    Bands are in float64; axes that are short or not local have dense matrices. It is None where no axis is faster as
+    a band, or the relative cut ``rcond`` of ``KroneckerLeastSquares`` would remove a singular value of the Kronecker
+    matrix: the dense path is for that. ``dtype`` is that of the values that will be multiplied.
 
     Warns
     -----
     RankWarning
-        Where a band is too near to singular for its normal matrix to be factorized.
+        Where a band is too near to singular for its normal matrix to be factorized, unless ``warn`` is false.
     """
     pairs = _pairs(encoding, axes)
     bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair), _equal)
     if all(band is None for band in bands):
         return None
     inverses = for_each_distinct(pairs, lambda pair: _axis_inverse(*pair, dtype, device), _equal)
-    found = [part for part in inverses if part is not None]
-    if len(found) < len(pairs):
-        singular = [j for j, band in enumerate(bands) if band is not None and inverses[j] is None]
-        if warn and singular:
-            warnings.warn(
-                f"the band of axis {singular[0]} is singular or nearly so; its dense matrix is factorized instead",
-                RankWarning,
-                stacklevel=4,
-            )
+    missing = [j for j, found in enumerate(inverses) if found is None]
+    if missing:
+        singular = next((j for j in missing if bands[j] is not None), None)
+        if warn and singular is not None:
+            message = f"the band of axis {singular} is singular or nearly so; its dense matrix is factorized instead"
+            warnings.warn(message, RankWarning, stacklevel=4)
         return None
+    matrices, conditions = zip(*inverses, strict=True)
     size = max(max(axis.count, encoder.columns) for encoder, axis in pairs)
     cut = default_rcond((size,), dtype) if rcond is None else rcond
-    if math.prod(condition for _, condition in found) * cut >= 1:
-        return None
-    return [operator for operator, _ in found]
+    return list(matrices) if math.prod(conditions) * cut < 1 else None
 
 
 def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatrix, float] | None:
@@ -148,10 +120,7 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     rounding of ``dtype``. The condition is bounded by √(‖A‖₁ ‖A‖∞ ‖A⁺‖₁ ‖A⁺‖∞), which is within some percent of it
     for bumps on a row of nodes.
 
-    Returns
-    -------
-    tuple or None
-        None where the rank is not full, the condition above ``MAX_CONDITION``, or the inverse not near a diagonal.
+    It is None where the rank is not full, the condition is above ``MAX_CONDITION``, or the inverse has no narrow band.
     """
     tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
     transpose = design.mT
@@ -166,9 +135,7 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
 
 
 def _product(a: BandedMatrix, b: BandedMatrix) -> BandedMatrix:
-    product = a.fused(b)
-    assert product is not None
-    return product
+    return cast(BandedMatrix, a.fused(b))
 
 
 def _axis_inverse(

@@ -18,14 +18,7 @@ class FourierEncoding(Encoding):
 
     The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded length P_j. The factor of the
     highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
-    encoding on every axis, kept implicit: its matrices are FFTs.
-
-    Parameters
-    ----------
-    axes : tuple of Axis
-        The lattice.
-    shape : tuple of int
-        The padded lengths P_j.
+    encoding on every axis, kept implicit: its matrices are FFTs. ``shape`` has the padded lengths.
 
     Raises
     ------
@@ -46,23 +39,15 @@ class FourierEncoding(Encoding):
             _checks.integer("shape", length, axis.count)
         self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
 
-    def frequencies(self, j: int, device: torch.device | str = "cpu") -> Float[Tensor, " k"]:
-        """The signed integer frequencies of axis j, in FFT order."""
-        return torch.fft.fftfreq(self.shape[j], 1 / self.shape[j], dtype=torch.float64, device=device)
-
-    def periods(self, j: int, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points"]:
-        """u_j of positions on axis j, in float64."""
-        axis = self.axes[j]
-        return (x.double() - axis.start) / (axis.spacing * self.shape[j])
-
     def forward(self, points: Float[Tensor, "*points d"]) -> list[Tensor]:
         """Return the complex factors (…, P_j) of every point."""
-        factors = []
-        for j, x in enumerate(points.unbind(-1)):
-            k = self.frequencies(j, points.device)
-            phase = 2 * torch.pi * (self.periods(j, x).unsqueeze(-1) * k)
-            imaginary = phase.sin() * (2 * k.abs() != self.shape[j])
-            factors.append(torch.complex(phase.cos(), imaginary).to(_complex(points.dtype)))
+        dtype, factors = torch.promote_types(points.dtype, torch.complex64), []
+        for axis, length, x in zip(self.axes, self.shape, points.unbind(-1), strict=True):
+            k = torch.fft.fftfreq(length, 1 / length, dtype=torch.float64, device=points.device)
+            periods = (x.double() - axis.start) / (axis.spacing * length)
+            phase = 2 * torch.pi * (periods.unsqueeze(-1) * k)
+            imaginary = phase.sin() * (2 * k.abs() != length)
+            factors.append(torch.complex(phase.cos(), imaginary).to(dtype))
         return factors
 
     @classmethod
@@ -82,16 +67,17 @@ class FourierEncoding(Encoding):
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
     ) -> list[Float[Tensor, "_ _"]]:
-        """Refuse: the matrices are FFTs.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        expected = "one that has matrices, or an adaptive prior"
+        """Refuse with a ``ValueError``: the matrices are FFTs."""
         received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
-        raise _checks.wrong("encoding", expected, received)
+        raise _checks.wrong("encoding", "one that has matrices, or an adaptive prior", received)
+
+    def for_lattice(self, axes: Axes) -> "FourierEncoding":
+        """Return the encoding of another lattice with the default padding."""
+        return FourierEncoding.on(axes)
+
+    def for_lattice(self, axes: Axes) -> "FourierEncoding":
+        """Return the encoding of another lattice with the default padding."""
+        return FourierEncoding.on(axes)
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
@@ -104,7 +90,3 @@ def _fast_length(count: int, padding: int) -> int:
     if count == 1:
         return 1
     return cast(int, next_fast_len(count + _checks.integer("padding", padding, 0), True))
-
-
-def _complex(dtype: torch.dtype) -> torch.dtype:
-    return torch.complex128 if dtype == torch.float64 else torch.complex64

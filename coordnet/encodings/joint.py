@@ -10,13 +10,7 @@ from coordnet.encodings.encoders import JointEncoder
 
 
 class JointEncoding(DenseEncoding):
-    """Ψ(x) = ψ(x) of a joint encoder.
-
-    Parameters
-    ----------
-    encoder : JointEncoder
-        The encoder.
-    """
+    """Ψ(x) = ψ(x) of a joint encoder."""
 
     def __init__(self, encoder: JointEncoder) -> None:
         super().__init__()

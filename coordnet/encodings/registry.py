@@ -2,61 +2,23 @@
 
 from typing import Any
 
+import coordnet.encodings.encoders as e
 from coordnet import _checks
 from coordnet.encodings.base import Encoding
 from coordnet.encodings.complex import ComplexEncoding
-from coordnet.encodings.encoders import (
-    DFT,
-    BSpline,
-    Encoder,
-    Gaussian,
-    HashGrid,
-    Identity,
-    Impulse,
-    JointEmbedding,
-    JointEncoder,
-    JointRandomFourier,
-    LearnableFourier,
-    LearnedEmbedding,
-    LinearFourier,
-    LogFourier,
-    MultiSine,
-    RandomFourier,
-    Rectangle,
-    Sine,
-    Sinusoidal,
-    Square,
-    Triangle,
-)
 from coordnet.encodings.fourier import FourierEncoding
 from coordnet.encodings.joint import JointEncoding
 from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 from coordnet.sampling.axes import Axis
 
-ENCODERS: dict[str, type[Encoder] | type[JointEncoder]] = {
-    encoder.name: encoder
-    for encoder in (
-        Gaussian,
-        Triangle,
-        BSpline,
-        Rectangle,
-        Impulse,
-        Sine,
-        Square,
-        LinearFourier,
-        LogFourier,
-        RandomFourier,
-        Sinusoidal,
-        DFT,
-        LearnedEmbedding,
-        Identity,
-        JointRandomFourier,
-        MultiSine,
-        LearnableFourier,
-        JointEmbedding,
-        HashGrid,
-    )
+_SHIFTED = (e.Gaussian, e.Triangle, e.BSpline, e.Rectangle, e.Impulse, e.Sine, e.Square)
+_WAVES = (e.LinearFourier, e.LogFourier, e.RandomFourier, e.Sinusoidal, e.DFT)
+_JOINT = (e.JointRandomFourier, e.MultiSine, e.LearnableFourier, e.JointEmbedding, e.HashGrid)
+
+ENCODERS: dict[str, type[e.Encoder] | type[e.JointEncoder]] = {
+    encoder.name: encoder for encoder in (*_SHIFTED, *_WAVES, e.LearnedEmbedding, e.Identity, *_JOINT)
 }
+_BY_AXIS = {kind.kind: kind for kind in (SimpleEncoding, DirectionalEncoding, ComplexEncoding)}
 
 
 def encoding_from(configuration: dict[str, Any]) -> Encoding:
@@ -68,19 +30,14 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
         If the configuration names an encoding or an encoder that does not exist.
     """
     match configuration:
-        case {"kind": "simple", "encoders": [*encoders]}:
-            return SimpleEncoding([_construct(e) for e in encoders])
-        case {"kind": "directional", "encoders": [*encoders]}:
-            return DirectionalEncoding([_construct(e) for e in encoders])
-        case {"kind": "complex", "encoders": [*encoders]}:
-            return ComplexEncoding([_construct(e) for e in encoders])
+        case {"kind": kind, "encoders": [*encoders]} if kind in _BY_AXIS:
+            return _BY_AXIS[kind]([_construct(encoder) for encoder in encoders])
         case {"kind": "joint", "encoder": encoder}:
             return JointEncoding(_construct(encoder, joint=True))
         case {"kind": "fourier", "axes": [*axes], "shape": [*shape]}:
             return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
-    raise _checks.wrong(
-        "configuration", "one of a simple, directional, joint, complex or fourier encoding", configuration
-    )
+    expected = "one of a simple, directional, joint, complex or fourier encoding"
+    raise _checks.wrong("configuration", expected, configuration)
 
 
 def _construct(description: dict[str, Any], joint: bool = False) -> Any:

@@ -16,17 +16,12 @@ from coordnet.sampling.samples import Geometry, Samples
 
 
 class SimpleEncoding(EncodingByAxis, DenseEncoding):
-    """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation.
-
-    Parameters
-    ----------
-    encoders : sequence of Encoder
-        One encoder for each axis.
+    """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation of one encoder for each axis.
 
     Raises
     ------
     ValueError
-        If there are none.
+        If there are no encoders.
 
     Notes
     -----
@@ -59,15 +54,14 @@ class SimpleEncoding(EncodingByAxis, DenseEncoding):
 class DirectionalEncoding(EncodingByAxis, DenseEncoding):
     """ψ of x, y, (x + y) / 2 and (x - y + 1) / 2: four directions of the plane, for shifted bases.
 
-    Parameters
-    ----------
-    encoders : sequence of Encoder
-        Four, one for each direction; Zheng et al. (ECCV 2022) give a quarter of the features to each.
-
     Raises
     ------
     ValueError
-        If there are not four of them.
+        If there are not four encoders, one for each direction.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022) give a quarter of the features to each direction.
     """
 
     kind = "directional"

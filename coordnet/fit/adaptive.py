@@ -12,7 +12,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import Encoding
-from coordnet.fit.hold_out import hide
+from coordnet.fit.hold_out import hide, middle
 from coordnet.fit.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.fit.smooth import TOLERANCE, modes_of
 from coordnet.fit.spectrum import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
@@ -136,19 +136,16 @@ class AdaptivePlan(Plan):
         size = math.prod(self.modes.lattice)
         if size <= 8 * CROP or not self.measurement.is_mask:
             return problem
-        scale = (CROP / size) ** (1 / len(self.modes.lattice))
-        lengths = tuple(min(n, max(16, round(n * scale))) for n in self.modes.lattice)
-        corners = [(n - m) // 2 for n, m in zip(self.modes.lattice, lengths, strict=True)]
-        middle = (..., *(slice(c, c + m) for c, m in zip(corners, lengths, strict=True)))
-        weights = self.measurement.weights[middle]
+        part = middle(self.modes.lattice, CROP)
+        weights = self.measurement.weights[(..., *part)]
         if not bool((weights > 0).any()):
             return problem
         axes = tuple(
-            Axis(m, axis.start + c * axis.spacing, axis.spacing)
-            for axis, c, m in zip(self.geometry.axes, corners, lengths, strict=True)
+            Axis(s.stop - s.start, axis.start + s.start * axis.spacing, axis.spacing)
+            for axis, s in zip(self.geometry.axes, part, strict=True)
         )
         modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
-        return decorrelate(modes, Measurement.mask(weights), values[middle], rotated=self.prior.rotated)
+        return decorrelate(modes, Measurement.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
 
     def _choose(
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any

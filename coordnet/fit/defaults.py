@@ -3,14 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, JointEncoder, Triangle
-from coordnet.fit.methods import KINDS, SOLVERS, EncoderChoice, Family, Kind, Method, Prior, Solver, head_label
+from coordnet.fit.methods import (
+    KINDS,
+    SOLVERS,
+    EncoderChoice,
+    Family,
+    Kind,
+    Method,
+    Prior,
+    Solver,
+    head_label,
+    is_adaptive,
+)
 from coordnet.fit.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
@@ -42,7 +53,7 @@ def default_prior(samples: Samples, *, robust: bool = False) -> Prior | None:
 
 def default_encoder(samples: Samples, prior: Prior | None) -> EncoderChoice:
     """The encoder that suits a prior: Fourier's where the prior is adaptive or an axis is long, else Gaussians."""
-    fourier = isinstance(prior, Adaptive) or _is_long(samples)
+    fourier = is_adaptive(prior) or _is_long(samples)
     return EncoderChoice(FourierEncoding if fourier else Gaussian)
 
 
@@ -73,9 +84,29 @@ def choose(
     prior: Prior | Literal["auto"] | None = "auto",
     robust: bool = False,
 ) -> Method:
-    """Return the method that suits some samples, with what was asked for as it was asked for.
+    """Return the method that suits some samples; what is given is kept.
 
-    See ``reconstruct`` for the parameters and for what is raised.
+    Parameters
+    ----------
+    samples : Samples
+        The samples of the signal.
+    encoder : class or EncoderChoice, optional
+        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
+    encoding : "complex" or "simple"
+        Whether the features of the axes are multiplied or concatenated.
+    head : Head, optional
+        The function of the encoding; linear if not given.
+    solver : "closed-form" or "gradient", optional
+        See ``default_solver``.
+    prior : Smoothness, Adaptive, "auto" or None
+        The assumption of a closed form on what was not measured; "auto" is ``default_prior``.
+    robust : bool
+        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
+
+    Raises
+    ------
+    ValueError
+        If a closed form is asked for that does not exist, or the prior has no robust loss.
     """
     head = head or Linear()
     kind = cast(Kind, _checks.choice("encoding", encoding, KINDS))
@@ -97,44 +128,27 @@ def reconstruct(
     samples: Samples,
     encoder: EncoderChoice | type[Encoder] | type[JointEncoder] | None = None,
     *,
-    encoding: str = "complex",
-    head: Head | None = None,
-    solver: str | None = None,
-    prior: Prior | Literal["auto"] | None = "auto",
-    robust: bool = False,
     epochs: int = 2000,
     lr: float | None = None,
     generator: torch.Generator | None = None,
     progress: bool = False,
+    **choices: Any,
 ) -> Reconstruction:
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
     Parameters
     ----------
-    samples : Samples
-        What is known of the signal.
-    encoder : class or EncoderChoice, optional
-        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
-    encoding : "complex" or "simple"
-        Whether the features of the axes are multiplied or concatenated.
-    head : Head, optional
-        The function of the encoding; linear if not given.
-    solver : "closed-form" or "gradient", optional
-        See ``default_solver``.
-    prior : Smoothness, Adaptive, "auto" or None
-        What a closed form assumes where nothing was measured; "auto" is ``default_prior``.
-    robust : bool
-        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
+    samples, encoder, **choices
+        See ``choose``; the choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust``.
     epochs, lr, generator, progress
         See ``Method.fit``.
 
     Raises
     ------
     ValueError
-        If a closed form is asked for that does not exist, or the prior does not go with the samples.
+        If the choices do not go together, or not with the samples.
     """
-    options = {"encoding": encoding, "head": head, "solver": solver, "prior": prior, "robust": robust}
-    method = choose(samples, encoder, **options)
+    method = choose(samples, encoder, **choices)
     return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
 
 
@@ -166,23 +180,22 @@ def tuned(
     ValueError
         If the method has no free numbers to choose, or the criterion does not go with it.
     """
-    if method.solver != "closed-form" or isinstance(method.prior, Adaptive):
+    if method.solver != "closed-form" or is_adaptive(method.prior):
         found = "an adaptive prior" if method.solver == "closed-form" else "a gradient fit"
         raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", found)
     if method.prior is not None:
-        encoding = method.encode(samples, torch.Generator().manual_seed(seed))
-        assert isinstance(encoding, ComplexEncoding | FourierEncoding)
+        encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
         options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
         found = tune_smoothness(encoding, samples, **options)
         return replace(method, prior=found.choice), found
-    encoder = method.encoder
-    if not issubclass(encoder.family, Encoder) or criterion == "gcv":
+    encoder, family = method.encoder, cast(type[Encoder], method.encoder.family)
+    if encoder.is_fourier or encoder.is_joint or criterion == "gcv":
         found = f"{criterion} with {encoder.label}"
         raise _checks.wrong("tune", "hold-out, and an encoder of one axis", found)
     if folds > 1:
         raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
-    found = tune_scale(encoder.family, samples, progress=progress, **encoder.options)
-    free = [p for p in encoder.family.scales if p.name not in encoder.options]
+    found = tune_scale(family, samples, progress=progress, **encoder.options)
+    free = [p for p in family.scales if p.name not in encoder.options]
     scales = {p.name: p.widened(found.choice) for p in free}
     return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), found
 
@@ -200,7 +213,7 @@ def combinations(
     Parameters
     ----------
     samples : Samples
-        What will be fitted.
+        The samples that will be fitted.
     encoders, heads, solvers : sequences
         If empty: usual encoders, the linear head, and the first solver that is possible.
 
@@ -228,7 +241,7 @@ def combinations(
             else:
                 label = f"{encoder.label} · {head_label(head)} · {solver}"
                 left_out[label] = _why_not(encoder)
-    if isinstance(prior, Adaptive):
+    if is_adaptive(prior):
         priors = (prior, Smoothness(POWER[len(samples.grid)]))
         methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in priors]
     return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
@@ -247,7 +260,7 @@ def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
     """The solvers that an encoder and a head allow, each with the kind of encoding."""
     if encoder.is_fourier:
         return {} if head.widths else {"closed-form": "complex"}
-    if head.widths or issubclass(encoder.family, JointEncoder):
+    if head.widths or encoder.is_joint:
         return {"gradient": "simple"}
     return {"closed-form": "complex", "gradient": "complex"}
 
@@ -258,9 +271,9 @@ def _why_not(encoder: EncoderChoice) -> str:
     return "a closed form needs a linear head and an encoder of one axis"
 
 
-def _robust(prior: Prior | None) -> Smoothness:
-    if not isinstance(prior, Smoothness):
-        raise _checks.wrong("robust", "a smoothness prior", type(prior).__name__)
+def _robust(prior: Any) -> Smoothness:
+    if not hasattr(prior, "loss"):
+        raise _checks.wrong("robust", "a smoothness prior", "an adaptive one" if prior else "none")
     return replace(prior, loss="huber")
 
 

@@ -1,10 +1,14 @@
 """Hidden samples: the part of the samples that decides the free numbers of a method."""
 
+import math
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.samples import Lattice, Samples
 
 MIN_LEFT = 20  # samples that must be left when some are hidden
 
@@ -57,3 +61,39 @@ def _shifted_pattern(known: Tensor, generator: torch.Generator, tries: int = 16)
         if int(hidden.sum()) > int(best.sum()):
             best = hidden
     return best
+
+
+def hidden_error(
+    measurement: Measurement,
+    f: Float[Tensor, "signals channels *lattice"],
+    values: Float[Tensor, "signals channels *samples"],
+    hidden: Float[Tensor, "#signals #channels *samples"],
+) -> float:
+    """Return the weighted mean squared error of a lattice signal at hidden samples."""
+    residual = measurement(f) - values
+    weights = (hidden * measurement.weights).expand_as(residual)
+    return float((weights * residual.square()).sum() / weights.sum())
+
+
+def hide_every_second(samples: Samples) -> tuple[Samples, Bool[Tensor, "*lattice channels"]]:
+    """Keep every second sample of a whole lattice along each axis; return those, and where the others are.
+
+    Raises
+    ------
+    ValueError
+        If the samples are no whole lattice, or an axis has fewer than four samples.
+    """
+    shape = tuple(samples.values.shape[:-1])
+    if not samples.geometry.is_whole_lattice or min(shape) < 4:
+        expected = "a whole lattice of at least four samples along each axis"
+        raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
+    kept = Lattice(shape, (2,) * len(shape))
+    hidden = ~kept.known(samples.channels).to(samples.values.device)
+    return Samples(kept, samples.values[kept.slices]), hidden
+
+
+def middle(shape: tuple[int, ...], size: int) -> tuple[slice, ...]:
+    """Return the middle of a large lattice, of about ``size`` points and at least 16 along an axis."""
+    scale = (size / math.prod(shape)) ** (1 / len(shape))
+    lengths = [min(n, max(16, round(n * scale))) for n in shape]
+    return tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(shape, lengths, strict=True))

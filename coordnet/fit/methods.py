@@ -45,12 +45,17 @@ class EncoderChoice:
     @property
     def name(self) -> str:
         """The name by which the command line knows the encoder."""
-        return "fourier" if self.is_fourier else self.family.name  # type: ignore[union-attr]
+        return getattr(self.family, "name", "fourier")
 
     @property
     def is_fourier(self) -> bool:
         """Whether the choice is the Fourier encoding of the samples' lattice."""
-        return issubclass(self.family, FourierEncoding)
+        return self.name == "fourier"
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether the encoder maps points of several axes jointly."""
+        return getattr(self.family, "joint", False)
 
     @property
     def label(self) -> str:
@@ -74,13 +79,14 @@ class EncoderChoice:
         ValueError
             If an option is unknown or out of its range, or the encoder has no encoding of this kind.
         """
+        family: Any = self.family
         _checks.choice("encoding", kind, KINDS)
-        if not issubclass(self.family, FourierEncoding):
-            return KINDS[kind].like(self.family, samples, generator=generator, **self.options)
+        if not self.is_fourier:
+            return KINDS[kind].like(family, samples, generator=generator, **self.options)
         if kind != "complex" or set(self.options) - {"padding"}:
             found = f"{self.label} in a {kind} encoding"
             raise _checks.wrong("encoder", "fourier, in a complex encoding, with padding alone", found)
-        return FourierEncoding.like(samples, **self.options)
+        return family.like(samples, **self.options)
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Method:
     solver : "closed-form" or "gradient"
         A closed form needs a linear head on a complex encoding.
     prior : Smoothness, Adaptive or None
-        What a closed form assumes where nothing was measured.
+        The assumption of a closed form on what was not measured.
     encoding : "complex" or "simple"
         See ``EncoderChoice.on``.
     """
@@ -110,7 +116,7 @@ class Method:
     @property
     def name(self) -> str:
         """A label that differs from those of other methods in a comparison."""
-        prior = [] if self.prior is None else ["adaptive" if isinstance(self.prior, Adaptive) else "smooth"]
+        prior = [] if self.prior is None else ["adaptive" if is_adaptive(self.prior) else "smooth"]
         return " · ".join([self.encoder.label, head_label(self.head), self.solver, *prior])
 
     def encode(self, samples: Samples, generator: torch.Generator | None = None) -> Encoding:
@@ -132,7 +138,7 @@ class Method:
         Parameters
         ----------
         samples : Samples
-            What is known.
+            The samples.
         epochs, lr, callback
             Arguments of ``fit_gradient``; a closed form needs none of them. The learning rate is 0.1 for a linear
             head on a complex encoding and 0.005 for others if not given.
@@ -148,6 +154,11 @@ class Method:
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
         return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)
+
+
+def is_adaptive(prior: Prior | None) -> bool:
+    """Whether a prior learns its spectrum from the samples."""
+    return isinstance(prior, Adaptive)
 
 
 def labelled(name: str, options: Mapping[str, Any]) -> str:

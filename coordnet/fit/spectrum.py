@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.fit.hold_out import hidden_error
 from coordnet.fit.systems import NEWTON_STEPS, ConstrainedSystem, ModesSystem, System, penalized_system
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
@@ -43,13 +44,11 @@ class Problem:
 
     def without(self, hidden: Tensor) -> "Problem":
         """Return the problem with the weights of some samples set to zero."""
-        return replace(self, measurement=self.measurement.reweighted(1 - hidden))
+        return replace(self, measurement=self.measurement.without(hidden))
 
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
-        residual = self.measurement(self.modes(z)) - self.values
-        weights = (hidden * self.measurement.weights).expand_as(residual)
-        return float((weights * residual.square()).sum() / weights.sum())
+        return hidden_error(self.measurement, self.modes(z), self.values, hidden)
 
     def on_padded_grid(self) -> "Problem":
         """Return the problem in constrained form over the whole of a padded lattice, with unknown padding."""

@@ -10,11 +10,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.fit.blending import measure
 from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.hold_out import hide
+from coordnet.fit.hold_out import hidden_error, hide, hide_every_second, middle
 from coordnet.fit.smooth import TOLERANCE, modes_of
 from coordnet.fit.systems import penalized_system
 from coordnet.priors.modes import Modes
@@ -52,7 +52,7 @@ class Tuned:
 
 
 def tune_smoothness(
-    encoding: ComplexEncoding | FourierEncoding,
+    encoding: Encoding,
     samples: Samples,
     *,
     criterion: str = "hold-out",
@@ -101,18 +101,9 @@ def tune_smoothness(
 def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = False, **options: Any) -> Tuned:
     """Choose the factor on an encoder's default scales: fit every second sample of a lattice, score on the others.
 
-    Raises
-    ------
-    ValueError
-        If the samples are no whole lattice, or it is too short to leave every second sample out.
+    See ``hide_every_second`` for errors.
     """
-    shape = tuple(samples.values.shape[:-1])
-    if not samples.geometry.is_whole_lattice or min(shape) < 4:
-        expected = "a whole lattice of at least four samples along each axis"
-        raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
-    inner = Lattice(shape, (2,) * len(shape))
-    half = Samples(inner, samples.values[inner.slices])
-    hidden = ~inner.known(samples.channels).to(samples.values.device)
+    half, hidden = hide_every_second(samples)
     table = []
     for factor in tqdm(SCALES, "tuning", disable=not progress, dynamic_ncols=True):
         scales = {p.name: p.widened(factor) for p in encoder.scales if p.name not in options}
@@ -158,28 +149,24 @@ def _middle(samples: Samples) -> Samples:
     geometry, shape = samples.geometry, samples.values.shape[:-1]
     if geometry.is_scattered or math.prod(shape) <= 2 * LARGE:
         return samples
-    scale = (LARGE / math.prod(shape)) ** (1 / len(shape))
-    lengths = tuple(min(n, max(16, round(n * scale))) for n in shape)
-    part = tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(shape, lengths, strict=True))
+    part = middle(shape, LARGE)
+    lengths = tuple(s.stop - s.start for s in part)
     inner = Lattice(lengths) if samples.weights is None else MaskedLattice(lengths, weights=samples.weights[part])
     return Samples(inner, samples.values[part])
 
 
-def _system(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> tuple[Modes, Measurement, Tensor]:
+def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, Tensor]:
     """The modes of the samples' lattice, the measurement, and the values without the mean of each channel."""
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}
-    if isinstance(encoding, FourierEncoding):
-        encoding = FourierEncoding.on(samples.axes)
+    encoding = encoding.for_lattice(samples.axes)
     measurement = measure(encoding, samples.geometry, **kind)
     if measurement is None:
         measurement = Measurement.mask(torch.ones_like(values[:, :1]))
     return modes_of(encoding, samples.axes, **kind), measurement, values
 
 
-def _hold_out(
-    encoding: ComplexEncoding | FourierEncoding, samples: Samples, share: float, folds: int, seed: int
-) -> Score:
+def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, seed: int) -> Score:
     """The mean squared error at hidden samples as a function of the prior."""
     modes, measurement, values = _system(encoding, samples)
     generator = torch.Generator().manual_seed(seed)
@@ -192,19 +179,17 @@ def _hold_out(
     def score(prior: Smoothness) -> float:
         total = 0.0
         for part in hidden:
-            system = penalized_system(modes, measurement.reweighted(1 - part), prior.penalty(modes))
+            system = penalized_system(modes, measurement.without(part), prior.penalty(modes))
             z = system.solve(values, tolerance=tolerance, steps=200).x
-            residual = measurement(modes(z)) - values
-            weights = (part * measurement.weights).expand_as(residual)
-            total += float((weights * residual.square()).sum() / weights.sum())
+            total += hidden_error(measurement, modes(z), values, part)
         return total / folds
 
     return score
 
 
-def _gcv(encoding: ComplexEncoding | FourierEncoding, samples: Samples) -> Score:
+def _gcv(encoding: Encoding, samples: Samples) -> Score:
     """The criterion of generalized cross-validation as a function of the prior."""
-    if not samples.geometry.is_whole_lattice or isinstance(encoding, FourierEncoding):
+    if not samples.geometry.is_whole_lattice or not encoding.axis_encoders:
         raise _checks.wrong("criterion", "hold-out, unless a ComplexEncoding meets a whole lattice", "gcv")
     modes, _, values = _system(encoding, samples)
     energy = modes.adjoint(values).square().sum((0, 1))

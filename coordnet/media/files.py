@@ -1,4 +1,4 @@
-"""Files that are opened and replaced safely: errors take one line, and a file appears whole or not at all."""
+"""Files that are opened and replaced safely: an error is one line, and a file is written completely or not at all."""
 
 import os
 import re
@@ -15,10 +15,9 @@ StrPath = str | PathLike[str]
 class MediaError(ValueError):
     """A file cannot be read or written: one line with the file, what was expected and what was found.
 
-    Every function that reads raises it for a file that is missing, empty, damaged, truncated or of another
-    format, or that has an infinite value. Every function that writes raises it for a signal that the format
-    cannot hold, for NaN that would have to become an integer, for a file that exists (unless `force` is true),
-    and if the system refuses a write.
+    Every reader raises it for a file that is missing, empty, damaged, truncated or of another format, or that has an
+    infinite value. Every writer raises it for a signal that the format cannot hold, for NaN in an integer format, for
+    a file that exists (unless `force` is true), and if the system refuses a write.
     """
 
 
@@ -28,34 +27,25 @@ def mismatch(path: StrPath, expected: str, found: str) -> MediaError:
 
 
 def readable_file(path: StrPath, expected: str) -> Path:
-    """Return the path of a file that exists, can be opened and holds at least one byte."""
+    """Return the path of a file that can be opened and is not empty; raise a `MediaError` for any other."""
     path = Path(path)
     try:
         with path.open("rb") as file:
-            found = None if file.read(1) else "an empty file"
+            if file.read(1):
+                return path
+        found = "an empty file"
     except IsADirectoryError:
         found = "a folder"
     except (FileNotFoundError, NotADirectoryError):
         found = "no file of this name"
     except (OSError, ValueError) as error:
         found = f"a file that cannot be opened ({_one_line(error)})"
-    if found:
-        raise mismatch(path, expected, found)
-    return path
-
-
-def decoding(path: StrPath, expected: str) -> AbstractContextManager[None]:
-    """Turn every error of a decoder into a `MediaError`, and silence its warnings."""
-    return _translating(path, expected, "a file that cannot be decoded")
-
-
-def encoding(path: StrPath, content: str) -> AbstractContextManager[None]:
-    """Turn every error of an encoder into a `MediaError`, and silence its warnings."""
-    return _translating(path, f"to write {content}", "a failure of its encoder")
+    raise mismatch(path, expected, found)
 
 
 @contextmanager
-def _translating(path: StrPath, expected: str, found: str) -> Iterator[None]:
+def decoding(path: StrPath, expected: str, found: str = "a file that cannot be decoded") -> Iterator[None]:
+    """Turn every error of a decoder into a `MediaError`, and silence its warnings."""
     # Decoders raise nearly anything for a damaged file (SyntaxError, struct.error, KeyError).
     try:
         with warnings.catch_warnings():
@@ -65,6 +55,11 @@ def _translating(path: StrPath, expected: str, found: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise mismatch(path, expected, f"{found} ({_one_line(error)})") from error
+
+
+def encoding(path: StrPath, content: str) -> AbstractContextManager[None]:
+    """Turn every error of an encoder into a `MediaError`, and silence its warnings."""
+    return decoding(path, f"to write {content}", "a failure of its encoder")
 
 
 def _one_line(error: BaseException, limit: int = 200) -> str:

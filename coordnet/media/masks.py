@@ -26,22 +26,25 @@ def read_mask(path: StrPath, shape: tuple[int, ...]) -> Bool[Tensor, "*mask"]:
     path = readable_file(path, "a mask")
     suffix = path.suffix.lower()
     if suffix in ARRAY_SUFFIXES:
-        known = _array_mask(path)
+        values = load_array(path)
+        if values.dtype.kind not in "biuf":
+            raise mismatch(path, "a mask of numbers", f"values of type {values.dtype.name}")
+        known = np.asarray((values != 0) & ~np.isnan(values))
+        if known.ndim == len(shape) + 1 and known.shape[-1] == 1:
+            known = known[..., 0]
     elif suffix in IMAGE_SUFFIXES:
         known = _picture_mask(path)
     else:
         raise mismatch(path, "a mask as a picture, GIF or .npy", f"the suffix {suffix!r}")
-    fitted = _fitted(known, shape, path, suffix in ARRAY_SUFFIXES)
-    if not fitted.any():
+    if len(shape) == 3 and known.shape == shape[1:]:
+        known = np.broadcast_to(known, shape)
+    by_channel = suffix in ARRAY_SUFFIXES and known.ndim == len(shape) + 1
+    if (known.shape[:-1] if by_channel else known.shape) != shape:
+        found, expected = ("x".join(map(str, size)) for size in (known.shape, shape))
+        raise mismatch(path, f"a mask of the signal's size {expected}", found)
+    if not known.any():
         raise mismatch(path, "a mask that is not zero at known samples", "nothing known")
-    return torch.from_numpy(fitted.copy())  # a broadcast frame is read-only
-
-
-def _array_mask(path: Path) -> np.ndarray:
-    values = load_array(path)
-    if values.dtype.kind not in "biuf":
-        raise mismatch(path, "a mask of numbers", f"values of type {values.dtype.name}")
-    return np.asarray((values != 0) & ~np.isnan(values))
+    return torch.from_numpy(known.copy())  # a broadcast frame is read-only
 
 
 def _picture_mask(path: Path) -> np.ndarray:
@@ -52,15 +55,3 @@ def _picture_mask(path: Path) -> np.ndarray:
     colors = pixels[..., :-1] if pixels.shape[-1] in (2, 4) else pixels
     lossy = path.suffix.lower() in _LOSSY_SUFFIXES
     return np.any(colors >= 128 if lossy else colors != 0, axis=-1)
-
-
-def _fitted(known: np.ndarray, shape: tuple[int, ...], path: Path, array: bool) -> np.ndarray:
-    """Return a mask of the signal's shape, possibly with channels, or raise naming both sizes."""
-    if known.shape == shape:
-        return known
-    if array and known.ndim == len(shape) + 1 and known.shape[:-1] == shape:
-        return known[..., 0] if known.shape[-1] == 1 else known
-    if len(shape) == 3 and known.shape == shape[1:]:
-        return np.broadcast_to(known, shape)
-    found, expected = ("x".join(map(str, size)) for size in (known.shape, shape))
-    raise mismatch(path, f"a mask of the signal's size {expected}", found)

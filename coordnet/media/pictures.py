@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import av
 import imageio.v3 as iio
 import numpy as np
 import tifffile
@@ -27,16 +26,8 @@ IMAGE_SUFFIXES = (
 # Formats of which Pillow may cut 16 bits a channel to 8. FFmpeg keeps them; it writes these pixel types.
 _DEEP_SUFFIXES = (".png", ".apng", ".pgm", ".ppm", ".pnm")
 _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
-# TIFF 6.0, page 36: how to turn a picture upright, by its orientation tag.
-_UPRIGHT = {
-    2: lambda image: image[:, ::-1],
-    3: lambda image: image[::-1, ::-1],
-    4: lambda image: image[::-1],
-    5: lambda image: image.swapaxes(0, 1),
-    6: lambda image: image[::-1].swapaxes(0, 1),
-    7: lambda image: image[::-1, ::-1].swapaxes(0, 1),
-    8: lambda image: image[:, ::-1].swapaxes(0, 1),
-}
+# The axes to flip for an orientation (TIFF 6.0, page 36); from 5 on, rows and columns are then exchanged.
+_FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
 _SIZE = re.compile(r"(\d+)[x×](\d+)")
 _CROP = re.compile(r"(\d+)[x×](\d+)(?:\+(\d+)\+(\d+))?")
 
@@ -54,7 +45,7 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     path = readable_file(path, "an image")
     pixels = read_pixels(path)
     image = resize_and_crop(from_depth(pixels, path), size, crop)
-    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=path.suffix.lower())
+    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name)
 
 
 def read_pixels(path: Path) -> np.ndarray:
@@ -72,9 +63,8 @@ def read_pixels(path: Path) -> np.ndarray:
 
 def count_pictures(path: Path) -> int:
     """Return the number of pictures in a file; an animation has more than one."""
-    file: Any
-    with decoding(path, "an image"), iio.imopen(path, "r", plugin="pillow") as file:
-        return file.properties(index=...).n_images or 1
+    with decoding(path, "an image"):
+        return iio.improps(path, index=..., plugin="pillow").n_images or 1  # type: ignore[arg-type]
 
 
 def _read_raster(path: Path) -> np.ndarray:
@@ -85,8 +75,7 @@ def _read_raster(path: Path) -> np.ndarray:
         # The second look at the metadata has no orientation if Pillow turned the picture on loading it.
         orientation = file.metadata(index=0, exclude_applied=False).get("Orientation")
     if path.suffix.lower() in _DEEP_SUFFIXES and found["mode"] in ("I", "LA", "RGB", "RGBA"):
-        with av.open(str(path)) as container:
-            stored = container.streams.video[0].codec_context.pix_fmt or ""
+        stored = iio.immeta(path, plugin="pyav")["video_format"] or ""
         if stored.startswith(("gray16", "ya16", "rgb48", "rgba64")):
             pixels = _read_by_ffmpeg(path)
     return _upright(pixels, orientation)
@@ -94,24 +83,22 @@ def _read_raster(path: Path) -> np.ndarray:
 
 def _plain_mode(found: Mapping[str, Any]) -> str:
     """Return Pillow's mode among gray, gray with alpha, RGB and RGBA that loses nothing of an image."""
-    mode, transparent = found["mode"], "transparency" in found
+    mode = found["mode"]
     if mode in ("I", "F") or mode.startswith("I;16"):
         return mode
-    if mode in ("1", "L", "LA", "La"):
-        return "LA" if transparent or mode in ("LA", "La") else "L"
-    clear = mode in ("RGBA", "RGBa", "PA") or (transparent and mode in ("P", "RGB"))
-    return "RGBA" if clear else "RGB"
+    alpha = "A" if "transparency" in found or mode in ("LA", "La", "PA", "RGBA", "RGBa") else ""
+    return ("L" if mode in ("1", "L", "LA", "La") else "RGB") + alpha
 
 
 def _read_by_ffmpeg(path: Path) -> np.ndarray:
     return iio.imread(path, plugin="pyav", format=None, index=0)
 
 
-def _upright(pixels: np.ndarray, orientation: object) -> np.ndarray:
-    """Apply an orientation tag and add the axis of channels where it is missing."""
-    turn = _UPRIGHT.get(orientation) if isinstance(orientation, int) else None
-    turned = turn(pixels) if turn else pixels
-    return turned.reshape(*turned.shape[:2], -1)
+def _upright(pixels: np.ndarray, orientation: int | None) -> np.ndarray:
+    """Apply an orientation tag, and add the axis of channels where it is missing."""
+    pixels = np.flip(pixels, _FLIPPED.get(orientation or 1, ()))
+    pixels = pixels.swapaxes(0, 1) if orientation in (5, 6, 7, 8) else pixels
+    return pixels.reshape(*pixels.shape[:2], -1)
 
 
 def _read_deep_tiff(path: Path) -> np.ndarray | None:
@@ -128,17 +115,16 @@ def _read_deep_tiff(path: Path) -> np.ndarray | None:
             raise mismatch(path, "one picture", f"{count} (a stack can be read as .npy)")
         if page.bitspersample <= 8 and page.samplesperpixel <= 4:
             return None
-        tag = page.tags.get("Orientation")
         try:
             pixels = page.asarray()
+            pixels = np.moveaxis(pixels, 0, -1) if page.axes.startswith("S") else pixels
+            if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE and pixels.dtype.kind == "u":
+                pixels = np.iinfo(pixels.dtype).max - pixels
         except ValueError as error:
             if "imagecodecs" not in str(error) or page.bitspersample != 16:
                 raise
             pixels = _read_by_ffmpeg(path)
-        else:
-            pixels = np.moveaxis(pixels, 0, -1) if page.axes.startswith("S") else pixels
-            if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE and pixels.dtype.kind == "u":
-                pixels = np.iinfo(pixels.dtype).max - pixels
+        tag = page.tags.get("Orientation")
         return _upright(pixels, None if tag is None else int(tag.value))
 
 
@@ -190,25 +176,25 @@ _FORMATS: dict[str, tuple[tuple[str, ...], tuple[int, ...], dict[str, Any]]] = {
 def write_image(
     signal: Float[Tensor, "height width channels"], path: StrPath, *, depth: str = "uint8", force: bool = False
 ) -> None:
-    """Write a picture (height, width, channels); integers are the signal times their largest value, clipped.
+    """Write a picture; integers are the signal times their largest value, rounded and clipped.
 
     Formats are PNG (8 and 16 bits), TIFF (any depth, any number of channels), JPEG and BMP (8 bits, gray or RGB)
     and WebP (8 bits, lossless, gray becomes RGB). Only JPEG is lossy, at quality 95. `depth` is the name of a NumPy
     dtype that the format holds; an integer depth holds [0, 1].
     """
-    _check_holds(signal, path, depth)
+    suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
+    _check_holds(signal, path, suffix, depth)
     pixels = to_depth(as_numpy(signal), depth, path)
-    plain = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
-    suffix = Path(path).suffix.lower()
+    pixels = pixels[..., 0] if channels == 1 else pixels
     with atomic_path(path, force=force) as temporary, encoding(path, "an image"):
         if suffix in TIFF_SUFFIXES:
-            tifffile.imwrite(temporary, plain, **tiff_options(pixels.shape[-1]))
+            tifffile.imwrite(temporary, pixels, **tiff_options(channels))
         elif depth == "uint16":
-            stored = _DEEP_PIXELS[pixels.shape[-1]]
+            stored = _DEEP_PIXELS[channels]
             formats = {"in_pixel_format": stored, "out_pixel_format": stored}
-            iio.imwrite(temporary, plain, plugin="pyav", codec="png", is_batch=False, **formats)
+            iio.imwrite(temporary, pixels, plugin="pyav", codec="png", is_batch=False, **formats)
         else:
-            iio.imwrite(temporary, plain, plugin="pillow", is_batch=False, **_FORMATS[suffix][2])
+            iio.imwrite(temporary, pixels, plugin="pillow", is_batch=False, **_FORMATS[suffix][2])
 
 
 def tiff_options(channels: int) -> dict[str, Any]:
@@ -224,13 +210,12 @@ def tiff_options(channels: int) -> dict[str, Any]:
     }
 
 
-def _check_holds(signal: Tensor, path: StrPath, depth: str) -> None:
-    suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
+def _check_holds(signal: Tensor, path: StrPath, suffix: str, depth: str) -> None:
     if suffix not in _FORMATS:
         raise mismatch(path, f"an image suffix to write ({' '.join(_FORMATS)})", repr(suffix))
     if signal.numel() == 0:
         raise mismatch(path, "an image of at least one pixel", f"shape {tuple(signal.shape)}")
-    depths, allowed, _ = _FORMATS[suffix]
+    channels, (depths, allowed, _) = signal.shape[-1], _FORMATS[suffix]
     if depths and depth not in depths:
         raise mismatch(path, f"{' or '.join(depths)} in {suffix}", f"{depth} (.tiff holds it)")
     if allowed and channels not in allowed:

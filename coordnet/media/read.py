@@ -17,7 +17,13 @@ from coordnet.media.sound import AUDIO_SUFFIXES, read_audio
 from coordnet.media.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, read_array, read_table
 from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video
 
-_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, *AUDIO_SUFFIXES, *TABLE_SUFFIXES, *ARRAY_SUFFIXES)
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(IMAGE_SUFFIXES, "image"),
+    **dict.fromkeys(VIDEO_SUFFIXES, "video"),
+    **dict.fromkeys(AUDIO_SUFFIXES, "audio"),
+    **dict.fromkeys(TABLE_SUFFIXES, "table"),
+    **dict.fromkeys(ARRAY_SUFFIXES, "array"),
+}
 _OPTIONS: dict[Kind, tuple[str, ...]] = {
     "image": ("size", "crop", "row", "column"),
     "video": ("frames", "size", "crop"),
@@ -46,13 +52,15 @@ def read_media(
     """Read a signal from a file of any supported kind, or from the built-in picture of this name.
 
     A file comes before a built-in picture (`sample_names`). An image or a video is resized to `size` ("HxW") and
-    then cropped to `crop` ("HxW" from the center, or "HxW+top+left"). Of a video the `frames` in a Python slice such
-    as "0:120" are kept; of an image one `row` or `column` is taken, after resizing and cropping. An option that does
-    not apply raises a `MediaError`. `progress` shows a bar on standard error while a video is read.
+    then cropped to `crop` ("HxW" from the center, or "HxW+top+left"). `frames` selects frames of a video by a Python
+    slice such as "0:120"; `row` or `column` selects one line of an image, after resizing and cropping. An option that
+    does not apply raises a `MediaError`. `progress` shows a bar on standard error while a video is read.
     """
     path, name = _located(path_or_name)
     kind = _kind(path)
-    _check_options(path, kind, {"frames": frames, "size": size, "crop": crop, "row": row, "column": column})
+    for option, value in {"frames": frames, "size": size, "crop": crop, "row": row, "column": column}.items():
+        if value is not None and option not in _OPTIONS.get(kind, ()):
+            raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")
     if kind == "image":
         return _select_line(replace(read_image(path, size=size, crop=crop), name=name), row, column)
     if kind == "video":
@@ -65,35 +73,23 @@ def _located(path_or_name: StrPath) -> tuple[Path, str]:
     """Return the path and the name of a signal; a file comes before a built-in picture, and that before a folder."""
     path, text = Path(path_or_name), str(path_or_name)
     bare = not path.suffix and path.name == text
-    sample = sample_path(text) if bare else None
-    if path.is_file() or not bare or (sample is None and path.exists()):
-        return path, path.stem
-    if sample is None:
+    sample = sample_path(text) if bare and not path.is_file() else None
+    if sample is not None:
+        return sample, text
+    if bare and not path.exists():
         near = difflib.get_close_matches(text, SAMPLES, n=1)
         advice = f"did you mean {near[0]}?" if near else f"such as {', '.join(list(SAMPLES)[:3])}"
         raise mismatch(text, f"a file or a built-in picture ({advice})", "neither")
-    return sample, text
+    return path, path.stem
 
 
 def _kind(path: Path) -> Kind:
     readable_file(path, "a signal")
     suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        known = " ".join(sorted(set(_SUFFIXES)))
-        raise mismatch(path, f"a known suffix ({known})", repr(suffix))
-    if suffix in AUDIO_SUFFIXES:
-        return "audio"
-    if suffix in TABLE_SUFFIXES:
-        return "table"
-    if suffix in ARRAY_SUFFIXES:
-        return "array"
-    return "video" if is_video(path) else "image"
-
-
-def _check_options(path: Path, kind: Kind, options: dict[str, object]) -> None:
-    for option, value in options.items():
-        if value is not None and option not in _OPTIONS.get(kind, ()):
-            raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")
+    if suffix not in _KINDS:
+        raise mismatch(path, f"a known suffix ({' '.join(sorted(_KINDS))})", repr(suffix))
+    kind = _KINDS[suffix]
+    return "video" if kind == "image" and is_video(path) else kind
 
 
 def _select_line(media: Media, row: int | None, column: int | None) -> Media:
@@ -102,7 +98,7 @@ def _select_line(media: Media, row: int | None, column: int | None) -> Media:
         return media
     if row is not None and column is not None:
         raise mismatch(media.name, "a row or a column", "both")
-    axis, index, word = (0, row, "row") if row is not None else (1, column, "column")
+    axis, index, word = (1, column, "column") if row is None else (0, row, "row")
     length = media.signal.shape[axis]
     if index is None or not 0 <= index < length:
         raise mismatch(media.name, f"a {word} from 0 to {length - 1}", str(index))
@@ -113,4 +109,4 @@ def _select_line(media: Media, row: int | None, column: int | None) -> Media:
 def _read_table(path: Path) -> Media:
     table = read_table(path)
     signal = torch.from_numpy(from_depth(table.values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", suffix=path.suffix.lower(), columns=table.columns)
+    return Media(signal, "table", path.stem, "float64", columns=table.columns)

@@ -24,17 +24,13 @@ READAHEAD_BYTES = 2**16  # that the system maps around a byte that is read
 
 @dataclass(frozen=True)
 class RowFile:
-    """A signal (*grid, channels) in a file; its rows are scaled when they are read: see `from_depth`.
-
-    `stored` holds the numbers in the file, of which slicing reads rows; its last axis holds channels if
-    `channel_axis` is true. The last of 2 or 4 channels of an image is opacity. `opened` is closed with the context.
-    """
+    """A signal (*grid, channels) in a file; slicing reads rows and scales them (see `from_depth`)."""
 
     path: Path
-    stored: Any
+    stored: Any  # the numbers in the file
     kind: Literal["array", "image"]
-    channel_axis: bool
-    opened: ExitStack
+    channel_axis: bool  # whether the last axis of the stored numbers holds channels
+    opened: ExitStack  # closed with the context
 
     def __enter__(self) -> "RowFile":
         return self
@@ -59,7 +55,7 @@ class RowFile:
 
     @property
     def alpha(self) -> bool:
-        """Whether the last channel is opacity."""
+        """Whether the last channel is opacity: true for images of 2 channels (gray) or 4 (RGB)."""
         return self.kind == "image" and self.shape[-1] in (2, 4)
 
     @property
@@ -94,8 +90,8 @@ def release(source: object) -> None:
     A map in mode "c" keeps its pages, because they alone hold what was written to it.
     """
     mapped = getattr(source, "_mmap", None)  # an attribute of NumPy's memory maps
-    writable = getattr(source, "mode", "r") == "c"
-    if not writable and isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+    private = getattr(source, "mode", "r") == "c"
+    if not private and isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
@@ -103,7 +99,13 @@ def open_rows(path: Path) -> RowFile:
     """Open a signal to be read in rows: an .npy file, a .zarr folder, or a TIFF file of one picture."""
     suffix, opened, kind = path.suffix.lower(), ExitStack(), "array"
     if suffix == ".zarr":
-        stored = _open_zarr(path)
+        if not path.exists():
+            raise mismatch(path, "a Zarr array", "nothing of this name")
+        zarr = _zarr_package(path)
+        with decoding(path, "a Zarr array"):
+            stored = zarr.open(str(path), mode="r")
+            if not isinstance(stored, zarr.Array):
+                raise ValueError("a group of arrays: name one of them")
     elif suffix == ".npy":
         stored = load_array(readable_file(path, "an NPY array"), mmap_mode="r")
     elif suffix in TIFF_SUFFIXES:
@@ -116,17 +118,6 @@ def open_rows(path: Path) -> RowFile:
     real_dtype(np.dtype(stored.dtype).name, path)
     channel_axis = len(shape) == 3 if kind == "image" else last_axis_holds_channels(shape)
     return RowFile(path, stored, kind, channel_axis, opened)
-
-
-def _open_zarr(path: Path) -> Any:
-    if not path.exists():
-        raise mismatch(path, "a Zarr array", "nothing of this name")
-    zarr = _zarr_package(path)
-    with decoding(path, "a Zarr array"):
-        found = zarr.open(str(path), mode="r")
-        if not isinstance(found, zarr.Array):
-            raise ValueError("a group of arrays: name one of them")
-        return found
 
 
 def _zarr_package(path: Path) -> Any:
@@ -156,11 +147,11 @@ def _open_tiff(path: Path, opened: ExitStack) -> Any:
 def write_rows(
     path: Path, shape: tuple[int, ...], depth: str, blocks: Iterable[np.ndarray], *, channel_axis: bool
 ) -> None:
-    """Write a signal of this shape (*grid, channels) block by block, into an .npy, .zarr or TIFF file.
+    """Write a signal of this shape (*grid, channels) block by block, into a new .npy, .zarr or TIFF file.
 
     `blocks` are its rows, (rows, *rest, channels), from the first to the last. `depth` is the name of a NumPy dtype;
     integers are the signal times their largest value, rounded and clipped. `channel_axis=False` leaves out an axis
-    of channels of length 1. Nothing may be at `path` yet.
+    of channels of length 1.
     """
     kept = shape if channel_axis else shape[:-1]
     stored = (to_depth(block, depth, path).reshape(-1, *kept[1:]) for block in blocks)

@@ -37,7 +37,15 @@ def read_audio(path: StrPath) -> Media:
     signal = torch.from_numpy(_from_pcm(samples.reshape(len(samples), -1), path))
     three_bytes = samples.dtype == np.int32 and not (samples & 0xFF).any()  # SciPy fills int32 from the top
     depth = "int24" if three_bytes else samples.dtype.name
-    return Media(signal, "audio", path.stem, depth, float(rate), path.suffix.lower())
+    return Media(signal, "audio", path.stem, depth, float(rate))
+
+
+def _from_pcm(samples: np.ndarray, path: StrPath) -> np.ndarray:
+    if samples.dtype.kind == "f":
+        return from_depth(samples, path)
+    half = 2.0 ** (8 * samples.dtype.itemsize - 1)
+    zero = half if samples.dtype.kind == "u" else 0
+    return ((samples.astype(np.float64) - zero) / half).astype(np.float32)
 
 
 def write_audio(
@@ -48,20 +56,10 @@ def write_audio(
     depth: str = "int16",
     force: bool = False,
 ) -> None:
-    """Write sound of shape (samples, channels) as a WAV file; integers are rounded and clipped to [-1, 1).
+    """Write sound as a WAV file; integers are rounded and clipped to [-1, 1).
 
     `rate` is a whole number of samples a second. `depth` is uint8, int16, int24, int32, int64, float32 or float64.
     """
-    _check_holds(signal, path, rate, depth)
-    samples = _to_pcm(as_numpy(signal), depth, path)
-    with atomic_path(path, force=force) as temporary, encoding(path, "sound"):
-        if depth == "int24":
-            _write_three_bytes(temporary, round(rate), samples)
-        else:
-            wavfile.write(temporary, round(rate), samples)
-
-
-def _check_holds(signal: Tensor, path: StrPath, rate: float | int, depth: str) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in AUDIO_SUFFIXES:
         raise mismatch(path, "the suffix .wav for sound", repr(suffix))
@@ -71,14 +69,12 @@ def _check_holds(signal: Tensor, path: StrPath, rate: float | int, depth: str) -
         raise mismatch(path, "at least one sample", f"shape {tuple(signal.shape)}")
     if rate < 1 or rate != round(rate):
         raise mismatch(path, "a whole number of samples a second", f"{rate:g}")
-
-
-def _from_pcm(samples: np.ndarray, path: StrPath) -> np.ndarray:
-    if samples.dtype.kind == "f":
-        return from_depth(samples, path)
-    half = 2.0 ** (8 * samples.dtype.itemsize - 1)
-    centered = samples.astype(np.float64) - (half if samples.dtype.kind == "u" else 0)
-    return (centered / half).astype(np.float32)
+    samples = _to_pcm(as_numpy(signal), depth, path)
+    with atomic_path(path, force=force) as temporary, encoding(path, "sound"):
+        if depth == "int24":
+            _write_three_bytes(temporary, round(rate), samples)
+        else:
+            wavfile.write(temporary, round(rate), samples)
 
 
 def _to_pcm(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
@@ -96,8 +92,6 @@ def _to_pcm(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
 def _write_three_bytes(path: Path, rate: int, samples: np.ndarray) -> None:
     """Write 24-bit samples, which SciPy reads but does not write."""
     with wave.open(str(path), "wb") as file:
-        file.setnchannels(samples.shape[-1])
-        file.setsampwidth(3)
-        file.setframerate(rate)
+        file.setparams((samples.shape[-1], 3, rate, 0, "NONE", ""))
         four_bytes = np.ascontiguousarray(samples.astype("<i4")).view(np.uint8).reshape(-1, 4)
         file.writeframes(four_bytes[:, :3].tobytes())

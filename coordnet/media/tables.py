@@ -39,45 +39,17 @@ def read_table(path: StrPath) -> Table:
     with decoding(path, "a table of numbers in UTF-8 text"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     separator = _separator(lines)
-    rows = _rows(path, lines, separator)
-    named = bool(rows) and _is_header(rows[0][1], separator)
-    columns = tuple(_bare(cell) for cell in rows[0][1]) if named else ()
-    body = rows[1:] if named else rows
-    if not body:
+    reader = csv.reader(lines, delimiter=separator)
+    with decoding(path, "separated cells"):
+        rows = [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
+    width = len(rows[0][1]) if rows else 0
+    columns = ()
+    if rows and _is_header(rows[0][1], separator):
+        columns = tuple(_bare(cell) for cell in rows.pop(0)[1])
+    if not rows:
         raise mismatch(path, "rows of numbers", "none")
-    width = len(rows[0][1])
-    values = [_numbers(f"{path}: line {line}", cells, width, separator) for line, cells in body]
+    values = [_numbers(f"{path}: line {line}", cells, width, separator) for line, cells in rows]
     return Table(columns, torch.tensor(values, dtype=torch.float64))
-
-
-def write_table(
-    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, force: bool = False
-) -> None:
-    """Write a table (rows, columns), float32 or float64, in the fewest digits that read back as the same numbers.
-
-    `columns` are names for the first row, one for each column and none that would read back as a number; if it is
-    empty, none is written. Cells are separated by commas, or by tabs if the suffix is .tsv.
-    """
-    _check_table(path, columns, array)
-    separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
-    quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
-    with atomic_path(path, force=force) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        names = csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting)
-        names.writerows([columns] if columns else [])
-        numbers = csv.writer(file, delimiter=separator, lineterminator="\n")
-        numbers.writerows([str(number) for number in row] for row in as_numpy(array))
-
-
-def _check_table(path: StrPath, columns: Sequence[str], array: Tensor) -> None:
-    if array.numel() == 0:
-        raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
-    if torch.isinf(array).any():
-        raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
-    if columns and len(columns) != array.shape[1]:
-        raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
-    broken = any(name != _bare(name) or len(name.splitlines()) != 1 for name in columns)
-    if broken or (columns and not _is_header(columns, "\t")):
-        raise mismatch(path, "names of columns that read back as such", str(list(columns)))
 
 
 def _separator(lines: Sequence[str]) -> str:
@@ -85,13 +57,6 @@ def _separator(lines: Sequence[str]) -> str:
     first = next((line for line in lines if line.strip()), "")
     unquoted = re.sub(r'"[^"]*"', "", first)
     return next((mark for mark in ";\t," if mark in unquoted), ",")
-
-
-def _rows(path: Path, lines: Sequence[str], separator: str) -> list[tuple[int, list[str]]]:
-    """Return the line number and the cells of every row that is not blank."""
-    reader = csv.reader(lines, delimiter=separator)
-    with decoding(path, "separated cells"):
-        return [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
 
 
 def _bare(name: str) -> str:
@@ -104,6 +69,18 @@ def _is_header(cells: Sequence[str], separator: str) -> bool:
     return bool(texts) and all(_number(cell, separator) is None for cell in texts)
 
 
+def _numbers(place: str, cells: Sequence[str], width: int, separator: str) -> list[float]:
+    if len(cells) != width:
+        raise mismatch(place, f"{width} cells as in the first row", str(len(cells)))
+    numbers = []
+    for cell in cells:
+        number = _number(cell, separator)
+        if number is None or math.isinf(number):
+            raise mismatch(place, "a finite number", repr(cell.strip()[:60]))
+        numbers.append(number)
+    return numbers
+
+
 def _number(cell: str, separator: str) -> float | None:
     """Return the number in a cell, NaN for an empty one, None for anything else."""
     text = cell.strip() if separator == "," else cell.strip().replace(",", ".")
@@ -113,23 +90,38 @@ def _number(cell: str, separator: str) -> float | None:
         return None
 
 
-def _numbers(place: str, cells: Sequence[str], width: int, separator: str) -> list[float]:
-    if len(cells) != width:
-        raise mismatch(place, f"{width} cells as in the first row", str(len(cells)))
-    numbers = [_number(cell, separator) for cell in cells]
-    for cell, number in zip(cells, numbers, strict=True):
-        if number is None or math.isinf(number):
-            raise mismatch(place, "a finite number", repr(cell.strip()[:60]))
-    return [number for number in numbers if number is not None]
+def write_table(
+    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, force: bool = False
+) -> None:
+    """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
+
+    `columns` are names for the first row, one for each column and none that would read back as a number; if it is
+    empty, none is written. Cells are separated by commas, or by tabs if the suffix is .tsv.
+    """
+    if array.numel() == 0:
+        raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
+    if torch.isinf(array).any():
+        raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
+    if columns and len(columns) != array.shape[1]:
+        raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
+    broken = any(name != _bare(name) or len(name.splitlines()) != 1 for name in columns)
+    if broken or (columns and not _is_header(columns, "\t")):
+        raise mismatch(path, "names of columns that read back as such", str(list(columns)))
+    separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
+    quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
+    with atomic_path(path, force=force) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        if columns:
+            csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
+        numbers = csv.writer(file, delimiter=separator, lineterminator="\n")
+        numbers.writerows([str(number) for number in row] for row in as_numpy(array))
 
 
 def read_array(path: StrPath, channels: Channels = "auto") -> Media:
     """Read an array of any number of axes into a signal of shape (*grid, channels).
 
     Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
-    NaN included. Pickled objects are never loaded. `channels` says whether the last axis holds channels: "last",
-    "none" (an axis of channels of length 1 is added), or "auto": it does if it is one of two or more and 4 or
-    shorter.
+    NaN included. Pickled objects are never loaded. The last axis holds channels for `channels="last"`; for "none" an
+    axis of length 1 is added; for "auto" it holds them if it is one of two or more and no longer than 4.
     """
     path = readable_file(path, "an NPY array")
     values = load_array(path)
@@ -138,8 +130,7 @@ def read_array(path: StrPath, channels: Channels = "auto") -> Media:
         raise mismatch(path, "an axis of channels after the grid", f"shape {values.shape}")
     scaled = np.ascontiguousarray(from_depth(values, path))
     signal = torch.from_numpy(scaled if given else scaled[..., None])
-    depth, suffix = values.dtype.name, path.suffix.lower()
-    return Media(signal, "array", path.stem, depth, suffix=suffix, channel_axis=given)
+    return Media(signal, "array", path.stem, values.dtype.name, channel_axis=given)
 
 
 def load_array(path: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
@@ -166,7 +157,7 @@ def write_array(
     channel_axis: bool = True,
     force: bool = False,
 ) -> None:
-    """Write an array (*grid, channels) as an .npy file; integers are the signal times their largest value, clipped.
+    """Write an array as an .npy file; integers are the signal times their largest value, clipped.
 
     `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
     channels of length 1.

@@ -65,22 +65,24 @@ def read_video(
     off yields the frames before the break. `progress` shows a bar on standard error.
     """
     path = readable_file(path, "a video")
-    wanted = _parse_frames(":" if frames is None else frames)
+    wanted = slice(None) if frames is None else _parse_frames(frames)
     with decoding(path, "a video"):
         images, rate = open_clip(path)
         if (wanted.start or 0) < 0 or (wanted.stop or 0) < 0:
             wanted = slice(*wanted.indices(sum(1 for _ in open_clip(path)[0])))
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
         bar = tqdm(selected, desc=path.name, unit=" frames", file=sys.stderr, disable=not progress, leave=False)
-        clip = [_framed(image, size, crop, path) for image in bar]
+        if size is None and crop is None:
+            clip = list(bar)  # in uint8, a quarter of the memory
+        else:
+            clip = [resize_and_crop(from_depth(image, path), size, crop) for image in bar]
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"
         raise mismatch(path, "at least one frame", found)
     if len({image.shape for image in clip}) > 1:
         raise mismatch(path, "frames of one size", "several")
     signal = torch.from_numpy(from_depth(np.stack(clip), path))
-    rate = rate / (wanted.step or 1)
-    return Media(signal, "video", path.stem, "uint8", rate, path.suffix.lower())
+    return Media(signal, "video", path.stem, "uint8", rate / (wanted.step or 1))
 
 
 def is_video(path: Path) -> bool:
@@ -138,16 +140,10 @@ def _until_break(items: Iterator[T]) -> Iterator[T]:
 def _parse_frames(text: str) -> slice:
     """Return the slice of `start:stop` or `start:stop:step`; the step must be positive."""
     match = _SLICE.fullmatch(text.strip())
-    parts = (None if part is None else int(part) for part in match.groups()) if match else (0, 0, 0)
-    start, stop, step = parts
-    if step == 0:
+    parts = [None if part is None else int(part) for part in match.groups()] if match else [None, None, 0]
+    if parts[2] == 0:
         raise MediaError(f"frames: expected START:STOP such as 0:120, -30: or ::2, found {text!r}")
-    return slice(start, stop, step)
-
-
-def _framed(image: np.ndarray, size: str | None, crop: str | None, path: Path) -> np.ndarray:
-    """Resize and crop a frame; without either it stays uint8, a quarter of the memory."""
-    return image if size is None and crop is None else resize_and_crop(from_depth(image, path), size, crop)
+    return slice(*parts)
 
 
 def write_video(
@@ -158,7 +154,7 @@ def write_video(
     force: bool = False,
     progress: bool = False,
 ) -> None:
-    """Write a clip (frames, height, width, channels) of 8 bits a channel, values clipped to [0, 1].
+    """Write a clip of 8 bits a channel, values clipped to [0, 1].
 
     H.264 at high quality (crf 12) goes into .mp4, .m4v, .mov, .mkv and .avi: 4:2:0 if height and width are even,
     which every player shows, and 4:4:4 otherwise, which fewer players show but which holds any size. A .gif holds
@@ -166,15 +162,6 @@ def write_video(
     counts time in hundredths of a second, so that it holds 100 at most. Channels are 1 (gray) or 3 (RGB).
     `progress` shows a bar on standard error.
     """
-    _check_holds(signal, path, rate)
-    name = Path(path).name
-    bar = tqdm(signal, desc=name, unit=" frames", file=sys.stderr, disable=not progress, leave=False)
-    images = (to_depth(as_numpy(image), "uint8", path) for image in bar)
-    with atomic_path(path, force=force) as temporary, encoding(path, "a video"):
-        _encode(temporary, images, signal.shape, rate)
-
-
-def _check_holds(signal: Tensor, path: StrPath, rate: float | int) -> None:
     suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
     if suffix not in CLIP_SUFFIXES:
         raise mismatch(path, f"a video suffix to write ({' '.join(CLIP_SUFFIXES)})", repr(suffix))
@@ -184,6 +171,10 @@ def _check_holds(signal: Tensor, path: StrPath, rate: float | int) -> None:
     if not 0 < rate <= fastest:
         raise mismatch(path, f"a rate up to {fastest:g} frames a second in {suffix}", f"{rate:g}")
     refuse_nan(as_numpy(signal), "uint8", path)
+    bar = tqdm(signal, desc=Path(path).name, unit=" frames", file=sys.stderr, disable=not progress, leave=False)
+    images = (to_depth(as_numpy(image), "uint8", path) for image in bar)
+    with atomic_path(path, force=force) as temporary, encoding(path, "a video"):
+        _encode(temporary, images, shape, rate)
 
 
 class _Encoder(PyAVPlugin):
@@ -198,15 +189,13 @@ class _Encoder(PyAVPlugin):
 
 def _encode(path: Path, images: Iterable[np.ndarray], shape: tuple[int, ...], rate: float | int) -> None:
     count, height, width, _ = shape
-    filters, muxing = None, {}
+    codec, options, filters, muxing = "libx264", _H264, None, {}
+    pixels = "yuv420p" if height % 2 == 0 and width % 2 == 0 else "yuv444p"
     if path.suffix.lower() == ".gif":
         codec, pixels, options, filters = "gif", "pal8", {}, _PALETTE_FILTERS
         muxing = {"final_delay": str(round(100 * count / rate) - round(100 * (count - 1) / rate))}
-    else:
-        codec, options = "libx264", _H264
-        pixels = "yuv420p" if height % 2 == 0 and width % 2 == 0 else "yuv444p"
-        if path.suffix.lower() in (".mp4", ".m4v", ".mov"):
-            muxing = {"movflags": "faststart"}
+    elif path.suffix.lower() in (".mp4", ".m4v", ".mov"):
+        muxing = {"movflags": "faststart"}
     file: Any
     with iio.imopen(path, "w", plugin=_Encoder, options=muxing) as file:
         file.init_video_stream(codec, fps=rate, pixel_format=pixels)

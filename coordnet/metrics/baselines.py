@@ -1,4 +1,4 @@
-"""SciPy's interpolations of the same samples, which every table has as peers."""
+"""SciPy's interpolations of the same samples, the peers in every table."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.sampling.axes import Axes, Axis, lattice_points
+from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import Samples
 
 Baseline = Callable[[Samples], Tensor | None]
@@ -16,79 +16,60 @@ TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points whose triangulat
 
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
-    """The value of the nearest sample, on the signal's own grid."""
+    """Return the value of the nearest sample, on the signal's own grid."""
     if not samples.geometry.is_whole_lattice:
         return _by_channel(samples, lambda x, y: _nearest_scattered(x, y, _targets(samples)))
-    axes = zip(samples.geometry.axes, samples.grid, strict=True)
-    index = [_nearest_index(axis, length) for axis, length in axes]
+    index = []
+    for axis, length in zip(samples.axes, samples.grid, strict=True):
+        positions = (Axis(length).points() - axis.start) / axis.spacing
+        index.append(positions.round().long().clamp(0, axis.count - 1))
     return samples.values[torch.meshgrid(*index, indexing="ij")]
 
 
 def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid channels"] | None:
-    """Linear interpolation on the signal's own grid: a spline of degree 1, or ``griddata`` where samples are masked.
+    """Interpolate linearly on the signal's own grid: by a spline of degree 1, or ``griddata`` where samples are masked.
 
-    None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless ``patient`` is true.
+    It is None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless ``patient`` is true.
     """
     if not samples.geometry.is_whole_lattice:
         return _griddata(samples, "linear", patient=patient)
-    return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 1)
+    return _tensor_spline(samples, 1)
 
 
 def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
-    """Cubic interpolation on the signal's own grid: a tensor spline, or ``griddata`` where samples are masked.
+    """Interpolate cubically on the signal's own grid: by a tensor spline, or ``griddata`` where samples are masked.
 
-    None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
+    It is None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
     """
     if not samples.geometry.is_whole_lattice:
         return _griddata(samples, "cubic")
-    return tensor_spline(samples.values, samples.geometry.axes, _own_axes(samples), 3)
+    return _tensor_spline(samples, 3)
 
 
 BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic": cubic}
 
 
-def tensor_spline(
-    values: Float[Tensor, "*lattice channels"], axes: Axes, onto: Axes, degree: int
-) -> Float[Tensor, "*out channels"]:
-    """Interpolate a lattice by a tensor-product spline, one axis after another; in 2-D as ``RectBivariateSpline``.
-
-    Parameters
-    ----------
-    values : (*lattice, channels)
-        The values on the lattice of ``axes``.
-    axes, onto : tuple of Axis
-        The positions of the values, and those of the result; beyond the outermost samples their value is held, as
-        in FITPACK.
-    degree : int
-        The degree of the spline, lowered on an axis with too few samples for it.
-    """
+def _tensor_spline(samples: Samples, degree: int) -> Float[Tensor, "*grid channels"]:
+    """Interpolate a lattice by a tensor-product spline, one axis after another; in 2-D as ``RectBivariateSpline``."""
     from scipy.interpolate import make_interp_spline
 
-    result = values.double().cpu().numpy()
-    for j, (axis, target) in enumerate(zip(axes, onto, strict=True)):
+    result = samples.values.double().cpu().numpy()
+    for j, (axis, length) in enumerate(zip(samples.axes, samples.grid, strict=True)):
         x = axis.points().numpy()
-        at = target.points().numpy().clip(x[0], x[-1])
-        k = min(degree, axis.count - 1)
+        at = Axis(length).points().numpy().clip(x[0], x[-1])  # holds the outermost values, as FITPACK does
+        k = min(degree, axis.count - 1)  # lower where an axis has too few samples
         k -= k > 0 and k % 2 == 0
         if k == 0:
-            result = np.repeat(result, target.count, axis=j)
+            result = np.repeat(result, length, axis=j)
         else:
             result = make_interp_spline(x, result, k=k, axis=j)(at)
-    return torch.from_numpy(result).to(values)
-
-
-def _own_axes(samples: Samples) -> Axes:
-    return tuple(Axis(n) for n in samples.grid)
-
-
-def _nearest_index(axis: Axis, length: int) -> Tensor:
-    positions = (Axis(length).points() - axis.start) / axis.spacing
-    return positions.round().long().clamp(0, axis.count - 1)
+    return torch.from_numpy(result).to(samples.values)
 
 
 def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
     """Apply a method for scattered points once for all channels, or to each where their masks differ."""
-    points, values = _positions(samples), samples.values.reshape(-1, samples.channels)
+    points = samples.geometry.points if samples.geometry.is_scattered else lattice_points(samples.axes).flatten(0, -2)
+    values = samples.values.reshape(-1, samples.channels)
     weights = torch.ones(len(values), 1) if samples.weights is None else samples.weights
     known = weights.reshape(len(values), -1).cpu() > 0
     parts = []
@@ -99,13 +80,8 @@ def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.
     return torch.cat(parts, dim=-1)
 
 
-def _positions(samples: Samples) -> Tensor:
-    points = getattr(samples.geometry, "points", None)
-    return lattice_points(samples.axes).flatten(0, -2) if points is None else points
-
-
 def _targets(samples: Samples) -> np.ndarray:
-    return lattice_points(_own_axes(samples)).flatten(0, -2).numpy()
+    return lattice_points(tuple(Axis(n) for n in samples.grid)).flatten(0, -2).numpy()
 
 
 def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.ndarray:

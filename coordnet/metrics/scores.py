@@ -13,19 +13,9 @@ from coordnet import _checks
 def mean_squared_error(
     estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
 ) -> float:
-    """Mean of (estimate - truth)² over all entries, or over those where ``mask`` is true.
+    """Mean of (estimate - truth)² in float64, over all entries or those where ``mask`` is true; NaN over none.
 
-    Parameters
-    ----------
-    estimate, truth : (*grid, channels)
-        The two signals.
-    mask : (*grid,) or (*grid, channels), optional
-        The points, or the entries, that count.
-
-    Returns
-    -------
-    float
-        The mean, computed in float64; NaN if no entry counts.
+    The mask has the shape (*grid,) or (*grid, channels).
     """
     error = (estimate.double() - truth.double()).square()
     if mask is not None:
@@ -48,7 +38,7 @@ def psnr(
     estimate, truth : (*grid, channels)
         The two signals; by convention in [0, 1].
     mask : (*grid,) or (*grid, channels), optional
-        The points, or the entries, that count, such as the held-out ones.
+        True at the points, or the entries, to average over, such as the held-out ones.
     data_range : float
         The span of possible values.
     clip : bool
@@ -57,7 +47,7 @@ def psnr(
     Returns
     -------
     float
-        Infinite if the two agree, NaN if no entry counts.
+        Infinite if the two agree, NaN over no entry.
 
     Raises
     ------
@@ -71,7 +61,7 @@ def psnr(
 
 
 def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
-    """The range for the PSNR of a signal's estimates, and whether they are clipped to it.
+    """Return the range for the PSNR of a signal's estimates, and whether they are clipped to it.
 
     A signal in [0, 1] has the range 1, with clipping; others have their own span, or the magnitude of a constant,
     without clipping.
@@ -92,12 +82,9 @@ def snr(
 
 
 def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid channels"]) -> float | None:
-    """Structural similarity of two signals in [0, 1], through scikit-image.
+    """Structural similarity of two signals in [0, 1], by scikit-image: the mean over windows of seven samples an axis.
 
-    Returns
-    -------
-    float or None
-        The mean over windows of seven samples an axis; None where an axis is shorter than a window.
+    It is None where an axis is shorter than a window.
     """
     from skimage.metrics import structural_similarity  # half a second to import
 

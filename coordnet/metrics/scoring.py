@@ -15,18 +15,10 @@ from coordnet.sampling.samples import Samples
 
 @dataclass(frozen=True)
 class Scoring:
-    """The scores of estimates of a signal.
+    """The scores of estimates of a signal."""
 
-    Attributes
-    ----------
-    signal : (*grid, channels)
-        The signal, NaN where it is unknown; those entries count for no score.
-    samples : Samples
-        The samples of it that estimates are fitted to.
-    """
-
-    signal: Float[Tensor, "*grid channels"]
-    samples: Samples
+    signal: Float[Tensor, "*grid channels"]  # NaN where it is unknown; no score includes those entries
+    samples: Samples  # the samples that estimates are fitted to
 
     @cached_property
     def present(self) -> Bool[Tensor, "*grid channels"]:
@@ -54,26 +46,20 @@ class Scoring:
         return "held_out" if bool(self.held_out.any()) else "fitted"
 
     def scores(self, estimate: Float[Tensor, "*grid channels"]) -> dict[str, Any]:
-        """PSNR over held-out, fitted and all entries, and SNR and SSIM, by the names that records have.
+        """Return the PSNR over held-out, fitted and all entries, the SNR and the SSIM, for a record.
 
         A score that is infinite or has no entries is None. The SNR is over held-out entries. The SSIM is of pictures
         in [0, 1] alone; see ``value_range`` for the range of other signals.
         """
-        span, bounded = self._range
+        span, bounded = value_range(self.signal[self.present])
         masks = {"held_out": self.held_out, "fitted": self.known & self.present, "all": self.present}
+        ratios = {k: psnr(estimate, self.truth, mask, data_range=span, clip=bounded) for k, mask in masks.items()}
         picture = bounded and self.signal.ndim == 3
         return {
-            "psnr": {
-                name: _finite(psnr(estimate, self.truth, mask, data_range=span, clip=bounded))
-                for name, mask in masks.items()
-            },
+            "psnr": {name: _finite(ratio) for name, ratio in ratios.items()},
             "snr": _finite(snr(estimate, self.truth, self.held_out)),
             "ssim": ssim(estimate, self.truth) if picture else None,
         }
-
-    @cached_property
-    def _range(self) -> tuple[float, bool]:
-        return value_range(self.signal[self.present])
 
 
 def _finite(value: float) -> float | None:

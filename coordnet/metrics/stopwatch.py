@@ -4,6 +4,7 @@ import platform
 import re
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -18,15 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timing:
-    """The seconds that a call takes.
-
-    Attributes
-    ----------
-    median, low, high : float
-        The median, the shortest and the longest time of the repeats.
-    repeats : int
-        The number of repeats.
-    """
+    """The median, the shortest and the longest time of a call in seconds, and how often it was repeated."""
 
     median: float
     low: float
@@ -34,7 +27,7 @@ class Timing:
     repeats: int
 
     def as_json(self) -> dict[str, Any]:
-        """The four numbers, as JSON holds them."""
+        """Return the four numbers for JSON."""
         return asdict(self)
 
 
@@ -52,18 +45,14 @@ def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.
 
 
 def timed(work: Callable[[], T], *, repeats: int = 5, budget: float = 2.0) -> tuple[T, float]:
-    """The result of a call, and the median of its seconds from ``measure``."""
-    box: list[T] = []
-
-    def keep() -> None:
-        box[:] = [work()]
-
-    seconds = measure(keep, repeats=repeats, budget=budget).median
-    return box[0], seconds
+    """Return the result of a call, and the median of its seconds from ``measure``."""
+    kept: deque[T] = deque(maxlen=1)
+    timing = measure(lambda: kept.append(work()), repeats=repeats, budget=budget)
+    return kept[0], timing.median
 
 
 def once(work: Callable[[], T]) -> tuple[T, float]:
-    """The result of a call and its seconds, without a warm-up."""
+    """Return the result of a call and its seconds, without a warm-up."""
     _synchronize()
     start = time.perf_counter()
     result = work()
@@ -72,32 +61,24 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """The description of a machine for the record of a timing: processor, threads and versions."""
-    cuda = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    """Describe a machine for the record of a timing: processor, threads and versions."""
+    versions = {}
+    for name in ("coordnet", "torch", "numpy", "scipy", "scikit-image", "PyWavelets"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     return {
         "device": str(device),
-        "gpu": cuda,
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "processor": _processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        **_versions(),
+        **versions,
     }
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("coordnet", "torch", "numpy", "scipy", "scikit-image", "PyWavelets"):
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def _processor() -> str:
     """The processor's model where Linux reports it, else its architecture."""
-    try:
-        report = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        report = ""
+    report = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     found = re.search(r"^model name\s*:\s*(.+)$", report, re.MULTILINE)
     return found[1] if found else platform.machine()
 

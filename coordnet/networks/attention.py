@@ -14,18 +14,9 @@ Padding = Bool[Tensor, "batch tokens"]
 
 
 class PositionedTokens(nn.Module):
-    """t + P Ψ(x), or [t, Ψ(x)], for tokens t at points x.
+    """t + P Ψ(x) with a trained P ("add"), or [t, Ψ(x)] ("concatenate"), for tokens t of some width at points x.
 
-    Parameters
-    ----------
-    encoding : DenseEncoding
-        Ψ, a simple, directional or joint encoding.
-    width : int
-        The width of the tokens.
-    combine : "add" or "concatenate"
-        Whether the encoding is mapped to the tokens' width by a trained P and added, or appended to the token.
-    generator : torch.Generator, optional
-        The source of the initial P; by default one with seed 0.
+    P is initialized with seed 0 unless a generator is given.
 
     Raises
     ------
@@ -58,21 +49,7 @@ class PositionedTokens(nn.Module):
         positions: Float[Tensor, "batch tokens d"],
         padding: Padding | None = None,
     ) -> Float[Tensor, "batch tokens out"]:
-        """Return the tokens with their positions.
-
-        Parameters
-        ----------
-        tokens : (batch, tokens, width)
-            The tokens' embeddings.
-        positions : (batch, tokens, d)
-            The tokens' positions, in units of the unit interval.
-        padding : (batch, tokens), optional
-            True where there is no token; the result is zero there.
-
-        Returns
-        -------
-        (batch, tokens, width), or (batch, tokens, width + K) if concatenated
-        """
+        """Return the tokens with their positions, in units of the unit interval; zero where ``padding`` is true."""
         d = self.encoding.dimensions
         if positions.shape != (*tokens.shape[:2], d):
             raise _checks.wrong("positions", f"shape {(*tokens.shape[:2], d)}", tuple(positions.shape))

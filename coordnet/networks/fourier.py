@@ -6,50 +6,34 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings import FourierEncoding
 from coordnet.networks.layers import contract
 from coordnet.sampling.axes import Axes, Axis
 
 
 class FourierLinear(nn.Module):
-    """f_c(x) = Σ_k F_c[k] exp(2πi k·u(x)), F the discrete Fourier transform of lattice values.
-
-    Parameters
-    ----------
-    encoding : FourierEncoding
-        The padded lattice.
-    weight : (channels, P₁, …, P_d)
-        The lattice values.
-    """
+    """f_c(x) = Σ_k F_c[k] exp(2πi k·u(x)), F the discrete Fourier transform of values on the padded lattice."""
 
     weight: Tensor
 
-    def __init__(self, encoding: FourierEncoding, weight: Float[Tensor, "channels *padded"]) -> None:
+    def __init__(self, weight: Float[Tensor, "channels *padded"]) -> None:
         super().__init__()
         self.register_buffer("weight", weight)
-        self._axes, self._shape = encoding.axes, encoding.shape
 
     def forward(self, factors: list[Tensor]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""
-        return contract(factors, self._series()).real
+        dims = tuple(range(1, self.weight.ndim))
+        return contract(factors, torch.fft.fftn(self.weight, dim=dims, norm="forward")).real
 
-    def on_axes(
-        self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device
-    ) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(self, encoding: Encoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice of some axes: its own nodes are copied, others take a chirp transform."""
         out = self.weight
-        for j, axis in enumerate(axes):
-            own, dim = self._axes[j], j + 1
+        for dim, (axis, own) in enumerate(zip(axes, encoding.axes, strict=True), 1):
             if axis == own:
                 out = out.narrow(dim, 0, own.count)
             else:
                 out = resample(out.movedim(dim, -1), own, axis).movedim(-1, dim)
-        resampled = any(axis != own for axis, own in zip(axes, self._axes, strict=True))
-        return (out if resampled else out.clone()).movedim(0, -1)
-
-    def _series(self) -> Tensor:
-        dims = tuple(range(1, self.weight.ndim))
-        return torch.fft.fftn(self.weight, dim=dims) / math.prod(self._shape)
+        return (out.clone() if axes == encoding.axes else out).movedim(0, -1)
 
 
 def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[Tensor, "*rows m"]:
@@ -67,12 +51,8 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
     start = (onto.start - own.start) / (own.spacing * length)
     step = onto.spacing / (own.spacing * length)
     series = torch.fft.rfft(values) / length
+    series[..., 1 : (length + 1) // 2] *= 2  # frequencies with a mirror image: neither 0 nor the highest of an even P
     half = series.shape[-1]
-    series = series.clone()
-    series[..., 1:] *= 2
-    nyquist = series[..., -1:].clone() if length % 2 == 0 else None
-    if nyquist is not None:
-        series[..., -1:] = 0
     k = torch.arange(max(half, count), dtype=torch.float64, device=values.device)
     chirp = _turn(k * k / 2 * step, series.dtype)
     shifted = series * _turn(k[:half] * start, series.dtype) * chirp[:half]
@@ -81,11 +61,7 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
     kernel[:count] = chirp[:count].conj()
     kernel[size - half + 1 :] = chirp[1:half].conj().flip(0)
     product = torch.fft.ifft(torch.fft.fft(shifted, size) * torch.fft.fft(kernel))[..., :count]
-    out = (product * chirp[:count]).real
-    if nyquist is not None:
-        wave = _turn((length // 2) * (start + step * k[:count]), series.dtype).real
-        out = out + nyquist.real / 2 * wave
-    return out
+    return (product * chirp[:count]).real
 
 
 def _turn(cycles: Float[Tensor, " n"], dtype: torch.dtype) -> Tensor:

@@ -4,38 +4,31 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from torch import nn
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
 
 from coordnet import _checks
-from coordnet.networks.layers import Activation, finer, gabor, gaussian, siren
 
 
 @dataclass(frozen=True)
 class Head:
-    """The widths, activation and initialization of a network's layers; this one has no hidden layers.
+    """The widths, activation and initialization of a network's layers; this one has no hidden layers."""
 
-    Attributes
-    ----------
-    name : str
-        The head's name in the registry.
-    complex : bool
-        Whether the hidden layers are complex.
-    """
-
-    name: ClassVar[str]
-    complex: ClassVar[bool] = False
+    name: ClassVar[str]  # the head's name in the registry
+    complex: ClassVar[bool] = False  # whether the hidden layers are complex
 
     @property
     def widths(self) -> tuple[int, ...]:
         """The widths of the hidden layers."""
         return ()
 
-    def activation(self) -> nn.Module:
-        """Return a layer's activation."""
-        return nn.ReLU()
+    def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """The activation of a layer's output x."""
+        return x.relu()
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """Return the half-widths of the uniform draws of weights and biases: 1/√fan-in, as in ``nn.Linear``."""
+        """The half-widths of the uniform draws of weights and biases: 1/√fan-in, as in ``nn.Linear``."""
         return 1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in)
 
 
@@ -48,14 +41,7 @@ class Linear(Head):
 
 @dataclass(frozen=True)
 class MLP(Head):
-    """A multilayer perceptron with ReLU activations.
-
-    Attributes
-    ----------
-    depth : int
-        The number of hidden layers; 0 is linear.
-    width : int
-        The units of each hidden layer.
+    """A multilayer perceptron with ReLU activations: ``depth`` hidden layers of ``width`` units; depth 0 is linear.
 
     Raises
     ------
@@ -86,12 +72,7 @@ class Siren(MLP):
     """A multilayer perceptron with sin(ω₀ x) activations and their initialization (SIREN).
 
     Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the
-    pre-activations has variance 1 in every layer but the first.
-
-    Attributes
-    ----------
-    omega : float
-        The frequency ω₀.
+    pre-activations has variance 1 in every layer but the first. ``omega`` is ω₀.
 
     Notes
     -----
@@ -103,12 +84,12 @@ class Siren(MLP):
 
     omega: float = 30.0
 
-    def activation(self) -> nn.Module:
-        """Return a layer's activation."""
-        return Activation(siren, self.omega)
+    def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """sin(ω₀ x)."""
+        return torch.sin(self.omega * x)
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """Return the half-widths of the uniform draws of weights and biases."""
+        """The half-widths of the uniform draws of weights and biases."""
         weight = 1 / fan_in if layer == 0 else math.sqrt(6 / fan_in) / self.omega
         return weight, 1 / math.sqrt(fan_in)
 
@@ -117,10 +98,7 @@ class Siren(MLP):
 class Finer(Siren):
     """A multilayer perceptron with sin(ω₀ (|x| + 1) x) activations, SIREN's weights and wider first biases.
 
-    Attributes
-    ----------
-    bias : float
-        The half-width of the uniform draw of the first layer's biases.
+    ``bias`` is the half-width of the uniform draw of the first layer's biases.
 
     Notes
     -----
@@ -132,24 +110,19 @@ class Finer(Siren):
 
     bias: float = 1.0
 
-    def activation(self) -> nn.Module:
-        """Return a layer's activation."""
-        return Activation(finer, self.omega)
+    def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """sin(ω₀ (|x| + 1) x), with the factor |x| + 1 held fixed in the derivative."""
+        return torch.sin(self.omega * (x.detach().abs() + 1) * x)
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
-        """Return the half-widths of the uniform draws of weights and biases."""
+        """The half-widths of the uniform draws of weights and biases."""
         weight, bias = super().bounds(fan_in, layer)
         return weight, self.bias if layer == 0 else bias
 
 
 @dataclass(frozen=True)
 class GaussianMLP(MLP):
-    """A multilayer perceptron with exp(-x² / (2a²)) activations.
-
-    Attributes
-    ----------
-    scale : float
-        The width a.
+    """A multilayer perceptron with exp(-x² / (2a²)) activations; ``scale`` is a.
 
     Notes
     -----
@@ -161,19 +134,16 @@ class GaussianMLP(MLP):
 
     scale: float = 0.1
 
-    def activation(self) -> nn.Module:
-        """Return a layer's activation."""
-        return Activation(gaussian, self.scale)
+    def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """exp(-x² / (2a²))."""
+        return torch.exp(-0.5 * (x / self.scale).square())
 
 
 @dataclass(frozen=True)
 class Wire(MLP):
     """Complex layers with Gabor activations exp(iω₀x) exp(-|s₀x|²); the output is the real part (WIRE).
 
-    Attributes
-    ----------
-    omega, scale : float
-        The frequency ω₀ and the inverse width s₀.
+    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀.
 
     Notes
     -----
@@ -187,9 +157,10 @@ class Wire(MLP):
     omega: float = 10.0
     scale: float = 10.0
 
-    def activation(self) -> nn.Module:
-        """Return a layer's activation."""
-        return Activation(gabor, self.omega, self.scale)
+    def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+        """exp(iω₀x - |s₀x|²) for real or complex x."""
+        z = x if x.is_complex() else torch.complex(x, torch.zeros_like(x))
+        return torch.exp(1j * self.omega * z - (self.scale * z.abs()).square())
 
 
 HEADS: dict[str, type[Head]] = {h.name: h for h in (Linear, MLP, Siren, Finer, GaussianMLP, Wire)}

@@ -1,7 +1,6 @@
 """Layers of coordinate networks: a linear layer on Kronecker features, complex linear layers, and activations."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -11,18 +10,14 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.designs import designs
 from coordnet.linalg.buffers import chunks, empty, is_tracked
 from coordnet.linalg.kronecker import Matrix, mode_product
+from coordnet.networks.heads import Head
 from coordnet.sampling.axes import Axes
 
 
 class KroneckerLinear(nn.Module):
     """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
 
-    Parameters
-    ----------
-    weight : (channels, K₁, …, K_d)
-        An ``nn.Parameter`` if it is to be trained; otherwise kept as a buffer, through which gradients still flow.
-    bias : (channels,), optional
-        b.
+    A weight that is an ``nn.Parameter`` is trained; another is kept as a buffer, through which gradients still flow.
     """
 
     weight: Tensor
@@ -39,11 +34,9 @@ class KroneckerLinear(nn.Module):
         """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
         return self._add_bias(contract(factors, self.weight))
 
-    def on_axes(
-        self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device
-    ) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(self, encoding: Encoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice of some axes, whose designs are those of the encoding."""
-        return self.on_lattice(designs(encoding, axes, dtype, device))
+        return self.on_lattice(designs(encoding, axes, self.weight.dtype, self.weight.device))
 
     def on_lattice(self, matrices: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j), by mode products."""
@@ -71,15 +64,7 @@ def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *modes"
 
 
 class ComplexLinear(nn.Module):
-    """W z + b with complex W and b, stored as real and imaginary parts so that casting a module keeps both.
-
-    Parameters
-    ----------
-    fan_in, fan_out : int
-        The numbers of complex inputs and outputs.
-    real : bool
-        Whether only the real part is returned.
-    """
+    """W z + b, or its real part, with complex W and b stored as real and imaginary parts so that casts keep both."""
 
     def __init__(self, fan_in: int, fan_out: int, real: bool = False) -> None:
         super().__init__()
@@ -94,41 +79,12 @@ class ComplexLinear(nn.Module):
 
 
 class Activation(nn.Module):
-    """A function of a layer's output and some scales.
+    """A head's activation as a layer."""
 
-    Parameters
-    ----------
-    function : function
-        A function of the output and the scales.
-    *scales : float
-        Positive numbers.
-    """
-
-    def __init__(self, function: Any, *scales: float) -> None:
+    def __init__(self, head: Head) -> None:
         super().__init__()
-        self.function, self.scales = function, scales
+        self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the function at x."""
-        return self.function(x, *self.scales)
-
-
-def siren(x: Float[Tensor, "*shape"], omega: float) -> Float[Tensor, "*shape"]:
-    """sin(ω₀ x)."""
-    return torch.sin(omega * x)
-
-
-def finer(x: Float[Tensor, "*shape"], omega: float) -> Float[Tensor, "*shape"]:
-    """sin(ω₀ (|x| + 1) x), with the factor |x| + 1 held fixed in the derivative."""
-    return torch.sin(omega * (x.detach().abs() + 1) * x)
-
-
-def gaussian(x: Float[Tensor, "*shape"], scale: float) -> Float[Tensor, "*shape"]:
-    """exp(-x² / (2a²))."""
-    return torch.exp(-0.5 * (x / scale).square())
-
-
-def gabor(x: Shaped[Tensor, "*shape"], omega: float, scale: float) -> Shaped[Tensor, "*shape"]:
-    """exp(iω₀x - |s₀x|²) for real or complex x."""
-    z = x if x.is_complex() else torch.complex(x, torch.zeros_like(x))
-    return torch.exp(1j * omega * z - (scale * z.abs()).square())
+        """Return the activation of x."""
+        return self.head.activation(x)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -12,7 +13,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Head
-from coordnet.networks.layers import ComplexLinear, KroneckerLinear
+from coordnet.networks.layers import Activation, ComplexLinear, KroneckerLinear
 from coordnet.sampling.axes import Axes, lattice_points
 
 
@@ -23,12 +24,8 @@ class CoordinateNetwork(nn.Module):
 
     Parameters
     ----------
-    encoding : Encoding
-        The encoding.
-    head : Head
-        The widths, activation and initialization of the layers.
-    channels : int
-        The number of outputs.
+    encoding, head, channels
+        The function is head(encoding(x)), with ``channels`` outputs.
     generator : torch.Generator, optional
         The source of the initial weights, uniform within the head's bounds; by default one with seed 0.
     weight : (channels, K₁, …, K_d), optional
@@ -59,16 +56,15 @@ class CoordinateNetwork(nn.Module):
         rest: list[nn.Module] = []
         for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False), 1):
             kind = partial(ComplexLinear, real=layer == len(head.widths)) if head.complex else _real
-            rest += [head.activation(), _linear(kind, fan_in, fan_out, head, layer, generator)]
+            rest += [Activation(head), _linear(kind, fan_in, fan_out, head, layer, generator)]
         self.rest = nn.Sequential(*rest)
 
     def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
         encoding = self.encoding
         if isinstance(encoding, FourierEncoding):
             if weight is None:
-                expected = "the solution of a closed-form fit, for a Fourier encoding"
-                raise _checks.wrong("weight", expected, "none")
-            return FourierLinear(encoding, weight)
+                raise _checks.wrong("weight", "the solution of a closed-form fit, for a Fourier encoding", "none")
+            return FourierLinear(weight)
         if weight is not None:
             return KroneckerLinear(weight)
         if encoding.is_factored:
@@ -83,7 +79,7 @@ class CoordinateNetwork(nn.Module):
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
         if not self.encoding.is_factored:
             return self(lattice_points(axes, dtype, device))
-        return self.rest(self.first.on_axes(self.encoding, axes, dtype, device))  # type: ignore[operator]
+        return self.rest(self.first.on_axes(self.encoding, axes))  # type: ignore[operator]
 
     @property
     def is_separable(self) -> bool:
@@ -114,15 +110,14 @@ def _linear(
     kind: Callable[[int, int], nn.Module], fan_in: int, fan_out: int, head: Head, layer: int, generator: torch.Generator
 ) -> nn.Module:
     linear = kind(fan_in, fan_out)
-    bounds = zip(linear.named_parameters(), head.bounds(fan_in, layer), strict=True)
-    for (name, parameter), bound in bounds:
-        assert name in ("weight", "bias")
-        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    for parameter, bound in zip((linear.weight, linear.bias), head.bounds(fan_in, layer), strict=True):
+        nn.init.uniform_(cast(Tensor, parameter), -bound, bound, generator=generator)
     return linear
 
 
 def _kronecker_linear(modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator) -> KroneckerLinear:
-    tensors = [torch.empty(channels, *modes), torch.empty(channels)]
     bounds = head.bounds(math.prod(modes), 0)
-    weight, bias = (nn.Parameter(t.uniform_(-b, b, generator=generator)) for t, b in zip(tensors, bounds, strict=True))
+    shapes = ((channels, *modes), (channels,))
+    draws = (torch.empty(s).uniform_(-b, b, generator=generator) for s, b in zip(shapes, bounds, strict=True))
+    weight, bias = map(nn.Parameter, draws)
     return KroneckerLinear(weight, bias if head.widths else None)

@@ -56,19 +56,9 @@ class Reconstruction:
     def __call__(
         self, points: Float[Tensor, "*points d"], *, memory: int = MEMORY
     ) -> Float[Tensor, "*result channels"]:
-        """Evaluate at points.
+        """Evaluate at points in units of the unit interval: (*batch, *points, channels). Gradients flow to them.
 
-        Parameters
-        ----------
-        points : (*points, d)
-            Points in units of the unit interval; gradients flow to them.
-        memory : int
-            Bytes for intermediate results; more points than fit into them are evaluated in chunks.
-
-        Returns
-        -------
-        (*batch, *points, channels)
-            The values.
+        More points than ``memory`` bytes of intermediate results allow are evaluated in chunks.
 
         Raises
         ------
@@ -86,21 +76,10 @@ class Reconstruction:
     def render(
         self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel", *, memory: int = MEMORY
     ) -> Float[Tensor, "*result channels"]:
-        """Evaluate on a lattice.
+        """Evaluate on a lattice of ``shape`` outputs, the signal's own by default: (*batch, *shape, channels).
 
-        Parameters
-        ----------
-        shape : tuple of int, optional
-            The lengths of the lattice; the signal's own if not given.
-        alignment : "pixel" or "sample"
-            The positions of the outputs; see ``Axis.render``.
-        memory : int
-            Bytes for intermediate results; larger lattices are rendered in blocks of rows.
-
-        Returns
-        -------
-        (*batch, *shape, channels)
-            The values.
+        Their positions follow from the alignment, see ``Axis.render``. Lattices that need more than ``memory`` bytes of
+        intermediate results are rendered in blocks of rows.
 
         Raises
         ------

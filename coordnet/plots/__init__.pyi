@@ -12,6 +12,8 @@ from .encodings import show_theory_in_legend as show_theory_in_legend
 from .model import model_figure as model_figure
 from .model import plane as plane
 from .model import show_variance as show_variance
+from .papers import figure_faithfulness as figure_faithfulness
+from .papers import figure_spectrum as figure_spectrum
 from .reconstruction import reconstruction_figure as reconstruction_figure
 from .reconstruction import sampled_picture as sampled_picture
 from .reconstruction import show_error as show_error

@@ -15,12 +15,12 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from coordnet.plots.reconstruction import (
-    BUSY,
     STRIP,
     drawable,
     frames_of,
     known_samples,
     known_share,
+    most,
     sampled_picture,
     score_by_frame,
     show_error,
@@ -29,31 +29,20 @@ from coordnet.plots.reconstruction import (
     show_row,
     shrunk,
 )
-from coordnet.plots.restoration import DETAIL, displayable
+from coordnet.plots.restoration import displayable
 from coordnet.sampling.samples import Samples
 
 COLUMNS = 5  # panels side by side
 FRAMES = 4  # of a clip, side by side
-MIN_DETAIL = 16  # samples along a side of a detail
 TRUTH, SAMPLES = "truth", "samples"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A signal, its samples, and estimates of it by name, in the order of their scores.
+    """A signal, its samples, and estimates of it by name, the best first."""
 
-    Attributes
-    ----------
-    truth : (*grid, channels)
-        The signal.
-    samples : Samples
-        The samples of it that were fitted.
-    estimates : dict of (*grid, channels)
-        The reconstructions, the best first.
-    """
-
-    truth: Tensor
-    samples: Samples
+    truth: Tensor  # (*grid, channels)
+    samples: Samples  # the samples that were fitted
     estimates: dict[str, Tensor]
 
     @cached_property
@@ -94,28 +83,10 @@ class Shown:
         return (slice(frame, frame + 1), *most(differing[frame]))
 
 
-def most(values: Float[Tensor, "*grid"]) -> tuple[slice, ...]:
-    """The window of a row or a picture whose sum is largest: 200 samples, or a fifth of each side."""
-    row = values.ndim == 1
-    sizes = [min(n, BUSY) if row else max(min(n, MIN_DETAIL), n // DETAIL) for n in values.shape]
-    steps = [max(1, s // 8) for s in sizes]
-    pool = torch.nn.functional.avg_pool1d if row else torch.nn.functional.avg_pool2d
-    means = pool(values[None, None], sizes, steps)[0, 0]
-    at = np.unravel_index(int(means.argmax()), means.shape)
-    return tuple(slice(int(k) * step, int(k) * step + n) for k, step, n in zip(at, steps, sizes, strict=True))
-
-
 def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Figure:
     """Every estimate's detail at one place, and its errors on one scale, as fits the number of axes.
 
-    Parameters
-    ----------
-    shown : Shown
-        The signal, its samples and the estimates.
-    titles : dict of str
-        The score of every estimate, by its name.
-    name : str
-        The name of the signal.
+    ``titles`` are the scores of the estimates, by their names, and ``name`` is the name of the signal.
     """
     labels = {TRUTH: name, SAMPLES: f"samples ({known_share(shown.samples)})"}
     labels |= {key: "\n".join([*key.split(" · ", 1), titles[key]]) for key in shown.estimates}
@@ -218,8 +189,7 @@ def page_pictures(shown: Shown) -> dict[str, UInt8[np.ndarray, "height width cha
 
 
 def _pixels(picture: Float[Tensor, "height width channels"]) -> UInt8[np.ndarray, "h w _"]:
-    pixels = shrunk(picture).clamp(0, 1)
-    return (pixels * 255).round().to(torch.uint8).numpy()
+    return (shrunk(picture).clamp(0, 1) * 255).round().to(torch.uint8).numpy()
 
 
 def _montage(clip: Float[Tensor, "frames height width channels"]) -> Float[Tensor, "h w channels"]:

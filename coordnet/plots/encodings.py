@@ -95,19 +95,11 @@ def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, c
 def encoder_figure(
     encoders: Mapping[str, tuple[Encoder | JointEncoder, Axes]], nodes: Sequence[tuple[int, int]] = ()
 ) -> tuple[Figure, dict[str, Any]]:
-    """A page for each encoder: similarity, singular values, stable ranks, spectrum, position given back, heat maps.
+    """A page for each encoder: similarity, singular values, stable ranks, spectrum, reconstructed position, heat maps.
 
-    Parameters
-    ----------
-    encoders : dict of (encoder, axes)
-        The encoders and the axes of their samples, by the label of their page.
-    nodes : sequence of (row, column), optional
-        The positions whose heat maps are drawn; a quarter into the window and its middle if there are none.
-
-    Returns
-    -------
-    (Figure, dict)
-        The figure, and the numbers of each encoder as JSON holds them.
+    ``encoders`` are the encoders and the axes of their samples, by the label of their page. ``nodes`` are the (row,
+    column) positions whose heat maps are drawn; a quarter into the window and its middle if there are none. The
+    numbers of each encoder come with the figure, as JSON holds them.
 
     Raises
     ------

@@ -84,9 +84,7 @@ def figure_3(features: int = 1024) -> Drawn:
         theory = [encoder.stable_rank(n) for n in counts]
         distance, similarity = distance_preservation(encoder, delta), encoder.similarity(delta)
         show_stable_rank(left, counts, measured, theory, label=label, color=f"C{i}")
-        show_distance(
-            right, delta.tolist(), distance.tolist(), similarity.tolist(), label=label, color=f"C{i}"
-        )
+        show_distance(right, delta.tolist(), distance.tolist(), similarity.tolist(), label=label, color=f"C{i}")
         numbers[label] = {"N": counts, "measured": measured, "theory": theory}
         numbers[label] |= {"delta": delta.tolist(), "distance": distance.tolist(), "D": similarity.tolist()}
     left.set(xlabel="number of samples N", yscale="log", title="Stable rank")
@@ -115,9 +113,7 @@ def figure_4(count: int = 256, features: int = 1024) -> Drawn:
             encoder = family(features, sigma)
             distance = distance_preservation(encoder, delta)
             limit = _random_limit(sigma, delta) if family is RandomFourier else encoder.similarity(delta)
-            show_distance(
-                right, delta.tolist(), distance.tolist(), limit.tolist(), label=f"σ = {sigma}", color=f"C{i}"
-            )
+            show_distance(right, delta.tolist(), distance.tolist(), limit.tolist(), label=f"σ = {sigma}", color=f"C{i}")
             numbers[name][f"D at {sigma}"] = {
                 "delta": delta.tolist(),
                 "measured": distance.tolist(),
@@ -186,13 +182,7 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
     axes = (Axis(side), Axis(side))
     quarter = side // 4
     nodes = torch.tensor(
-        [
-            [quarter, quarter],
-            [quarter, 3 * quarter],
-            [2 * quarter] * 2,
-            [3 * quarter, quarter],
-            [3 * quarter] * 2,
-        ]
+        [[quarter, quarter], [quarter, 3 * quarter], [2 * quarter] * 2, [3 * quarter, quarter], [3 * quarter] * 2]
     )
     plain = LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=0)
     modulated = LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=32, features=64)
@@ -219,9 +209,7 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
 
 def _trained(encoder: LearnableFourier, side: int, epochs: int) -> Encoding:
     step = 512 // side
-    pixels = (
-        load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
-    )
+    pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
     network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
     return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding
 

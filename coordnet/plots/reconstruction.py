@@ -1,4 +1,4 @@
-"""Figures of one reconstruction: each function draws what it is given, and none fits anything."""
+"""Figures of one reconstruction: each function draws what it is given, and none fits."""
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ STRIP = 6  # frames that stand for a video
 MAX_PIXELS = 1600  # along a side of a panel
 MAX_MARKS = 1000  # known samples of a row that are marked one by one
 BUSY = 200  # samples in the detail of a row
+DETAIL, MIN_DETAIL = 5, 16  # the ratio of a picture's sides to those of its detail, and the least side in pixels
 
 
 def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: str) -> Axes:
@@ -89,7 +90,7 @@ def frames_of(clip: Float[Tensor, "frames *rest"], count: int = STRIP) -> list[i
 
 
 def sampled_picture(samples: Samples, channels: int) -> Float[Tensor, "*grid channels"]:
-    """The samples in place on the signal's grid, gray (0.5) where nothing is known."""
+    """The samples on the signal's grid, gray (0.5) where nothing is known."""
     picture = torch.full((*samples.grid, channels), 0.5)
     samples.geometry.put(samples.values.cpu().float(), picture)
     return picture
@@ -118,6 +119,17 @@ def score_by_frame(ax: Axes, errors: dict[str, Float[Tensor, " frames"]]) -> Axe
     return ax
 
 
+def most(values: Float[Tensor, "*grid"]) -> tuple[slice, ...]:
+    """The window of a row or a picture whose sum is largest: 200 samples, or a fifth of each side."""
+    row = values.ndim == 1
+    sizes = [min(n, BUSY) if row else max(min(n, MIN_DETAIL), n // DETAIL) for n in values.shape]
+    steps = [max(1, s // 8) for s in sizes]
+    pool = torch.nn.functional.avg_pool1d if row else torch.nn.functional.avg_pool2d
+    means = pool(values[None, None], sizes, steps)[0, 0]
+    at = np.unravel_index(int(means.argmax()), means.shape)
+    return tuple(slice(int(k) * step, int(k) * step + n) for k, step, n in zip(at, steps, sizes, strict=True))
+
+
 def reconstruction_figure(
     truth: Float[Tensor, "*grid channels"] | None,
     samples: Samples,
@@ -128,16 +140,8 @@ def reconstruction_figure(
 ) -> Figure:
     """The signal, the samples, the reconstruction and its errors, as fits the number of axes.
 
-    Parameters
-    ----------
-    truth : (*grid, channels), optional
-        The signal; without it the panels that need it are left out.
-    samples : Samples
-        The samples that were fitted.
-    estimate : (*grid, channels)
-        The reconstruction.
-    title, score : str
-        The titles of the signal's panel and of the reconstruction's.
+    Without the truth the panels that need it are left out. ``title`` and ``score`` are the titles of the signal's panel
+    and of the reconstruction's.
     """
     dims = len(samples.grid)
     draw = _row_figure if dims == 1 else _image_figure if dims == 2 else _strip_figure
@@ -165,7 +169,7 @@ def _row_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, title:
     known = known_samples(samples)
     figure = Figure(figsize=(11, 6), layout="constrained")
     whole, near = figure.subplots(2, 1)
-    window = _busiest(shown[:, 0])
+    (window,) = most(torch.diff(shown[:, 0].nan_to_num(), prepend=shown[:1, 0].nan_to_num()).square())
     for ax, part, text in ((whole, slice(None), f"{title}: {score}"), (near, window, "its busiest part")):
         show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text)
     show_part(near, window)
@@ -186,12 +190,3 @@ def _strip_figure(truth: Tensor | None, samples: Samples, estimate: Tensor, titl
         error = (estimate - truth).square().flatten(1).nanmean(1)
         score_by_frame(figure.add_subplot(grid[-1, :]), {"": error})
     return figure
-
-
-def _busiest(row: Float[Tensor, " n"]) -> slice:
-    """The window of a row in which its differences have the most energy."""
-    if len(row) <= BUSY:
-        return slice(0, len(row))
-    energy = row.nan_to_num().diff().square().cumsum(0)
-    start = int((energy[BUSY - 1 :] - energy[: -BUSY + 1]).argmax())
-    return slice(start, start + BUSY)

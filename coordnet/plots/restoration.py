@@ -5,9 +5,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.plots.reconstruction import frames_of, show_image, show_strip
-
-DETAIL = 5  # the ratio of the picture's sides to those of the detail
+from coordnet.plots.reconstruction import DETAIL, MIN_DETAIL, frames_of, show_image, show_strip
 
 
 def restoration_figure(
@@ -15,12 +13,7 @@ def restoration_figure(
 ) -> Figure:
     """Two panels side by side and their busiest detail below them; rows of samples as lines, clips as frames.
 
-    Parameters
-    ----------
-    before, after : (*grid, channels)
-        Two signals on the same grid; NaN is drawn gray.
-    titles : two str
-        Their titles.
+    Both signals are on the same grid; NaN is drawn gray.
     """
     if after.ndim == 2:
         return _rows(before, after, titles)
@@ -61,7 +54,7 @@ def busiest_detail(
 ) -> tuple[slice, slice]:
     """The part of a picture, a fifth of its sides, with the largest product of its variance and its change."""
     picture = after.mean(-1)[None, None]
-    sizes = [max(min(n, 16), n // DETAIL) for n in picture.shape[2:]]
+    sizes = [max(min(n, MIN_DETAIL), n // DETAIL) for n in picture.shape[2:]]
     steps = [max(1, s // 4) for s in sizes]
 
     def mean(values: Tensor) -> Tensor:

@@ -25,39 +25,19 @@ WARM = 1.0  # seconds; faster work is done twice, and the second time counts
 
 @dataclass(frozen=True)
 class Attempt:
-    """One method's or baseline's estimate of a signal.
-
-    Attributes
-    ----------
-    name : str
-        Its label.
-    method : Method or None
-        None for a baseline.
-    estimate : (*grid, channels) or None
-        None if it failed.
-    fit : Reconstruction or None
-        The model of a method.
-    seconds : dict
-        ``fit`` and ``render``, None where both are one.
-    scores : dict
-        See ``Scoring.scores``.
-    warnings : list of str
-        Warnings that it gave.
-    reason : str
-        Why it failed.
-    """
+    """One method's or baseline's estimate of a signal."""
 
     name: str
-    method: Method | None = None
-    estimate: Tensor | None = None
-    fit: Reconstruction | None = None
-    seconds: dict[str, float | None] = field(default_factory=dict)
-    scores: dict[str, Any] = field(default_factory=dict)
+    method: Method | None = None  # None for a baseline
+    estimate: Tensor | None = None  # (*grid, channels); None after a failure
+    fit: Reconstruction | None = None  # the model of a method
+    seconds: dict[str, float | None] = field(default_factory=dict)  # "fit" and "render", None where both are one
+    scores: dict[str, Any] = field(default_factory=dict)  # see ``Scoring.scores``
     warnings: list[str] = field(default_factory=list)
-    reason: str = ""
+    reason: str = ""  # of a failure
 
     def score(self, by: str) -> float:
-        """The PSNR that ranks it: infinite where that has no number, as of exact estimates; least if it failed."""
+        """Return the PSNR to rank by: infinite for an exact estimate, which has none, and least for a failure."""
         if self.estimate is None:
             return -math.inf
         psnr = self.scores["psnr"][by]
@@ -66,7 +46,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Attempts at one signal, the best first, and how they were scored."""
+    """Attempts at one signal, the best first, and their scoring."""
 
     scoring: Scoring
     attempts: list[Attempt]
@@ -86,16 +66,14 @@ def compare(
     generator: torch.Generator | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Fit samples of a signal by several methods and by SciPy's interpolations, and rank what each makes of them.
+    """Fit samples of a signal by several methods and by SciPy's interpolations, and rank the estimates by their PSNR.
 
     Parameters
     ----------
     signal : (*grid, channels)
         The signal, on the CPU; NaN where it is unknown.
-    samples : Samples
-        What is fitted.
-    methods : sequence of Method
-        See ``combinations``.
+    samples, methods
+        The samples to fit, and the methods; see ``combinations``.
     epochs : int
         Number of epochs of gradient fits.
     generator : torch.Generator, optional
@@ -106,7 +84,7 @@ def compare(
     Raises
     ------
     ValueError
-        If an encoder does not suit the samples. Whatever else goes wrong is recorded as a failure of the method.
+        If an encoder does not suit the samples. Any other error is recorded as a failure of the method.
     """
     generator = generator or torch.Generator().manual_seed(0)
     for method in methods:
@@ -125,12 +103,12 @@ def compare(
 
 
 def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
-    """Attempts, the best first by held-out or by fitted PSNR, exact ones before others, failures last."""
+    """Sort attempts, the best first by held-out or by fitted PSNR, exact ones before others, failures last."""
     return sorted(attempts, key=lambda attempt: attempt.score(by), reverse=True)
 
 
 def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring, bar: tqdm) -> Attempt:
-    """The attempt with the results of some work, or with the reason why it failed."""
+    """Return the attempt with the results of some work, or with the reason for its failure."""
     bar.set_postfix_str(attempt.name)
     try:
         with warnings.catch_warnings(record=True) as warned:
@@ -147,7 +125,7 @@ def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Sc
 
 
 def _fitted(method: Method, samples: Samples, epochs: int, generator: torch.Generator, bar: tqdm) -> dict[str, Any]:
-    """Fit and render, each timed; one epoch warms training up."""
+    """Fit and render, each timed; training is warmed up by one epoch."""
 
     def show(epoch: int, loss: float, quality: float) -> None:
         bar.set_postfix_str(f"{method.name}, epoch {epoch} of {epochs}, fit {quality:.2f} dB")
@@ -157,16 +135,15 @@ def _fitted(method: Method, samples: Samples, epochs: int, generator: torch.Gene
 
     if method.solver == "gradient":
         fit(epochs=1)
-        made, seconds = once(fit)
+        model, seconds = once(fit)
     else:
-        made, seconds = _warm(fit)
-    estimate, rendering = once(made.render)
-    times = {"fit": seconds, "render": rendering}
-    return {"estimate": estimate.detach().cpu(), "fit": made, "seconds": times}
+        model, seconds = _warm(fit)
+    estimate, rendering = once(model.render)
+    return {"estimate": estimate.detach().cpu(), "fit": model, "seconds": {"fit": seconds, "render": rendering}}
 
 
 def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
-    """A baseline's estimate, which it renders as it fits."""
+    """Time a baseline, which fits and renders in one step."""
     estimate, seconds = _warm(lambda: baseline(samples))
     if estimate is None:
         raise ValueError("SciPy does not reach so many points in so many dimensions")
@@ -174,9 +151,9 @@ def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
 
 
 def _warm(work: Callable[[], T]) -> tuple[T, float]:
-    """The result of some work and its seconds, those of its second run where it is fast."""
-    made, seconds = once(work)
-    return once(work) if seconds < WARM else (made, seconds)
+    """Return the result of some work and its seconds, those of a second run where it is fast."""
+    result, seconds = once(work)
+    return once(work) if seconds < WARM else (result, seconds)
 
 
 def _copied(generator: torch.Generator) -> torch.Generator:

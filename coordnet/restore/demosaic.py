@@ -14,7 +14,7 @@ from coordnet.sampling.patterns import Bayer
 def demosaic(
     raw: Float[Tensor, "height width channels"], pattern: str = "RGGB", *, seed: int = 0, progress: bool = False
 ) -> Restored:
-    """Return the color picture of a Bayer mosaic; what each pixel measured stays as it is, to the bit.
+    """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def demosaic(
     pattern : str
         The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
     seed, progress
-        See ``inpaint``, which does the work.
+        See ``inpaint``.
 
     Raises
     ------
@@ -36,5 +36,5 @@ def demosaic(
         raise _checks.wrong("raw", "a gray picture of one channel", channels)
     if min(height, width) < 2:
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
-    made = inpaint(raw.expand(height, width, 3), bayer, seed=seed, progress=progress)
-    return replace(made, chosen={**made.chosen, "pattern": bayer.pattern})
+    restored = inpaint(raw.expand(height, width, 3), bayer, seed=seed, progress=progress)
+    return replace(restored, chosen={**restored.chosen, "pattern": bayer.pattern})

@@ -43,7 +43,7 @@ def denoise(
     seed: int = 0,
     progress: bool = False,
 ) -> Restored:
-    """Remove white Gaussian noise: a Wiener filter with the signal's own spectrum, first as a whole, then locally.
+    """Remove white Gaussian noise by a Wiener filter with the signal's own spectrum, first as a whole, then locally.
 
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
     signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), where s² is the
@@ -114,7 +114,7 @@ def _reconstruction(
     report: dict[str, Any],
     learned: dict[str, Tensor],
 ) -> Reconstruction:
-    """The reconstruction whose values on the lattice are a centered estimate and the mean."""
+    """Return the reconstruction whose values on the lattice are a centered estimate and the mean."""
     grid = tuple(estimate.shape[2:])
     encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
     weight = make_periodic(estimate, encoding.shape)[0].contiguous()
@@ -124,11 +124,10 @@ def _reconstruction(
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
-    """The standard deviation of white noise on a signal, from its highest frequencies.
+    """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
-    It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
-    axis, of the rotated channel where it is least among those that vary: details of color seldom are as fine as a
-    pixel.
+    Its square is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on
+    every axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel.
     """
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = _principal(values)
@@ -157,7 +156,7 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
 def _filtered(
     values: Float[Tensor, "signals channels *lattice"], sigma: float, passes: int, advance: Callable[[], Any]
 ) -> tuple[Float[Tensor, "signals channels *lattice"], dict[str, Tensor]]:
-    """The estimate of centered values, with the penalty of every mode of the whole and the channels' rotation."""
+    """Filter centered values; return the estimate, the penalty of every mode and the channels' rotation."""
     rotation, _ = _principal(values)
     rotated = rotate(rotation.mT, values)
     estimate, spectrum = _whole(rotated, sigma)
@@ -169,7 +168,7 @@ def _filtered(
 
 
 def _principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tensor, "signals c"]]:
-    """Eigenvectors and ascending eigenvalues of the channels' covariance."""
+    """Return eigenvectors and ascending eigenvalues of the channels' covariance."""
     y = values.flatten(2).double()
     variance, rotation = torch.linalg.eigh(y @ y.mT / y.shape[-1])
     return rotation.to(values), variance
@@ -178,7 +177,7 @@ def _principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tens
 def _whole(
     values: Float[Tensor, "signals channels *lattice"], sigma: float
 ) -> tuple[Float[Tensor, "signals channels *lattice"], Float[Tensor, "signals channels *modes"]]:
-    """The Wiener filter with one learned spectrum for each channel, and that spectrum."""
+    """Apply the Wiener filter with one learned spectrum for each channel; return that spectrum too."""
     lattice = values.shape[2:]
     margin = tuple(PADDING if n > 1 else 0 for n in lattice)
     modes = _window_modes(padded := reflect(values, margin, margin))
@@ -196,7 +195,7 @@ def _whole(
 def _local(
     values: Float[Tensor, "signals channels *lattice"], pilot: Float[Tensor, "signals channels *lattice"], sigma: float
 ) -> Float[Tensor, "signals channels *lattice"]:
-    """The Wiener filter in overlapping windows, where a pilot estimate's energies stand for the signal's variances."""
+    """Apply a Wiener filter in overlapping windows, with a pilot estimate's energies as the signal's variances."""
     lattice, shape = values.shape[2:], _windows(values)
     hops = [max(1, b // OVERLAP) for b in shape]
     margin = tuple(b - 1 if b > 1 else 0 for b in shape)
@@ -218,21 +217,21 @@ def _local(
 
 
 def _inside(f: Tensor, lattice: tuple[int, ...], margin: tuple[int, ...]) -> Tensor:
-    """The lattice without the margin before it and what follows it."""
+    """Cut the lattice out of a padded one with a margin before it."""
     for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
         f = f.narrow(axis, m, n)
     return f
 
 
 def _windows(values: Tensor) -> tuple[int, ...]:
-    """The window's length along each axis: a multiple of the overlap, or 1 where the axis is too short for one."""
+    """Return the window's length along each axis: a multiple of the overlap, or 1 on an axis too short for one."""
     lattice = values.shape[2:]
     size = WINDOW[len(lattice)]
     return tuple(min(size, n // OVERLAP * OVERLAP) if n >= 2 * OVERLAP else 1 for n in lattice)
 
 
 def _window(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
-    """The root of a Hann window of mean square 1, so that white noise keeps its variance in its modes."""
+    """Return the root of a Hann window with mean square 1, so that the modes of white noise keep its variance."""
     window = torch.ones(())
     for length in shape:
         phase = 2 * torch.pi * (torch.arange(length, dtype=torch.float64) + 0.5) / length
@@ -244,7 +243,7 @@ def _window(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
 def _tiles(
     f: Float[Tensor, "1 channels *lattice"], shape: tuple[int, ...], shifts: tuple[int, ...]
 ) -> Float[Tensor, "..."]:
-    """The windows that lie side by side from ``shifts`` on, as a view (*counts, channels, *window)."""
+    """View the windows that lie side by side from ``shifts`` on, as (*counts, channels, *window)."""
     for axis, (length, shift) in enumerate(zip(shape, shifts, strict=True), start=2):
         f = f.narrow(axis, shift, f.shape[axis] - shift).unfold(axis, length, length)
     return f[0].movedim(0, len(shape))
@@ -252,15 +251,14 @@ def _tiles(
 
 def _window_modes(f: Tensor) -> FourierModes:
     lattice = tuple(f.shape[2:])
-    encoding = FourierEncoding(tuple(Axis(n) for n in lattice), lattice)
-    return FourierModes(encoding, dtype=f.dtype, device=f.device)
+    return FourierModes(FourierEncoding(tuple(Axis(n) for n in lattice), lattice), dtype=f.dtype, device=f.device)
 
 
 def _expected_psnr(values: Tensor, estimate: Tensor, moved: Tensor, step: Tensor, sigma: float, given: bool) -> float:
-    """The PSNR that Stein's unbiased risk estimate gives: |f(y) - y|² - s² + 2 s² div f, per sample.
+    """Return the PSNR of Stein's unbiased risk estimate, |f(y) - y|² - s² + 2 s² div f per sample.
 
-    A few hundredths of s² too much or too little in the middle term are as much as the whole risk of a smooth
-    picture. Where s was estimated the geometric mean with the risk of an ideal Wiener filter, s² div f, is taken.
+    An error of a few hundredths in s² is as large as the whole risk of a smooth picture. If s was estimated, the risk
+    is therefore the geometric mean with that of an ideal Wiener filter, s² div f.
     """
     divergence = float((step * (moved - estimate)).mean() / step.square().mean())
     ideal = max(sigma**2 * divergence, 1e-12)

@@ -1,4 +1,4 @@
-"""Upscaling of what is larger than memory: read, fitted and rendered in blocks of rows."""
+"""Upscaling of signals larger than memory: read, fitted and rendered in blocks of rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,25 +24,13 @@ IN_MEMORY = 12  # bytes that enlarging a picture in memory takes for each byte o
 
 @dataclass(frozen=True)
 class UpscaledRows:
-    """An enlarged signal whose rows are computed as they are taken.
+    """An enlarged signal whose rows are computed as they are taken."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        (*grid, channels) of the result.
-    blocks : iterator of (rows, *rest, channels)
-        float32, one block under the other.
-    expected_psnr, chosen
-        See ``upscale``.
-    report : dict
-        The method, and the rank of every axis.
-    """
-
-    shape: tuple[int, ...]
-    blocks: Iterator[np.ndarray]
-    expected_psnr: float | None
+    shape: tuple[int, ...]  # (*grid, channels)
+    blocks: Iterator[np.ndarray]  # (rows, *rest, channels) in float32, one below the other
+    expected_psnr: float | None  # see ``upscale``, also for ``chosen``
     chosen: dict[str, Any]
-    report: dict[str, Any]
+    report: dict[str, Any]  # the method, and the rank of every axis
 
 
 def upscale_rows(
@@ -64,8 +52,8 @@ def upscale_rows(
     Raises
     ------
     ValueError
-        If the factor is below 1, the memory too little, or a value NaN or infinite; the latter as late as the blocks
-        are taken.
+        If the factor is below 1, the memory too little, or a value NaN or infinite; the last as late as the blocks are
+        taken.
     """
     grid = tuple(source.shape[:-1])
     shape = enlarged(grid, factor)
@@ -74,23 +62,23 @@ def upscale_rows(
         raise _checks.wrong("memory", f"at least {planned:,} bytes for axes of this length", f"{memory:,}")
     sigma, tried = _sigma(source, alpha)
     geometry = Lattice(grid)
-    made = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
+    planned_fit = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
     values = _Premultiplied(source) if alpha else source
-    blocks = stream_render(made, values, shape, memory=memory, progress=progress)
+    blocks = stream_render(planned_fit, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
-    report = {"method": "least squares in blocks of rows", "ranks": made.report["ranks"]}  # type: ignore[attr-defined]
+    report = {"method": "least squares in blocks of rows", "ranks": planned_fit.report["ranks"]}  # type: ignore[attr-defined]
     chosen = {"sigma": sigma, "tried": tried}
     return UpscaledRows((*shape, source.shape[-1]), blocks, tried.get(sigma), chosen, report)
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:
-    """Whether ``upscale`` of a picture of so many bytes in float32 would need more than some memory."""
+    """Whether ``upscale`` of a picture of ``nbytes`` bytes in float32 would need more than some memory."""
     return IN_MEMORY * factor**2 * nbytes > memory
 
 
 def middle(source: Rows, side: int) -> Tensor:
-    """The middle of a picture, at most ``side`` pixels a side."""
+    """Return the middle of a picture, at most ``side`` pixels a side."""
     rows, columns = (slice((n - min(n, side)) // 2, (n + min(n, side)) // 2) for n in source.shape[:2])
     return torch.from_numpy(np.array(source[rows][:, columns]))
 
@@ -107,7 +95,7 @@ class _Premultiplied:
 
 
 def _sigma(source: Rows, alpha: bool) -> tuple[str, dict[str, float]]:
-    """The width that suits the middle of a picture; the default one for other signals."""
+    """Return the width that suits the middle of a picture; the default one for other signals."""
     if len(source.shape) != 3:
         return DEFAULT_SIGMA, {}
     part = middle(source, MIDDLE)

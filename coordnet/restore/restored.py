@@ -11,22 +11,13 @@ from coordnet.networks.reconstruction import Reconstruction
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored signal.
+    """A restored signal, the model that renders it at any resolution, and the PSNR to expect of it.
 
-    Attributes
-    ----------
-    signal : (*grid, channels)
-        The signal.
-    fit : Reconstruction
-        The model behind it, which renders at any resolution.
-    expected_psnr : float or None
-        How sure the result is: the PSNR at samples that were hidden from the fit, or an estimate of it without them,
-        in dB. None where there was nothing to tell it by.
-    chosen : dict
-        The numbers that the samples decided.
+    The PSNR, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
+    is possible.
     """
 
     signal: Float[Tensor, "*grid channels"]
     fit: Reconstruction
     expected_psnr: float | None
-    chosen: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)  # numbers that the samples decided

@@ -7,13 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.fit.plan import Plan
-from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.media.rows import read_rows, release
 from coordnet.sampling.axes import Alignment
@@ -32,7 +31,7 @@ class Rows(Protocol):
         ...
 
     def __getitem__(self, rows: slice) -> Any:
-        """Some rows of the first axis, as NumPy takes them."""
+        """Return rows of the first axis, as an array or an object that NumPy converts to one."""
         ...
 
 
@@ -45,17 +44,16 @@ def stream_render(
     memory: int | None = None,
     progress: bool = False,
 ) -> Iterator[np.ndarray]:
-    """Fit a signal and render it block by block: ``plan.fit(source).render(shape)`` in pieces of rows.
+    """Fit a signal and render it block by block: ``plan.fit(source).render(shape)`` in blocks of rows.
 
-    A block of the result reads the rows of the source that matter to it in float32. The source is read twice, the
-    first time for its means.
+    The source is read twice in float32, first for its means, then the rows that each block depends on.
 
     Parameters
     ----------
     plan : Plan
         Least squares on a whole lattice, without a ridge, in float32 on the CPU.
     source : (*grid, channels)
-        An array, a NumPy memory map, a Zarr array, or any object that gives rows when sliced along the first axis.
+        An array, a NumPy memory map, a Zarr array, or any other object that can be sliced along the first axis.
     shape, alignment
         See ``Reconstruction.render``.
     memory : int, optional
@@ -66,7 +64,7 @@ def stream_render(
     Yields
     ------
     (rows, *shape[1:], channels)
-        float32, one block under the other.
+        float32, one block below the other.
 
     Raises
     ------
@@ -82,9 +80,8 @@ def stream_render(
     step = block_rows(first, tuple(source.shape), shape, budget)
     chunk = max(1, min(grid[0], step * grid[0] // shape[0]))
     means = _means(source, chunk, plan.center)
-    blocks = range(0, shape[0], step)
     with tqdm(total=shape[0], desc="rendering", unit="row", disable=not progress, dynamic_ncols=True) as bar:
-        for a in blocks:
+        for a in range(0, shape[0], step):
             b = min(a + step, shape[0])
             out = _first_axis(first, a, b, source, means, chunk)
             for axis, operator in enumerate(others, 2):
@@ -94,7 +91,7 @@ def stream_render(
 
 
 def _matrices(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> list[Matrix]:
-    """The plan's fit and the render as one matrix per axis."""
+    """Return the plan's fit and the render as one matrix per axis."""
     kind = (plan.dtype, torch.device(plan.device).type)
     if kind != (torch.float32, "cpu"):
         raise _checks.wrong("plan", "one of float32 on the CPU", f"{kind[0]} on {kind[1]}")
@@ -105,16 +102,9 @@ def _matrices(plan: Plan, shape: tuple[int, ...], alignment: Alignment) -> list[
 
 
 def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
-    """The most rows of a block that fit into some memory together with the rows that they need.
-
-    Raises
-    ------
-    ValueError
-        If not even one row fits.
-    """
-    channels, size = source[-1], 4
-    entering = math.prod(source[1:-1]) * channels * size
-    leaving = math.prod(shape[1:]) * channels * size
+    """Return how many rows of a block fit into some memory, in bytes, with the rows of the source that they need."""
+    entering = 4 * math.prod(source[1:])  # bytes of a row
+    leaving = 4 * math.prod(shape[1:]) * source[-1]
     ratio = source[0] / shape[0]
     margin = max(w.entries.shape[1] for w in first.blocks) if isinstance(first, BandedMatrix) else 1
     fixed = COPIES * margin * entering
@@ -126,31 +116,24 @@ def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], m
 
 
 def _first_axis(operator: Matrix, a: int, b: int, source: Rows, means: Tensor, chunk: int) -> Tensor:
-    """Rows a … b - 1 of the first axis's operator times the source, (channels, b - a, …)."""
+    """Multiply the source along its first axis by rows a … b - 1 of a matrix, into (channels, b - a, *rest)."""
     if isinstance(operator, BandedMatrix):
         parts = [w for w in operator.blocks if w.rows.stop > a and w.row < b]
         low, high = min(w.column for w in parts), max(w.columns.stop for w in parts)
-        x = _rows(_read(source, low, high, means))
-        out = x.new_empty(x.shape[0], b - a, x.shape[2])
+        blocks = []
         for w in parts:
             top, bottom = max(a, w.row), min(b, w.rows.stop)
-            block = w.entries[top - w.row : bottom - w.row]
-            part = x[:, w.column - low : w.columns.stop - low]
-            out[:, top - a : bottom - a] = block @ part
-        return out.reshape(*out.shape[:2], *source.shape[1:-1])
-    total = torch.zeros(source.shape[-1], b - a, math.prod(source.shape[1:-1]))
+            blocks.append(Block(top - a, w.column - low, w.entries[top - w.row : bottom - w.row]))
+        return BandedMatrix((b - a, high - low), blocks).along(_read(source, low, high, means), 1)
+    total = torch.zeros(source.shape[-1], b - a, *source.shape[1:-1])
     for low in range(0, operator.shape[1], chunk):
-        x = _rows(_read(source, low, min(low + chunk, operator.shape[1]), means))
-        total += operator[a:b, low : low + x.shape[1]] @ x
-    return total.reshape(*total.shape[:2], *source.shape[1:-1])
-
-
-def _rows(x: Tensor) -> Float[Tensor, "channels rows rest"]:
-    return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+        high = min(low + chunk, operator.shape[1])
+        total += product_along(_read(source, low, high, means), operator[a:b, low:high], 1)
+    return total
 
 
 def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
-    """Rows of the source in float32, channels first, less their means; gives the pages of a memory map back."""
+    """Read rows in float32, channels first, and subtract the means; a memory map's pages are given back."""
     rows = np.moveaxis(read_rows(source, slice(low, high)), -1, 0)
     x = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
     release(source)
@@ -158,7 +141,7 @@ def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
 
 
 def _means(source: Rows, chunk: int, center: bool) -> Tensor:
-    """The mean of every channel, summed in float64; zero where the plan does not center values."""
+    """Return the mean of every channel, summed in float64; zero where the plan does not center values."""
     total = torch.zeros(source.shape[-1], dtype=torch.float64)
     count = math.prod(source.shape[:-1])
     for low in range(0, source.shape[0], chunk):
@@ -170,7 +153,7 @@ def _means(source: Rows, chunk: int, center: bool) -> Tensor:
 
 
 def available_memory() -> int:
-    """Bytes of memory that are available without swapping."""
+    """Return the bytes of memory that are available without swapping."""
     status = Path("/proc/meminfo")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("MemAvailable"))

@@ -1,4 +1,4 @@
-"""Upscaling: Gaussians at the pixels of a picture, of the width that best enlarges its own reduction."""
+"""Upscaling: Gaussians at the pixels of a picture, of the width that best enlarges its own half."""
 
 import math
 
@@ -23,7 +23,7 @@ DEFAULT_SIGMA = "0.64px"
 SMALLEST = 8  # pixels a side that a picture needs for the choice of σ
 LARGEST = 2**28  # pixels of the largest result
 INTERPOLATION = LeastSquares(rcond=1e-6)  # keeps every singular value of these widths, at any size
-OPAQUE = 0.5 / 65535  # half a 16-bit step: below it a color cannot be told from its product with the opacity
+OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
 
 Picture = Float[Tensor, "height width channels"]
 
@@ -66,28 +66,22 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
-    """The lengths of a grid times a factor, rounded.
-
-    Raises
-    ------
-    ValueError
-        If the factor is not finite or below 1.
-    """
+    """Return the lengths of a grid times a factor, rounded; a factor below 1 raises a ``ValueError``."""
     if _checks.finite("factor", factor) < 1:
         raise _checks.wrong("factor", "a number of at least 1", factor)
     return tuple(max(1, round(factor * n)) for n in grid)
 
 
 def fitted(values: Picture, sigma: str) -> Reconstruction:
-    """The least-squares fit of Gaussians of a width, one at each pixel."""
+    """Fit Gaussians of a width, one at each pixel, by least squares."""
     samples = sample(values)
     return fit_closed_form(ComplexEncoding.like(Gaussian, samples, sigma=sigma), samples, INTERPOLATION)
 
 
 def choose_sigma(values: Picture) -> tuple[str, dict[str, float]]:
-    """The width that best enlarges the picture from its half, with the PSNR in dB that each reached.
+    """Return the width that best enlarges the picture from its half, with the PSNR in dB that each reached.
 
-    The default width and nothing tried for a picture of fewer than ``SMALLEST`` pixels a side, or a constant.
+    For a picture of fewer than ``SMALLEST`` pixels a side, or a constant, it is the default width, and none is tried.
     """
     height, width = (n // 2 * 2 for n in values.shape[:2])
     if min(height, width) < SMALLEST:
@@ -101,18 +95,18 @@ def choose_sigma(values: Picture) -> tuple[str, dict[str, float]]:
 
 
 def premultiplied(image: Picture) -> Picture:
-    """Colors times opacity, so that transparent pixels lend their color to no others."""
+    """Multiply colors by opacity, so that the color of a transparent pixel does not spread to others."""
     return torch.cat([image[..., :-1] * image[..., -1:], image[..., -1:]], dim=-1)
 
 
 def unmultiplied(image: Picture) -> Picture:
-    """The inverse of ``premultiplied``; black where opacity is below half a 16-bit step."""
+    """Invert ``premultiplied``; pixels are black where opacity is below half a 16-bit step."""
     alpha = image[..., -1:].clamp(0, 1)
     colors = torch.where(alpha > OPAQUE, image[..., :-1] / alpha.clamp(min=OPAQUE), 0.0)
     return torch.cat([colors.clamp(0, 1), alpha], dim=-1)
 
 
 def nearest(image: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The picture enlarged by repeating pixels."""
+    """Enlarge a picture by repeating pixels."""
     rows, columns = ((torch.arange(m) + 0.5) * n / m for m, n in zip(shape, image.shape, strict=False))
     return image[rows.long()][:, columns.long()]

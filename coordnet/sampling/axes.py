@@ -16,14 +16,7 @@ Alignment = Literal["pixel", "sample"]
 class Axis:
     """The positions start + i * spacing, i = 0 … count - 1, in units of the unit interval.
 
-    Parameters
-    ----------
-    count : int
-        The number of positions, at least 1.
-    start : float
-        The first position.
-    spacing : float, optional
-        The distance between neighbors; 1 / count by default, so that ``Axis(N)`` holds i / N.
+    The spacing is 1 / count by default, so that ``Axis(N)`` holds i / N.
 
     Raises
     ------

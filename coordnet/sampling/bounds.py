@@ -13,17 +13,8 @@ from coordnet import _checks
 class Bounds:
     """The first and the last node of a lattice along each axis, in the units of some points.
 
-    Points have their coordinates in the order x, y, …: x runs along the last axis of the lattice.
-
-    Attributes
-    ----------
-    low, high : (d,)
-        The coordinates of the first and of the last nodes, in float64.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or not lower below.
+    Points have their coordinates in the order x, y, …: x runs along the last axis of the lattice. Both tensors are
+    float64. A number that is not finite, or a low that is not below its high, raises a ``ValueError``.
     """
 
     low: Float[Tensor, " d"]
@@ -36,20 +27,20 @@ class Bounds:
 
     @classmethod
     def of(cls, points: Float[Tensor, "n d"]) -> "Bounds":
-        """The range of some points; one unit where they have none."""
+        """Return the range of some points; one unit along an axis on which they are all equal."""
         low, high = points.min(0).values, points.max(0).values
         return cls(low, torch.where(high > low, high, low + 1))
 
     def clamp(self, points: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """The points, those outside the bounds moved to the border."""
+        """Return the points, with those outside the bounds moved to the border."""
         return points.clamp(self.low, self.high)
 
     def to_unit(self, points: Float[Tensor, "n d"], grid: tuple[int, ...]) -> Float[Tensor, "n d"]:
-        """The points in units of the unit interval and in the order of a lattice's axes."""
+        """Return the points in units of the unit interval and in the order of a lattice's axes."""
         unit = (points - self.low) / (self.high - self.low)
         lengths = torch.tensor(grid, dtype=torch.float64)
         return unit.flip(-1) * (lengths - 1) / lengths
 
     def tolist(self) -> list[list[float]]:
-        """The two numbers of each axis, as JSON holds them."""
+        """Return the two numbers of each axis, for JSON."""
         return torch.stack([self.low, self.high], dim=1).tolist()

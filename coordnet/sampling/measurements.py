@@ -1,9 +1,9 @@
 """Measurements: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
 
-import copy
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -15,31 +15,25 @@ from coordnet.linalg.conjugate_gradients import subset
 from coordnet.linalg.operators import ChannelRotation, Identity, LinearOperator, Shape
 
 Outside = Literal["error", "clamp"]
-# In a structured mask the neighbor of an unknown point is unknown by this much more often than at random.
-CLUSTERING = 0.25
+CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
 
 
+@dataclass(frozen=True, eq=False)
 class Measurement:
-    """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors.
+    """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors, 0 where nothing is known.
 
-    Parameters
-    ----------
-    operator : LinearOperator
-        S, from signals (signals, channels, *lattice) to samples (signals, channels, *samples).
-    weights : (signals or 1, channels or 1, *samples)
-        W; 0 where nothing is known.
-    row_energy : float or (*samples)
-        The squared norm of every row of S.
+    S maps signals (signals, channels, *lattice) to samples (signals, channels, *samples); ``row_energy`` is the squared
+    norm of every row of S.
     """
 
-    def __init__(
-        self,
-        operator: LinearOperator,
-        weights: Float[Tensor, "signals channels *samples"],
-        row_energy: float | Float[Tensor, "*samples"] = 1.0,
-    ) -> None:
-        self.operator, self.weights, self.row_energy = operator, weights, row_energy
-        self.lattice = operator.domain
+    operator: LinearOperator
+    weights: Float[Tensor, "signals channels *samples"]
+    row_energy: float | Float[Tensor, "*samples"] = 1.0
+
+    @property
+    def lattice(self) -> Shape:
+        """The lengths of the lattice."""
+        return self.operator.domain
 
     @property
     def density(self) -> float:
@@ -49,7 +43,7 @@ class Measurement:
 
     @classmethod
     def mask(cls, weights: Float[Tensor, "signals channels *lattice"]) -> "Measurement":
-        """Return the measurement of the lattice's own entries, those of weight 0 being unknown."""
+        """Return the measurement of the lattice's own entries, unknown where the weight is 0."""
         return cls(Identity(tuple(weights.shape[2:])), weights)
 
     @property
@@ -85,21 +79,19 @@ class Measurement:
 
     def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Measurement":
         """Return the same samples with each weight multiplied by a factor."""
-        some = copy.copy(self)
-        some.weights = self.weights * factor
-        return some
+        return replace(self, weights=self.weights * factor)
+
+    def without(self, hidden: Float[Tensor, "signals channels *samples"]) -> "Measurement":
+        """Return the samples that are not hidden (0 in ``hidden``, which is 1 elsewhere)."""
+        return self.reweighted(1 - hidden)
 
     def rotated(self, rotation: Float[Tensor, "signals c c"]) -> "Measurement":
         """Return the same samples as a measurement y = S (R f) of channels f in another orthonormal basis."""
-        some = copy.copy(self)
-        some.operator = self.operator @ ChannelRotation(rotation, self.operator.domain)
-        return some
+        return replace(self, operator=self.operator @ ChannelRotation(rotation, self.lattice))
 
     def select(self, kept: Bool[Tensor, "signals channels"]) -> "Measurement":
         """Return the measurement of some signals' channels, for an operator that does not mix channels."""
-        some = copy.copy(self)
-        some.weights = subset(self.weights, kept)
-        return some
+        return replace(self, weights=subset(self.weights, kept))
 
 
 def is_structured(weights: Float[Tensor, "signals channels *lattice"]) -> bool:
@@ -117,14 +109,7 @@ def is_structured(weights: Float[Tensor, "signals channels *lattice"]) -> bool:
 class Interpolation(LinearOperator):
     """The sparse matrix S that maps a lattice signal to values at scattered points.
 
-    Parameters
-    ----------
-    lattice : tuple of int
-        The lengths of the lattice.
-    index : (n, m)
-        The flat indices of the m nodes that each point depends on.
-    weights : (n, m)
-        Their weights.
+    ``index`` holds the flat indices of the m nodes that each point depends on, ``weights`` their weights.
     """
 
     def __init__(self, lattice: Shape, index: Int[Tensor, "n m"], weights: Float[Tensor, "n m"]) -> None:
@@ -145,7 +130,7 @@ class Interpolation(LinearOperator):
         return cls(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
 
     def __call__(self, x: Float[Tensor, "*signals_lattice"], out: Tensor | None = None) -> Float[Tensor, "*signals n"]:
-        """Return S x: one gather for all signals, summed as it goes."""
+        """Return S x."""
         batch = self.batch_of(x)
         rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
         values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
@@ -153,7 +138,7 @@ class Interpolation(LinearOperator):
         return result if out is None else out.copy_(result)
 
     def adjoint(self, y: Float[Tensor, "*signals n"], out: Tensor | None = None) -> Float[Tensor, "*signals_lattice"]:
-        """Return Sᵀ y: every value added to the nodes that it depends on."""
+        """Return Sᵀ y."""
         result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
         for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
             result.index_add_(-1, index, y * weight)

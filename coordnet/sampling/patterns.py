@@ -16,10 +16,7 @@ from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
 class Every:
     """Every k-th sample along each axis, from an offset on; ``Every(1)`` is the full lattice.
 
-    Attributes
-    ----------
-    steps, offsets : int or tuple of int
-        One number for all axes, or one per axis.
+    Steps and offsets are one number for all axes, or one per axis.
     """
 
     steps: int | tuple[int, ...] = 1
@@ -41,12 +38,7 @@ class Every:
 class Random:
     """A random fraction of the points: round(fraction × points), at least one, without replacement.
 
-    Attributes
-    ----------
-    fraction : float
-        The fraction, in (0, 1].
-    by_channel : bool
-        Whether entries are drawn instead of points, so that the channels' masks differ.
+    With ``by_channel`` entries are drawn instead of points, so that the channels' masks differ.
 
     Raises
     ------
@@ -75,10 +67,7 @@ class Random:
 class Bayer:
     """A color mosaic: each pixel of an image has one of red, green and blue, in tiles of 2 by 2.
 
-    Attributes
-    ----------
-    pattern : str
-        The tile's colors, row by row: RGGB, BGGR, GRBG or GBRG.
+    The pattern names the tile's colors row by row: RGGB, BGGR, GRBG or GBRG.
 
     Raises
     ------
@@ -96,8 +85,8 @@ class Bayer:
         if len(shape) != 3 or shape[-1] != 3:
             raise _checks.wrong("signal", "an image of three channels for a Bayer mosaic", f"shape {shape}")
         weights = torch.zeros(shape)
-        for i, colour in enumerate(self.pattern):
-            weights[i // 2 :: 2, i % 2 :: 2, "RGB".index(colour)] = 1
+        for i, color in enumerate(self.pattern):
+            weights[i // 2 :: 2, i % 2 :: 2, "RGB".index(color)] = 1
         return MaskedLattice(shape[:-1], weights=weights)
 
 
@@ -107,12 +96,8 @@ Pattern = Every | Random | Bayer
 def parse_pattern(text: str) -> Pattern:
     """Return the sampling pattern that a text names.
 
-    Parameters
-    ----------
-    text : str
-        ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
-        (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel);
-        ``bayer:RGGB``.
+    The texts are ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
+    (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``.
 
     Raises
     ------
@@ -167,7 +152,7 @@ def sample(
     if signal.ndim < 2 or signal.numel() == 0:
         raise _checks.wrong("signal", "shape (*grid, channels), nowhere empty", tuple(signal.shape))
     if isinstance(pattern, Tensor):
-        geometry = mask_geometry(pattern, signal.shape)
+        geometry = _mask_geometry(pattern, tuple(signal.shape))
     else:
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
         geometry = pattern.geometry(tuple(signal.shape), generator)
@@ -184,15 +169,8 @@ def sample(
     return Samples(geometry, values)
 
 
-def mask_geometry(mask: Tensor, shape: tuple[int, ...]) -> MaskedLattice:
-    """Return the masked lattice for a mask (or weights) and a signal of ``shape`` (*grid, channels).
-
-    Raises
-    ------
-    ValueError
-        If the mask has neither the signal's grid nor its shape, or is empty.
-    """
-    shape = tuple(shape)
+def _mask_geometry(mask: Tensor, shape: tuple[int, ...]) -> MaskedLattice:
+    """Return the masked lattice for a mask (or weights) and a signal of ``shape`` (*grid, channels)."""
     if tuple(mask.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
         raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(mask.shape))
     weights = mask if mask.ndim == len(shape) else mask.unsqueeze(-1)

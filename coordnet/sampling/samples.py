@@ -17,31 +17,15 @@ BLENDS = ("similarity", "printed", "linear", "cubic")
 
 
 class Geometry(ABC):
-    """Where a signal is sampled.
+    """Where a signal is sampled."""
 
-    Attributes
-    ----------
-    grid : tuple of int
-        The lengths of the signal's own grid, one per axis.
-    weights : tensor, optional
-        The weights of the squared errors; None where every sample counts alike.
-    is_whole_lattice : bool
-        Whether every point of a lattice is sampled.
-    is_scattered : bool
-        Whether the samples are points anywhere, and not points of a lattice.
-    points : (n, d)
-        The coordinates of scattered points.
-    blending, outside : str
-        How scattered points depend on a lattice.
-    """
-
-    grid: tuple[int, ...]
-    points: Tensor
-    weights: Tensor | None = None
-    blending: Blend | None = None
-    outside: Outside = "error"
-    is_whole_lattice: bool = False
-    is_scattered: bool = False
+    grid: tuple[int, ...]  # the lengths of the signal's own grid
+    points: Tensor  # (n, d), the coordinates of scattered points
+    weights: Tensor | None = None  # of the squared errors; None where every sample has the same weight
+    blending: Blend | None = None  # how scattered points depend on a lattice
+    outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
+    is_whole_lattice: bool = False  # whether every point of a lattice is sampled
+    is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
 
     @property
     @abstractmethod
@@ -66,12 +50,7 @@ class Geometry(ABC):
 class Lattice(Geometry):
     """A regular part of a signal's grid: every ``steps[j]``-th sample from ``offsets[j]`` on, along each axis.
 
-    Attributes
-    ----------
-    grid : tuple of int
-        The signal's own lengths, one per axis.
-    steps, offsets : tuple of int
-        The whole grid if left out.
+    It is the whole grid by default.
 
     Raises
     ------
@@ -95,7 +74,7 @@ class Lattice(Geometry):
 
     @property
     def axes(self) -> Axes:
-        """The positions of the lattice along each axis."""
+        """The lattice along each axis."""
         parts = zip(self.grid, self.steps, self.offsets, strict=True)
         return tuple(Axis.every(n, k, o) for n, k, o in parts)
 
@@ -122,10 +101,12 @@ class Lattice(Geometry):
 
 @dataclass(frozen=True)
 class MaskedLattice(Lattice):
-    """A lattice of which some entries are unknown.
+    """A lattice with unknown entries.
 
-    Attributes
+    Parameters
     ----------
+    grid, steps, offsets : tuple of int
+        See ``Lattice``.
     weights : (*lattice, 1) or (*lattice, channels)
         0 where nothing is known, 1 where a sample is, any other positive number to weight its squared error.
 
@@ -142,22 +123,12 @@ class MaskedLattice(Lattice):
         super().__post_init__()
         if tuple(self.weights.shape[:-1]) != self.shape:
             raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
-        check_weights(self.weights)
-
-    @property
-    def density(self) -> float:
-        """The mean weight: the fraction of known entries, for weights of 0 and 1."""
-        return float(self.weights.mean())
-
-    @property
-    def by_channel(self) -> bool:
-        """Whether the channels' masks may differ."""
-        return self.weights.shape[-1] > 1
+        _check_weights(self.weights)
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
-        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
-        known[self.slices] = (self.weights > 0).expand(*self.shape, channels).cpu()
+        known = super().known(channels)
+        known[self.slices] = (self.weights > 0).cpu()
         return known
 
     def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
@@ -168,9 +139,9 @@ class MaskedLattice(Lattice):
 
 @dataclass(frozen=True)
 class ScatteredPoints(Geometry):
-    """Points anywhere in [0, 1)^d, tied to a lattice of the given lengths.
+    """Points anywhere in [0, 1)^d, tied to a lattice.
 
-    Attributes
+    Parameters
     ----------
     grid : tuple of int
         The lengths of the lattice on which the reconstruction lives.
@@ -209,7 +180,7 @@ class ScatteredPoints(Geometry):
         if not bool(torch.isfinite(self.points).all()):
             raise _checks.wrong("points", "finite coordinates", "NaN or infinity")
         if self.weights is not None:
-            check_weights(self.weights)
+            _check_weights(self.weights)
         if self.blending is not None:
             _checks.choice("blending", self.blending, BLENDS)
         _checks.choice("outside", self.outside, ("error", "clamp"))
@@ -235,14 +206,8 @@ class ScatteredPoints(Geometry):
         onto[tuple(torch.minimum(index, lengths - 1).T)] = values
 
 
-def check_weights(weights: Float[Tensor, "..."]) -> None:
-    """Check that weights are finite, not negative, and not all zero.
-
-    Raises
-    ------
-    ValueError
-        If they are not.
-    """
+def _check_weights(weights: Float[Tensor, "..."]) -> None:
+    """Raise a ``ValueError`` if weights are negative or not finite, or all zero."""
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise _checks.wrong("weights", "finite numbers of at least 0", "others")
     if not bool((weights > 0).any()):
@@ -253,7 +218,7 @@ def check_weights(weights: Float[Tensor, "..."]) -> None:
 class Samples:
     """Values of a signal where it was sampled.
 
-    Attributes
+    Parameters
     ----------
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the signal was sampled.
@@ -293,7 +258,7 @@ class Samples:
 
     @property
     def weights(self) -> Tensor | None:
-        """The geometry's weights; None where every value counts alike."""
+        """The geometry's weights; None where every value has the same weight."""
         return self.geometry.weights
 
     def mean(self) -> Float[Tensor, " channels"]:

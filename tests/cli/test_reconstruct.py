@@ -25,7 +25,7 @@ def inputs(tmp_path):
 
 @pytest.fixture
 def photo(inputs):
-    write_media(synthetic_photograph(32, 27), inputs / "photo.png", kind="image", depth="uint8")
+    write_media(synthetic_photograph(32, 27), inputs / "photo.png", depth="uint8")
     return inputs / "photo.png"
 
 
@@ -93,7 +93,8 @@ def test_without_a_prior_known_samples_are_fitted(reconstruct, photo):
 def test_seeds_choose_the_samples(run, photo, tmp_path):
     made = []
     for out, seed in (("a", 3), ("b", 3), ("c", 4)):
-        assert run("reconstruct", photo, "--sample", "random:0.5", "--seed", seed, "--out", out, "--quiet")[0] == 0
+        options = ("--sample", "random:0.5", "--prior", "smooth", "--seed", seed, "--out", out, "--quiet")
+        assert run("reconstruct", photo, *options)[0] == 0
         made.append((tmp_path / out / "reconstruction.png").read_bytes())
     assert made[0] == made[1] != made[2]
 
@@ -177,6 +178,7 @@ def test_arrays_of_one_to_four_axes(reconstruct, inputs, shape):
     assert (made.shape, made.dtype) == (shape, values.dtype)
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize(("option", "number", "length"), [("--row", 5, 27), ("--column", 26, 32)])
 def test_rows_and_columns_of_a_picture(reconstruct, photo, option, number, length):
     record, folder = reconstruct(photo, option, number, "--sample", "every:2")
@@ -194,6 +196,7 @@ def moving(frames, height, width):
     return torch.stack([wave, 0.9 * wave, 0.8 * wave + 0.1], dim=-1)
 
 
+@pytest.mark.figures
 def test_videos_keep_their_frame_rate(reconstruct, inputs):
     write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=30000 / 1001)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
@@ -273,6 +276,7 @@ def test_points_of_one_and_three_axes(fit, inputs, dims, shape):
     assert record["residual"] < 0.1
 
 
+@pytest.mark.figures
 def test_values_at_query_points(fit, inputs):
     path = save_points(inputs / "points.csv", scattered())
     query = scattered(50, seed=1)
@@ -339,7 +343,7 @@ def test_a_mask_with_everything_known(reconstruct, photo, inputs):
 
 @pytest.mark.parametrize("shape", [(1, 40), (40, 1), (1, 1)])
 def test_pictures_of_one_line(reconstruct, inputs, shape):
-    write_media(synthetic_photograph(*shape), inputs / "a.png", kind="image", depth="uint8")
+    write_media(synthetic_photograph(*shape), inputs / "a.png", depth="uint8")
     record, folder = reconstruct(inputs / "a.png", "--sample", "random:0.6")
     assert load(folder / "reconstruction.png").shape == (*shape, 3)
     assert record["shape"] == [*shape, 3]

@@ -31,18 +31,18 @@ def modes(lattice, padded):
 @settings(max_examples=60, deadline=None)
 def test_the_chirp_transform_is_the_series(count, padding, onto, start, spacing):
     psi = encoding((count,), (count + padding,))
-    layer = FourierLinear(psi, torch.randn(2, count + padding, dtype=torch.float64))
+    layer = FourierLinear(torch.randn(2, count + padding, dtype=torch.float64))
     axes = (Axis(onto, start, spacing),)
-    assert torch.allclose(layer.on_axes(axes), layer(psi(lattice_points(axes))), atol=1e-10)
+    assert torch.allclose(layer.on_axes(psi, axes), layer(psi(lattice_points(axes))), atol=1e-10)
 
 
 @pytest.mark.parametrize(("lattice", "padded"), SHAPES)
 def test_the_layer_holds_the_lattice_values(lattice, padded):
     psi = encoding(lattice, padded)
     weight = torch.randn(3, *padded, dtype=torch.float64)
-    layer = FourierLinear(psi, weight)
+    layer = FourierLinear(weight)
     expected = weight[(slice(None), *(slice(0, n) for n in lattice))].movedim(0, -1)
-    assert torch.equal(layer.on_axes(psi.axes), expected)
+    assert torch.equal(layer.on_axes(psi, psi.axes), expected)
     assert torch.allclose(layer(psi(lattice_points(psi.axes))), expected, atol=1e-10)
 
 
@@ -61,10 +61,10 @@ def test_a_wave_is_rendered_as_itself():
     """A sine of an integer frequency of the padded lattice, between its nodes."""
     psi = FourierEncoding((Axis(24),), (32,))
     positions = torch.arange(32, dtype=torch.float64) / 24
-    layer = FourierLinear(psi, torch.sin(2 * math.pi * 3 * positions * 24 / 32).unsqueeze(0))
+    layer = FourierLinear(torch.sin(2 * math.pi * 3 * positions * 24 / 32).unsqueeze(0))
     (fine,) = render_axes((50,), (24,))
     expected = torch.sin(2 * math.pi * 3 * fine.points() * 24 / 32)
-    assert torch.allclose(layer.on_axes((fine,)).flatten(), expected, atol=1e-10)
+    assert torch.allclose(layer.on_axes(psi, (fine,)).flatten(), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(("lattice", "padded"), SHAPES)
@@ -118,6 +118,7 @@ def test_padding_reaches_a_fast_length():
     assert psi.shape[0] >= 496
     assert psi.shape[1] == 1
     assert psi.axes == Lattice((480, 1)).axes
+    assert psi.for_lattice((Axis(50),)).shape == FourierEncoding.on((Axis(50),)).shape
 
 
 def test_bad_fourier_encodings_are_refused():

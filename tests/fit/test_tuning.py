@@ -77,7 +77,7 @@ def test_what_does_not_go_together_is_refused(work, message):
 )
 def test_the_command_says_what_was_tried(options, lines, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    write_media(synthetic_photograph(32, 28), "photo.png", kind="image", depth="uint8")
+    write_media(synthetic_photograph(32, 28), "photo.png", depth="uint8")
     monkeypatch.setattr(sys, "argv", ["coordnet", "reconstruct", "photo.png", "--tune", "--json", *options])
     assert main() == 0
     tuning = json.loads(capsys.readouterr().out)["tuning"]

@@ -17,7 +17,6 @@ from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.sampling.axes import Axes, Axis
 
-E = TypeVar("E", bound="Encoder")
 M = TypeVar("M", bound="FeatureMap")
 Scale = float | tuple[float, ...]
 _IN_SPACINGS = re.compile(r"\s*([-+0-9.eE]+?)\s*(/?)px\s*")
@@ -47,27 +46,13 @@ class Spacings:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A scale parameter of an encoder.
+    """A scale parameter of an encoder."""
 
-    Attributes
-    ----------
-    name : str
-        The constructor's argument.
-    unit : "length" or "frequency"
-        A length in the unit interval, or cycles over it.
-    default : Spacings or float
-        The default, which suits natural signals.
-    meaning : str
-        The line that ``coordnet encoders`` prints.
-    least : float
-        The lower bound of the parameter, to which the default is raised on an axis with few samples.
-    """
-
-    name: str
-    unit: Literal["length", "frequency"]
-    default: Spacings | float
-    meaning: str
-    least: float = 0.0
+    name: str  # the constructor's argument
+    unit: Literal["length", "frequency"]  # units of the unit interval, or cycles over it
+    default: Spacings | float  # a value that suits natural signals
+    meaning: str  # the line that ``coordnet encoders`` prints
+    least: float = 0.0  # the lower bound, to which the default is raised on an axis with few samples
 
     def suited(self, spacing: float) -> float:
         """The default for samples of this spacing, in units of the unit interval."""
@@ -137,9 +122,7 @@ class FeatureMap(nn.Module, ABC):
     random: ClassVar[bool] = False
     joint: ClassVar[bool]
 
-    def __init__(
-        self, features: int, gain: float = 1.0, learnable: bool = False, **scales: float | tuple[float, ...]
-    ) -> None:
+    def __init__(self, features: int, gain: float = 1.0, learnable: bool = False, **scales: Scale) -> None:
         super().__init__()
         self.features = _checks.integer("features", features, 1)
         self.gain = _checks.positive("gain", gain)
@@ -202,10 +185,12 @@ class FeatureMap(nn.Module, ABC):
     def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """ψ at positions x, before the gain."""
 
-    @classmethod
-    @abstractmethod
-    def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
-        """The positions at which the encoder is evaluated on some axes."""
+    def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """ψ at positions x in units of the unit interval; device and dtype follow x."""
+        return self._amplified(self.encode(x))
+
+    def _amplified(self, features: Tensor) -> Tensor:
+        return features if self.gain == 1 else features * self.gain
 
     def stable_rank(self, samples: int) -> float:
         """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
@@ -225,6 +210,12 @@ class FeatureMap(nn.Module, ABC):
         without = {"generator"} if cls.scales else {"generator", "learnable"}
         return [name for name in names if name not in without]
 
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """The names of the options that ``like`` takes beside the scale parameters."""
+        others = _GIVEN_BY_LIKE | {parameter.name for parameter in cls.scales}
+        return tuple(name for name in cls.arguments() if name not in others)
+
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
         scales = {parameter.name for parameter in self.scales}
@@ -235,13 +226,9 @@ class FeatureMap(nn.Module, ABC):
         return {"name": self.name, **self.configuration()}
 
     @classmethod
-    def options(cls) -> tuple[str, ...]:
-        """The names of the options that ``like`` takes beside the scale parameters."""
-        others = _GIVEN_BY_LIKE | {parameter.name for parameter in cls.scales}
-        return tuple(name for name in cls.arguments() if name not in others)
-
-    def _amplified(self, features: Tensor) -> Tensor:
-        return features if self.gain == 1 else features * self.gain
+    @abstractmethod
+    def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
+        """The positions at which the encoder is evaluated on some axes."""
 
     @classmethod
     @abstractmethod
@@ -311,7 +298,7 @@ class Encoder(FeatureMap):
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
 
-        Where the integral depends on x it is averaged over the pairs of positions in [0, 1) that are δ apart,
+        Where the integral depends on x it is averaged over the pairs of positions in [0, 1) at distance δ,
         by quadrature; |δ| ≤ 1 then.
         """
         return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
@@ -319,10 +306,6 @@ class Encoder(FeatureMap):
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D as the papers print it, for reproduction; it differs from ``similarity`` where they are wrong."""
         return self.similarity(delta)
-
-    def forward(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x in units of the unit interval; device and dtype follow x."""
-        return self._amplified(self.encode(x))
 
     def banded(self, axis: Axis) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU in float64; None where it has no narrow band."""
@@ -334,7 +317,7 @@ class Encoder(FeatureMap):
         return axes[0].points()
 
     @classmethod
-    def for_axes(cls: type[E], axes: Axes, features: int | None, **arguments: Any) -> E:
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Encoder":
         """Construct for the samples of one axis, with a feature for each sample by default."""
         return cls(features or axes[0].count, **arguments)
 

@@ -17,18 +17,7 @@ from coordnet.sampling.axes import Axes, Axis
 class LearnedEmbedding(Encoder):
     """ψ(x): row i of a table at position start + (stop - start) i / rows, linear between, constant beyond the ends.
 
-    Parameters
-    ----------
-    features : int
-        K.
-    rows : int
-        The length of the table, which is drawn from a normal distribution of variance 1/K and always trained.
-    start, stop : float
-        The interval that the positions divide.
-    gain : float
-        See ``FeatureMap``.
-    generator : torch.Generator, optional
-        Draws the table; one seeded with 0 if not given.
+    The table (rows, K) is drawn from N(0, 1/K), by default with seed 0, and always trained.
 
     Notes
     -----
@@ -81,18 +70,7 @@ class LearnedEmbedding(Encoder):
 class JointEmbedding(JointEncoder):
     """ψ(x): row (i₁, …, i_d) of a table at node (i₁/n₁, …, i_d/n_d), multilinear between, constant beyond the ends.
 
-    Parameters
-    ----------
-    dimensions : int
-        d.
-    features : int
-        K.
-    grid : tuple of int
-        n₁ … n_d, the number of rows along each axis.
-    gain : float
-        See ``FeatureMap``.
-    generator : torch.Generator, optional
-        Draws the table; one seeded with 0 if not given.
+    The table (n₁, …, n_d, K), with n₁ … n_d the ``grid``, is drawn from N(0, 1/K), by default with seed 0.
 
     Raises
     ------
@@ -151,14 +129,8 @@ def multilinear(
 ) -> Float[Tensor, "*points k"]:
     """The multilinear interpolation of feature rows at the 2^d corners of a cell.
 
-    Parameters
-    ----------
-    below : (*points, d)
-        The lowest corner's indices.
-    ratio : (*points, d)
-        The position within the cell, from 0 at that corner to 1 at the opposite one.
-    row : function
-        Gives the features at a corner.
+    ``below`` are the indices of the lowest corner, ``ratio`` is the position in the cell, from 0 at that corner to 1
+    at the opposite one, and ``row`` gives the features at a corner.
     """
     total = ratio.new_zeros(())
     for corner in itertools.product((0, 1), repeat=below.shape[-1]):

@@ -12,16 +12,13 @@ from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
 from coordnet.sampling.axes import Axes
 
+SIGMA = Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies")
+
 
 class FourierFeatures(Encoder):
     """ψ(x) = [cos 2πf₁x … cos 2πf_m x, sin 2πf₁x … sin 2πf_m x] with m = K / 2 frequencies.
 
-    Parameters
-    ----------
-    base : (m,)
-        The numbers from which the frequencies are computed, with the scale.
-    **rest
-        Scale, gain and learnable; see ``FeatureMap``.
+    The frequencies are computed from ``base`` (m,) and the scale; see ``FeatureMap`` for the other arguments.
     """
 
     base: Tensor
@@ -62,31 +59,21 @@ def mean_cosine(cycles: Float[Tensor, "*shape m"]) -> Float[Tensor, "*shape"]:
 
 
 def pairs(features: int) -> int:
-    """Half of an even number of features.
-
-    Raises
-    ------
-    ValueError
-        If ``features`` is odd or below 2.
-    """
+    """Half of an even number of features; a ``ValueError`` if it is odd or below 2."""
     features = _checks.integer("features", features, 2)
     if features % 2:
         raise _checks.wrong("features", "an even number, a cosine and a sine for each frequency", features)
     return features // 2
 
 
-class FrequencyRow(FourierFeatures):
-    """A row of frequencies from 1 to f_max.
+def normal_draws(shape: tuple[int, ...], generator: torch.Generator | None) -> Float[Tensor, "..."]:
+    """Standard normal draws in float64, by default from a generator with seed 0."""
+    generator = generator or torch.Generator().manual_seed(0)
+    return torch.randn(shape, dtype=torch.float64, generator=generator)
 
-    Parameters
-    ----------
-    features : int
-        K, even.
-    f_max : float
-        The highest frequency, in cycles over the unit interval, at least 1.
-    **rest
-        Gain and learnable; see ``FeatureMap``.
-    """
+
+class FrequencyRow(FourierFeatures):
+    """A row of K / 2 frequencies from 1 to f_max, in cycles over the unit interval."""
 
     def __init__(self, features: int, f_max: float, **rest: Any) -> None:
         steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
@@ -94,7 +81,7 @@ class FrequencyRow(FourierFeatures):
 
 
 class LinearFourier(FrequencyRow):
-    """LinF: frequencies in even steps from 1 to f_max; see ``FrequencyRow`` for the arguments.
+    """LinF: K / 2 frequencies in even steps from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
     Notes
     -----
@@ -112,7 +99,7 @@ class LinearFourier(FrequencyRow):
 
 
 class LogFourier(FrequencyRow):
-    """LogF: frequencies in even ratios from 1 to f_max; see ``FrequencyRow`` for the arguments.
+    """LogF: K / 2 frequencies in even ratios from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
     Notes
     -----
@@ -130,29 +117,19 @@ class LogFourier(FrequencyRow):
 
 
 class RandomFourier(FourierFeatures):
-    """RFF: frequencies drawn from a normal distribution.
+    """RFF: K / 2 frequencies drawn from N(0, σ²), by default with seed 0; σ in cycles over the unit interval.
 
-    Parameters
-    ----------
-    features : int
-        K, even.
-    sigma : float
-        Standard deviation of the frequencies, in cycles over the unit interval.
-    gain, learnable
-        See ``FeatureMap``.
-    generator : torch.Generator, optional
-        Draws the frequencies; one seeded with 0 if not given.
+    As features grow the similarity tends to exp(-2π²σ²δ²).
 
     Notes
     -----
     Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable rank
-    is in Zheng et al., "Rethinking Positional Encoding" (2021). As features grow the similarity tends to
-    exp(-2π²σ²δ²).
+    is in Zheng et al., "Rethinking Positional Encoding" (2021).
     """
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
-    scales = (Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"),)
+    scales = (SIGMA,)
     random = True
 
     def __init__(
@@ -163,8 +140,7 @@ class RandomFourier(FourierFeatures):
         generator: torch.Generator | None = None,
         learnable: bool = False,
     ) -> None:
-        generator = generator or torch.Generator().manual_seed(0)
-        draws = torch.randn(pairs(features), dtype=torch.float64, generator=generator)
+        draws = normal_draws((pairs(features),), generator)
         super().__init__(draws, gain=gain, learnable=learnable, sigma=sigma)
 
     @property

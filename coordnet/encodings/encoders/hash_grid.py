@@ -27,18 +27,12 @@ class HashGrid(JointEncoder):
         d, 1 to 3.
     features : int
         K, a multiple of the levels: K / L features for each level.
-    levels : int
-        L, the number of resolutions.
-    table : int
-        T, the number of rows of a level.
+    levels, table : int
+        L, and the number T of rows of a level, drawn uniformly within ±10⁻⁴, by default with seed 0.
     coarsest : int
         N_min, the cells of the first level along an axis.
     growth : float
         b, at least 1, the ratio of neighboring resolutions.
-    gain : float
-        See ``FeatureMap``.
-    generator : torch.Generator, optional
-        Draws the rows, uniform within ±10⁻⁴; one seeded with 0 if not given.
 
     Raises
     ------
@@ -105,11 +99,11 @@ class HashGrid(JointEncoder):
 
     def _row(self, corner: Tensor, cells: int) -> Tensor:
         if (cells + 1) ** self.dimensions <= self.table:
-            stride = [(cells + 1) ** j for j in range(self.dimensions)]
-            return sum((corner[..., j] * s for j, s in enumerate(stride)), torch.zeros_like(corner[..., 0]))
-        index = corner[..., 0] * _PRIMES[0]
-        for j in range(1, self.dimensions):
-            index = index ^ (corner[..., j] * _PRIMES[j])
+            strides = [(cells + 1) ** j for j in range(self.dimensions)]
+            return (corner * corner.new_tensor(strides)).sum(-1)
+        index = torch.zeros_like(corner[..., 0])
+        for j, prime in enumerate(_PRIMES[: self.dimensions]):
+            index = index ^ (corner[..., j] * prime)
         return index % self.table
 
     @classmethod

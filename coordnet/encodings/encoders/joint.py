@@ -1,6 +1,6 @@
 """Joint encoders: maps of a d-dimensional point to K features that are no product or concatenation of axes."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,20 +11,11 @@ from coordnet.encodings.encoders.base import FeatureMap
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.sampling.axes import Axes, lattice_points
 
-J = TypeVar("J", bound="JointEncoder")
+AxisScales = float | tuple[float, ...] | list[float]  # one number for all axes, or one for each
 
 
 class JointEncoder(FeatureMap):
-    """A map ψ: R^d → R^K of points to K features.
-
-    Parameters
-    ----------
-    dimensions : int
-        d, at least 1.
-    features : int
-        K.
-    gain, learnable, **scales
-        See ``FeatureMap``; a scale is a number for all axes, or a tuple with one for each axis.
+    """A map ψ: R^d → R^K of points to K features; see ``FeatureMap`` for the other arguments.
 
     Raises
     ------
@@ -35,12 +26,7 @@ class JointEncoder(FeatureMap):
     joint = True
 
     def __init__(
-        self,
-        dimensions: int,
-        features: int,
-        gain: float = 1.0,
-        learnable: bool = False,
-        **scales: float | tuple[float, ...] | list[float],
+        self, dimensions: int, features: int, gain: float = 1.0, learnable: bool = False, **scales: AxisScales
     ) -> None:
         checked = _checks.integer("dimensions", dimensions, 1)
         each = {name: _each_axis(name, value, dimensions) for name, value in scales.items()}
@@ -53,14 +39,13 @@ class JointEncoder(FeatureMap):
 
     def per_axis(self, name: str, like: Tensor) -> Float[Tensor, " d"]:
         """A scale parameter as a vector with one number for each axis, with the dtype and device of a tensor."""
-        value = getattr(self, name)
-        return (value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)).to(like)
+        return torch.as_tensor(getattr(self, name), dtype=torch.float64).to(like)
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+    def forward(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points in units of the unit interval; device and dtype follow them."""
-        if points.shape[-1] != self.dimensions:
-            raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", tuple(points.shape))
-        return self._amplified(self.encode(points))
+        if x.shape[-1] != self.dimensions:
+            raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", tuple(x.shape))
+        return super().forward(x)
 
     @classmethod
     def positions(cls, axes: Axes) -> Float[Tensor, "n d"]:
@@ -68,12 +53,12 @@ class JointEncoder(FeatureMap):
         return lattice_points(axes).flatten(0, -2)
 
     @classmethod
-    def for_axes(cls: type[J], axes: Axes, features: int | None, **arguments: Any) -> J:
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEncoder":
         """Construct for the samples of d axes, with 512 features by default."""
         return cls(len(axes), features or 512, **arguments)
 
 
-def _each_axis(name: str, value: float | tuple[float, ...] | list[float], dimensions: int) -> tuple[float, ...]:
+def _each_axis(name: str, value: AxisScales, dimensions: int) -> tuple[float, ...]:
     values = tuple(value) if isinstance(value, tuple | list) else (value,) * dimensions
     if len(values) != dimensions:
         raise _checks.wrong(name, f"one number, or {dimensions}, one for each axis", value)

@@ -10,20 +10,12 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Parameter, Spacings
-from coordnet.encodings.encoders.fourier import mean_cosine, pairs, waves
-from coordnet.encodings.encoders.joint import JointEncoder
+from coordnet.encodings.encoders.fourier import SIGMA, mean_cosine, normal_draws, pairs, waves
+from coordnet.encodings.encoders.joint import AxisScales, JointEncoder
 
 
 class JointFourier(JointEncoder):
-    """ψ(x) = [cos 2πBx, sin 2πBx], B computed from a base (m, d) and a scale for each axis.
-
-    Parameters
-    ----------
-    base : (m, d)
-        The numbers from which the frequencies are computed.
-    gain, learnable, **scales
-        See ``FeatureMap``.
-    """
+    """ψ(x) = [cos 2πBx, sin 2πBx], B computed from a base (m, d) and a scale for each axis."""
 
     base: Tensor
 
@@ -46,44 +38,31 @@ class JointFourier(JointEncoder):
 
 
 class JointRandomFourier(JointFourier):
-    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)).
+    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)), by default with seed 0.
 
-    Parameters
-    ----------
-    dimensions : int
-        d.
-    features : int
-        K, even.
-    sigma : float or tuple of float
-        σ, in cycles over the unit interval.
-    gain, learnable
-        See ``FeatureMap``.
-    generator : torch.Generator, optional
-        Draws the frequencies; one seeded with 0 if not given.
+    σ is in cycles over the unit interval. As features grow the similarity tends to exp(-2π² Σ σ_j² δ_j²).
 
     Notes
     -----
-    Tancik et al. (NeurIPS 2020), equation 5. As features grow the similarity tends to exp(-2π² Σ σ_j² δ_j²).
+    Tancik et al. (NeurIPS 2020), equation 5.
     """
 
     name = "joint-rff"
     summary = "frequency vectors drawn from a normal distribution"
-    scales = (Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies"),)
+    scales = (SIGMA,)
     random = True
 
     def __init__(
         self,
         dimensions: int,
         features: int,
-        sigma: float | tuple[float, ...] | list[float],
+        sigma: AxisScales,
         gain: float = 1.0,
         learnable: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
-        shape = (_checks.integer("dimensions", dimensions, 1), pairs(features))
-        generator = generator or torch.Generator().manual_seed(0)
-        draws = torch.randn(shape, dtype=torch.float64, generator=generator).T
-        super().__init__(draws, gain=gain, learnable=learnable, sigma=sigma)
+        draws = normal_draws((_checks.integer("dimensions", dimensions, 1), pairs(features)), generator)
+        super().__init__(draws.T, gain=gain, learnable=learnable, sigma=sigma)
 
     @property
     def frequencies(self) -> Float[Tensor, "m d"]:
@@ -94,18 +73,7 @@ class JointRandomFourier(JointFourier):
 class MultiSine(JointFourier):
     """MD-sine: cos and sin of Σ_j s_j / ρ_j^(2k/K), k = 0 … K/2 - 1, with ρ_j = 10000 / 2^j, j = 0 … d - 1.
 
-    At positions s_j = x_j / step_j; in two dimensions the bases are 10000 and 5000.
-
-    Parameters
-    ----------
-    dimensions : int
-        d.
-    features : int
-        K, even.
-    step : float or tuple of float
-        The distance of neighboring positions, in units of the unit interval.
-    gain, learnable
-        See ``FeatureMap``.
+    The positions are s_j = x_j / step_j, with the step in units of the unit interval.
 
     Notes
     -----
@@ -116,17 +84,10 @@ class MultiSine(JointFourier):
     summary = "the Transformer's frequencies, added over the axes"
     scales = (Parameter("step", "length", Spacings(1.0), "distance of neighboring positions s = x / step"),)
 
-    def __init__(
-        self,
-        dimensions: int,
-        features: int,
-        step: float | tuple[float, ...] | list[float],
-        gain: float = 1.0,
-        learnable: bool = False,
-    ) -> None:
+    def __init__(self, dimensions: int, features: int, step: AxisScales, **rest: Any) -> None:
         rho = 10000.0 / 2.0 ** torch.arange(_checks.integer("dimensions", dimensions, 1), dtype=torch.float64)
         exponents = -2 * torch.arange(pairs(features), dtype=torch.float64) / features
-        super().__init__(rho ** exponents.unsqueeze(-1), gain=gain, learnable=learnable, step=step)
+        super().__init__(rho ** exponents.unsqueeze(-1), step=step, **rest)
 
     @property
     def frequencies(self) -> Float[Tensor, "m d"]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Parameter, Spacings
-from coordnet.encodings.encoders.joint import JointEncoder
+from coordnet.encodings.encoders.joint import AxisScales, JointEncoder
 from coordnet.sampling.axes import Axes
 
 _ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU}
@@ -23,32 +23,22 @@ class LearnableFourier(JointEncoder):
 
     Parameters
     ----------
-    dimensions : int
-        d, a multiple of the groups.
-    features : int
-        K (the paper's D), a multiple of the groups; without the modulator it is G |F|.
+    dimensions, features : int
+        d and K (the paper's D), multiples of the groups; without the modulator K is G |F|.
     gamma : float or tuple of float
-        γ, the width of the similarity, in units of the unit interval.
-    fourier : int
-        |F|, even; twice the number of rows of W.
-    hidden : int
-        |H|, the width of the modulator; 0 for none.
-    groups : int
-        G.
+        γ, the width of the similarity, in units of the unit interval; ``learnable`` trains it beside W.
+    fourier, hidden, groups : int
+        |F|, even, twice the number of rows of W; |H|, the width of the modulator, 0 for none; and G.
     activation : "gelu" or "relu"
         The modulator's activation.
     initial : "normal" or "uniform"
-        The distribution of W.
+        The distribution of W, by default with seed 0.
     fixed : bool
         Keep W as it was drawn, instead of training it.
     layer_norm : bool
         Normalize before each dense projection.
     dropout : float
         The rate after the activation while training; it draws from torch's global generator.
-    gain, learnable
-        See ``FeatureMap``; ``learnable`` trains γ beside W.
-    generator : torch.Generator, optional
-        Draws the weights; one seeded with 0 if not given.
 
     Raises
     ------
@@ -70,7 +60,7 @@ class LearnableFourier(JointEncoder):
         self,
         dimensions: int,
         features: int,
-        gamma: float | tuple[float, ...] | list[float],
+        gamma: AxisScales,
         fourier: int = 384,
         hidden: int = 32,
         groups: int = 1,

@@ -18,16 +18,7 @@ STEP = Parameter("step", "length", Spacings(1.0), "distance of neighboring posit
 class Sinusoidal(FourierFeatures):
     """ψ(s) = [cos(s ρ^(-2l/K)), sin(s ρ^(-2l/K))], l = 0 … K/2 - 1, at s = x / step.
 
-    Parameters
-    ----------
-    features : int
-        K, even.
-    step : float
-        The distance of positions s and s + 1, in units of the unit interval.
-    rho : float
-        ρ, above 1.
-    **rest
-        Gain and learnable; see ``FeatureMap``.
+    The step, the distance of positions s and s + 1, is in units of the unit interval; ``rho`` is ρ.
 
     Raises
     ------
@@ -60,16 +51,7 @@ class Sinusoidal(FourierFeatures):
 class DFT(Encoder):
     """ψ(s) = [1/√K; √(2/K) cos ω_k s; √(2/K) sin ω_k s; cos(πs)/√K for even K], ω_k = 2πk/K, k = 1 … ⌈K/2⌉ - 1.
 
-    At s = x / step; the rows of s = 0 … K - 1 are orthonormal, and between them the same formula holds.
-
-    Parameters
-    ----------
-    features : int
-        K, even or odd.
-    step : float
-        The distance of positions s and s + 1, in units of the unit interval.
-    **rest
-        Gain and learnable; see ``FeatureMap``.
+    Here s = x / step, with the step in units of the unit interval. The rows of s = 0 … K - 1 are orthonormal.
 
     Notes
     -----
@@ -94,10 +76,7 @@ class DFT(Encoder):
         return torch.cat(parts, dim=-1) / math.sqrt(d)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """(1 + 2 Σ cos ω_k δ (+ cos πδ)) / K with δ in positions, the inner product at whole positions.
-
-        One at δ = 0, zero at other whole δ below K. For odd K it holds at all positions.
-        """
+        """(1 + 2 Σ cos ω_k δ (+ cos πδ)) / K with δ in positions: exact at whole positions, for odd K at all."""
         s, d = (delta / self.step).unsqueeze(-1), self.features
         k = torch.arange(1, (d + 1) // 2, dtype=delta.dtype, device=delta.device)
         total = 1 + 2 * (2 * math.pi / d * s * k).cos().sum(-1)
@@ -111,13 +90,6 @@ class DFT(Encoder):
 
 class Identity(Encoder):
     """ψ(x) = x: no encoding, for networks whose first layer does the work (SIREN).
-
-    Parameters
-    ----------
-    features : int
-        1.
-    gain : float
-        See ``FeatureMap``.
 
     Raises
     ------

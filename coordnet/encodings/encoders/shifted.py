@@ -80,15 +80,9 @@ class ShiftedBasis(Encoder):
         return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
 
     def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis in float64, without the nodes beyond the support.
+        """The design matrix of an axis, in float64 and on the CPU; None where its density is above ``MAX_DENSITY``.
 
-        It is on the CPU, whatever device the encoder is on: launching many small blocks on a GPU costs more than
-        computing them on a processor.
-
-        Returns
-        -------
-        BandedMatrix or None
-            None where more than ``MAX_DENSITY`` of the matrix would be kept.
+        Launching many small blocks on a GPU costs more than computing them on a processor.
         """
         nodes = self.nodes
         if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
@@ -116,16 +110,7 @@ class ShiftedBasis(Encoder):
 
 
 class Gaussian(ShiftedBasis):
-    """φ(u) = exp(-u² / (2σ²)).
-
-    Parameters
-    ----------
-    features : int
-        K.
-    sigma : float
-        σ, in units of the unit interval.
-    **place
-        See ``ShiftedBasis``.
+    """φ(u) = exp(-u² / (2σ²)), with σ in units of the unit interval; see ``ShiftedBasis`` for the other arguments.
 
     Notes
     -----
@@ -160,14 +145,8 @@ class Gaussian(ShiftedBasis):
 class Triangle(ShiftedBasis):
     """φ(u) = max(1 - |u| / h, 0); with K = N and h of one spacing, linear interpolation.
 
-    Parameters
-    ----------
-    features : int
-        K.
-    half_width : float
-        h, half the width d of the papers, in units of the unit interval.
-    **place
-        See ``ShiftedBasis``.
+    The half width h, half the width d of the papers, is in units of the unit interval; see ``ShiftedBasis`` for the
+    other arguments.
 
     Notes
     -----
@@ -207,14 +186,7 @@ class Triangle(ShiftedBasis):
 
 
 class Impulse(ShiftedBasis):
-    """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others.
-
-    Parameters
-    ----------
-    features : int
-        K.
-    **place
-        See ``ShiftedBasis``.
+    """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others; see ``ShiftedBasis``.
 
     Notes
     -----
@@ -250,17 +222,9 @@ class Impulse(ShiftedBasis):
 class Rectangle(ShiftedBasis):
     """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
 
-    Its derivative in d is zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose
-    edges are logistic curves of a tenth of d.
-
-    Parameters
-    ----------
-    features : int
-        K.
-    width : float
-        d, in units of the unit interval.
-    **place
-        See ``ShiftedBasis``.
+    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative in d is
+    zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose edges are logistic curves
+    of a tenth of d.
 
     Notes
     -----

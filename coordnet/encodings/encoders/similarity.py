@@ -20,20 +20,14 @@ Encode = Callable[[Tensor], Tensor]
 def mean_similarity(
     encode: Encode, delta: Float[Tensor, "*shape d"], kinks: Sequence[Float[Tensor, "_"]] | None = None
 ) -> Float[Tensor, "*shape"]:
-    """D(δ): the mean of ψ(x)·ψ(x + δ) over the pairs in the unit cube that are δ apart, over that at δ = 0.
+    """D(δ): the mean of ψ(x)·ψ(x + δ) over the pairs in the unit cube, divided by that at δ = 0.
 
     Where ψ is multilinear between known kinks, two nodes on each piece give the mean exactly. Elsewhere the panels
     are doubled until three results agree to ``TOLERANCE``: exact to rounding where ψ is smooth at that resolution,
     to about 1e-7 in two dimensions where it has kinks that are not given.
 
-    Parameters
-    ----------
-    encode : function
-        ψ of positions (…, d).
-    delta : (*shape, d)
-        Offsets within [-1, 1].
-    kinks : d tensors, optional
-        The positions on each axis between which ψ is multilinear.
+    ``encode`` is ψ of positions (…, d), ``delta`` has offsets within [-1, 1], and ``kinks`` are the positions on each
+    axis between which ψ is multilinear.
     """
     offsets = delta.double().reshape(-1, delta.shape[-1])
     zero = _mean_product(encode, torch.zeros_like(offsets[0]), kinks)

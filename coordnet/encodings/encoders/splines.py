@@ -31,21 +31,10 @@ def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]
 
 
 class BSpline(ShiftedBasis):
-    """φ(u) = B_p(u / h), the centered B-spline of degree p with knots h apart.
+    """φ(u) = B_p(u / h), the centered B-spline of degree p (0 to 5) whose knots are at a spacing h.
 
-    With h the spacing of the nodes its span is all splines of degree p on uniform knots. Degree 0 has no derivative
-    in h and cannot learn it; use ``Rectangle``.
-
-    Parameters
-    ----------
-    features : int
-        K.
-    spacing : float
-        h, in units of the unit interval.
-    degree : int
-        p, 0 to 5.
-    **place
-        See ``ShiftedBasis``.
+    h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. With h the spacing of the nodes
+    its span is all splines of degree p on uniform knots. Degree 0 has no derivative in h: learn a ``Rectangle``'s.
 
     Raises
     ------

@@ -11,29 +11,25 @@ from coordnet.encodings.encoders.base import Parameter
 from coordnet.encodings.encoders.shifted import ShiftedBasis, straight_through
 
 
-class Sine(ShiftedBasis):
-    """φ(u) = sin(2πfu), f in cycles over the unit interval.
+class ShiftedWave(ShiftedBasis):
+    """A periodic φ of frequency f, in cycles over the unit interval."""
 
-    Parameters
-    ----------
-    features : int
-        K.
-    frequency : float
-        f; the paper's angular frequency is 2πf.
-    **place
-        See ``ShiftedBasis``.
-
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4: the matrix has rank 2.
-    """
-
-    name = "sine"
-    summary = "a sine shifted to each node"
     scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
 
     def __init__(self, features: int, frequency: float, **place: Any) -> None:
         super().__init__(features, frequency=frequency, **place)
+
+
+class Sine(ShiftedWave):
+    """φ(u) = sin(2πfu), f in cycles over the unit interval; see ``ShiftedBasis`` for the other arguments.
+
+    Notes
+    -----
+    Zheng et al. (ECCV 2022), section 4, with the angular frequency 2πf: the matrix has rank 2.
+    """
+
+    name = "sine"
+    summary = "a sine shifted to each node"
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
@@ -56,19 +52,10 @@ class Sine(ShiftedBasis):
         return min(float(samples), float(squares.sum() / squares.max()))
 
 
-class Square(ShiftedBasis):
-    """φ(u) = sgn(sin 2πfu), f in cycles over the unit interval.
+class Square(ShiftedWave):
+    """φ(u) = sgn(sin 2πfu), f in cycles over the unit interval; see ``ShiftedBasis`` for the other arguments.
 
     Its derivative in f is zero almost everywhere; a learnable f is trained by the derivative of tanh(4 sin 2πfu).
-
-    Parameters
-    ----------
-    features : int
-        K.
-    frequency : float
-        f.
-    **place
-        See ``ShiftedBasis``.
 
     Notes
     -----
@@ -77,10 +64,6 @@ class Square(ShiftedBasis):
 
     name = "square"
     summary = "a square wave shifted to each node"
-    scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
-
-    def __init__(self, features: int, frequency: float, **place: Any) -> None:
-        super().__init__(features, frequency=frequency, **place)
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
@@ -88,13 +71,13 @@ class Square(ShiftedBasis):
         return straight_through(wave.sign(), torch.tanh(4 * wave)) if self.learnable else wave.sign()
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """1 - 2|δ| for |δ| ≤ 1 in units of half a period, and on with period 2; over whole periods."""
+        """1 - 2|δ| for |δ| ≤ 1 in units of half a period, continued with period 2; over whole periods."""
         halves = (2 * self.frequency * delta.abs()) % 2
         return 1 - 2 * torch.minimum(halves, 2 - halves)
 
     def stable_rank(self, samples: int) -> float:
         """π²/4 for whole f: the first harmonic has 8/π² of the energy, in two equal singular values.
 
-        Near it for other f above 1. The paper only says that it is near the sine's 2.
+        It is close for other f above 1. The paper only says that it is near the sine's 2.
         """
         return min(float(samples), math.pi**2 / 4)

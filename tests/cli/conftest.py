@@ -1,0 +1,28 @@
+"""Blank figures for the tests of commands, most of whose time the drawing would take."""
+
+import gc
+
+import pytest
+from matplotlib.figure import Figure
+
+import coordnet.cli.compare
+import coordnet.cli.fit
+import coordnet.cli.reconstruct
+import coordnet.cli.restore  # noqa: F401
+
+FIGURES = (
+    "reconstruct.reconstruction_figure",
+    "fit.reconstruction_figure",
+    "restore.restoration_figure",
+    "compare.comparison_figure",
+)
+
+gc.freeze()  # imageio collects garbage after each 16-bit picture: half a second with all of PyTorch's modules
+
+
+@pytest.fixture(autouse=True)
+def blank_figures(request, monkeypatch):
+    """Commands draw blank figures, unless the test is marked ``figures``."""
+    if "figures" not in request.keywords:
+        for name in FIGURES:
+            monkeypatch.setattr(f"coordnet.cli.{name}", lambda *_, **__: Figure((1, 1)))
