@@ -109,10 +109,7 @@ def denoise(
 
 
 def _reconstruction(
-    estimate: Float[Tensor, "1 channels *lattice"],
-    mean: Float[Tensor, " channels"],
-    report: dict[str, Any],
-    learned: dict[str, Tensor],
+    estimate: Float[Tensor, "1 channels *lattice"], mean: Tensor, report: dict[str, Any], learned: dict[str, Tensor]
 ) -> Reconstruction:
     """Return the reconstruction whose values on the lattice are a centered estimate and the mean."""
     grid = tuple(estimate.shape[2:])
@@ -127,7 +124,8 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     """Estimate the standard deviation of white noise on a signal from its highest frequencies.
 
     Its square is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on
-    every axis. Only the rotated channels where it is least are averaged: details of color are seldom as fine as a pixel.
+    every axis. Only the rotated channels where it is least are averaged, because details of color are seldom as fine
+    as a pixel.
     """
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = _principal(values)
