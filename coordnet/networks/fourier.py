@@ -25,7 +25,7 @@ class FourierLinear(nn.Module):
         dims = tuple(range(1, self.weight.ndim))
         return contract(factors, torch.fft.fftn(self.weight, dim=dims, norm="forward")).real
 
-    def on_axes(self, encoding: Encoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(self, encoding: FourierEncoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice of some axes: its own nodes are copied, others take a chirp transform."""
         out = self.weight
         for dim, (axis, own) in enumerate(zip(axes, encoding.axes, strict=True), 1):

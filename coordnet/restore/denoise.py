@@ -109,10 +109,7 @@ def denoise(
 
 
 def _reconstruction(
-    estimate: Float[Tensor, "1 channels *lattice"],
-    mean: Float[Tensor, " channels"],
-    report: dict[str, Any],
-    learned: dict[str, Tensor],
+    estimate: Float[Tensor, "1 channels *lattice"], mean: Tensor, report: dict[str, Any], learned: dict[str, Tensor]
 ) -> Reconstruction:
     """Return the reconstruction whose values on the lattice are a centered estimate and the mean."""
     grid = tuple(estimate.shape[2:])

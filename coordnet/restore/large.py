@@ -57,17 +57,17 @@ def upscale_rows(
     """
     grid = tuple(source.shape[:-1])
     shape = enlarged(grid, factor)
-    planned = PLANNED * (sum(grid) + sum(shape))
-    if planned > max(memory, SMALL):
-        raise _checks.wrong("memory", f"at least {planned:,} bytes for axes of this length", f"{memory:,}")
+    needed = PLANNED * (sum(grid) + sum(shape))
+    if needed > max(memory, SMALL):
+        raise _checks.wrong("memory", f"at least {needed:,} bytes for axes of this length", f"{memory:,}")
     sigma, tried = _sigma(source, alpha)
     geometry = Lattice(grid)
-    planned_fit = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
+    fit_plan = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
     values = _Premultiplied(source) if alpha else source
-    blocks = stream_render(planned_fit, values, shape, memory=memory, progress=progress)
+    blocks = stream_render(fit_plan, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
-    report = {"method": "least squares in blocks of rows", "ranks": planned_fit.report["ranks"]}  # type: ignore[attr-defined]
+    report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report["ranks"]}  # type: ignore[attr-defined]
     chosen = {"sigma": sigma, "tried": tried}
     return UpscaledRows((*shape, source.shape[-1]), blocks, tried.get(sigma), chosen, report)
 
