@@ -50,22 +50,22 @@ class Signal:
 
     def load(self) -> Float[Tensor, "*grid channels"]:
         """Read the signal as float32."""
-        return KINDS[self.kind](self.path, self.size, self.digest).to(torch.float32, copy=True)
+        return _read(self).to(torch.float32, copy=True)
 
 
-@lru_cache(maxsize=2)
-def _kept_cube(path: Path, digest: str) -> Tensor:
-    """A clip's cube, kept from cell to cell because decoding may take ten seconds."""
-    return cube(path)
+@lru_cache(maxsize=4)
+def _read(signal: Signal) -> Tensor:
+    """The signal, kept from cell to cell because decoding a clip may take ten seconds."""
+    return KINDS[signal.kind](signal.path, signal.size)
 
 
-KINDS: dict[str, Callable[[Path, int, str], Tensor]] = {
-    "picture": lambda path, size, _: crop(path, size),
-    "clip": lambda path, size, digest: center(_kept_cube(path, digest), size),
-    "row": lambda path, size, _: (picture := crop(path, size))[len(picture) // 2],
-    "column": lambda path, size, _: (picture := crop(path, size))[:, picture.shape[1] // 2],
-    "reflection": lambda path, size, _: reflected(crop(path), size),  # a picture of any size
-    "sound": lambda path, size, _: sound(path),
+KINDS: dict[str, Callable[[Path, int], Tensor]] = {
+    "picture": lambda path, size: crop(path, size),
+    "clip": lambda path, size: center(cube(path), size),
+    "row": lambda path, size: (picture := crop(path, size))[len(picture) // 2],
+    "column": lambda path, size: (picture := crop(path, size))[:, picture.shape[1] // 2],
+    "reflection": lambda path, size: reflected(crop(path), size),  # a picture of any size
+    "sound": lambda path, size: sound(path),
 }
 
 
