@@ -15,12 +15,7 @@ STUDIES: dict[str, Study] = {study.name: study for study in (*papers.STUDIES, Qu
 def run(name: str, options: Options | None, folder: Path, *, progress: bool = True) -> str:
     """Run a study, write its tables and figures, and return the text of its report.
 
-    Without options the records that exist are reported.
-
-    Raises
-    ------
-    ValueError
-        If an option does not fit the study, or there are no records to report.
+    Without options the records that exist are reported; without records ValueError is raised.
     """
     study, lines = STUDIES[name], []
     if options is not None:

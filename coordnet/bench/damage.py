@@ -16,13 +16,7 @@ LETTERS, LEADING = 16, 1.5  # the font's size in pixels, and the distance of lin
 
 
 def holes(shape: tuple[int, ...], seed: int = 0) -> Known:
-    """Mark three squares of 40×40 pixels as unknown that touch neither one another nor the border.
-
-    Raises
-    ------
-    ValueError
-        If the picture is too small for them.
-    """
+    """Mark three squares of 40×40 pixels as unknown that touch neither one another nor the border."""
     generator = torch.Generator().manual_seed(seed)
     known = torch.ones(shape, dtype=torch.bool)
     for _ in range(10_000):

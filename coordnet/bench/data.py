@@ -82,13 +82,7 @@ class Finder:
     sizes: tuple[int, ...] = ()
 
     def find(self, data: Path, size: int, count: int | None = None) -> list[Signal]:
-        """Return the signals of the first ``count`` files.
-
-        Raises
-        ------
-        MediaError
-            If there are no such files.
-        """
+        """Return the signals of the first ``count`` files, or raise MediaError if there are none."""
         found = []
         for path in self._paths(data)[:count]:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
@@ -132,10 +126,7 @@ def center(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, 
 def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
     """Read the central 128 frames of a clip, resized to 256×256 if larger, and cut the central 128×128.
 
-    Raises
-    ------
-    MediaError
-        If the file is not a clip, or the prepared array has not a clip's axes.
+    A file that is not a clip, or a prepared array without a clip's axes, raises MediaError.
     """
     prepared = path.with_suffix(PREPARED)
     if prepared.is_file():

@@ -12,7 +12,7 @@ from coordnet.bench.cells import Cell, Result, plain
 from coordnet.bench.data import Signal
 from coordnet.metrics import scores as metrics
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
 
 Group = Literal["baseline", "closed form", "gradient"]
 Measure = Literal["held_out", "clean", "inside", "snr"]
@@ -121,7 +121,6 @@ class Estimation(Cell):
         """Sample the signal, estimate it and score the estimate."""
         truth = self.signal.load()
         samples, observed = self.task.sampled(truth, self.seed, self.device)
-        assert not isinstance(samples.geometry, ScatteredPoints)
         known = samples.geometry.known(truth.shape[-1]).cpu()
 
         def score(estimate: Tensor) -> float:

@@ -29,24 +29,13 @@ class Layout:
 
     A scale is kept in sample spacings of the signal's own grid: a length σ given for 512 samples is 512 σ / N for N
     samples, and a frequency the inverse.
-
-    Attributes
-    ----------
-    build : function
-        ``complex_``, ``simple``, ``directional`` or ``fourier``.
-    encoder : type, optional
-        The class of the encoder.
-    scale, of : float and int
-        The encoder's scale in units of an axis of ``of`` samples; the encoder's default if left out.
-    features : int, optional
-        The number of features, in all or of each axis of a complex encoding; as many as samples if left out.
     """
 
-    build: Callable[["Layout", Samples, tuple[int, ...], torch.Generator], Encoding]
-    encoder: Any = None
-    scale: float | None = None
+    build: Callable[["Layout", Samples, tuple[int, ...], torch.Generator], Encoding]  # a function of this module
+    encoder: Any = None  # its class
+    scale: float | None = None  # in units of an axis of ``of`` samples; the encoder's default if left out
     of: int | None = None
-    features: int | None = None
+    features: int | None = None  # in all, or of each axis of a complex encoding; as many as samples if left out
 
     def __call__(self, samples: Samples, grid: tuple[int, ...], seed: int) -> Encoding:
         """Construct the encoding for samples of a signal that has its own ``grid``."""

@@ -19,12 +19,7 @@ class LimitExceeded(Exception):
 def limited(work: Callable[[], T], limit: float) -> tuple[T, float]:
     """Return the result of some work that pickle can send, and its seconds, without the start of the process.
 
-    Raises
-    ------
-    LimitExceeded
-        If the process takes more than ``limit`` seconds, its start included.
-    RuntimeError
-        If the work raises, with its message.
+    LimitExceeded is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.
     """
     command, task = [sys.executable, "-m", __name__], pickle.dumps((limit, work))
     try:

@@ -10,7 +10,7 @@ from coordnet.analysis import stable_rank
 from coordnet.bench.cells import plain
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.layouts import Layout, fourier
-from coordnet.encodings import ComplexEncoding, DenseEncoding, Encoding
+from coordnet.encodings import Encoding
 from coordnet.fit.closed_form import fit_closed_form
 from coordnet.fit.gradient import fit_gradient
 from coordnet.fit.tuning import tune_smoothness
@@ -23,7 +23,7 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
 
 ENCODED = 2**16  # points encoded at a time
 REPORTED = ("ranks", "iterations", "rounds", "start")  # entries of a fit's report that records keep
@@ -35,13 +35,8 @@ Prior = Smoothness | Adaptive | None
 class Fit(Estimator):
     """A reconstruction from samples through an encoding; its seconds include the encoding of the samples.
 
-    Attributes
-    ----------
-    layout : Layout
-        The encoding.
-    virtual : int, optional
-        Tie the known samples of a masked lattice, as scattered points, to a grid with this many times fewer nodes along
-        each axis. They are tied as in the papers, by the encoders' similarity.
+    With ``virtual`` the known samples of a masked lattice are scattered points, tied to a grid with that many times
+    fewer nodes along each axis as in the papers, by the encoders' similarity.
     """
 
     layout: Layout
@@ -55,11 +50,13 @@ class Fit(Estimator):
         """Build the encoding, fit and render."""
         samples = self.tied(case.samples)
         encoding = self.layout(samples, case.samples.grid, case.seed).to(samples.values.device)
-        encode = _seconds_to_encode(encoding, samples)
+        transforms = self.layout.build is fourier  # FFTs have no matrix
+        encode = 0.0 if transforms else _seconds_to_encode(encoding, samples)
         fitted, seconds, notes = self.fit(encoding, samples, case)
         with torch.no_grad():
             estimate, render = timed(lambda: fitted.on_axes(tuple(Axis(n) for n in case.samples.grid)))
-        notes = {"parameters": fitted.network.parameter_count, **notes, **_rank(encoding, case.samples)}
+        notes = {"parameters": fitted.network.parameter_count, **notes}
+        notes |= {} if transforms else _rank(encoding, case.samples)
         return Outcome(estimate, seconds, encode, render, notes)
 
     def tied(self, samples: Samples) -> Samples:
@@ -67,51 +64,39 @@ class Fit(Estimator):
         geometry = samples.geometry
         if not self.virtual:
             return samples
-        assert isinstance(geometry, MaskedLattice)
+        assert geometry.weights is not None
         known = geometry.weights[..., 0] > 0
         points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
         grid = tuple(max(2, n // self.virtual) for n in samples.grid)
         return Samples(ScatteredPoints(grid, points, blending="similarity"), samples.values[known])
 
 
-def _seconds_to_encode(encoding: Encoding, samples: Samples) -> float:
+def _seconds_to_encode(encoding: Any, samples: Samples) -> float:
     axes, like = samples.geometry.axes, samples.values
-    if isinstance(encoding, ComplexEncoding):
+    if encoding.is_factored:
         return timed(lambda: encoding.matrices(axes, like.dtype, like.device))[1]
-    if not isinstance(encoding, DenseEncoding):
-        return 0.0
     points = lattice_points(axes, like.dtype, like.device).flatten(0, -2)
     if samples.weights is not None:
         points = points[(samples.weights > 0).any(-1).flatten()]
     return timed(lambda: [encoding(part).sum() for part in points.split(ENCODED)])[1]
 
 
-def _rank(encoding: Encoding, samples: Samples) -> dict[str, float]:
+def _rank(encoding: Any, samples: Samples) -> dict[str, float]:
     """Measure the stable rank of the encoding matrix of a row of samples."""
-    if len(samples.grid) > 1 or not isinstance(encoding, ComplexEncoding | DenseEncoding):
+    if len(samples.grid) > 1:
         return {}
     x = samples.geometry.axes[0].points(device=samples.values.device)
-    matrix = encoding.axis_encoders[0](x) if isinstance(encoding, ComplexEncoding) else encoding(x.unsqueeze(-1))
+    matrix = encoding.axis_encoders[0](x) if encoding.is_factored else encoding(x.unsqueeze(-1))
     return {"stable_rank": stable_rank(matrix.detach())}
 
 
 @dataclass(frozen=True)
 class ClosedForm(Fit):
-    """A linear head in closed form; the seconds of the fit include the factorization.
-
-    Attributes
-    ----------
-    prior : Smoothness, Adaptive or None
-        The prior.
-    masked : bool
-        Fit a strided lattice as the whole grid with unknown entries, so that a prior acts on every entry.
-    tolerance : float, optional
-        The relative residual at which conjugate gradients stop; the library's if left out.
-    """
+    """A linear head in closed form; the seconds of the fit include the factorization."""
 
     prior: Prior = None
-    masked: bool = False
-    tolerance: float | None = None
+    masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that the prior acts on all
+    tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
         """Choose the prior and solve."""
@@ -121,16 +106,15 @@ class ClosedForm(Fit):
         notes = {key: fitted.report[key] for key in REPORTED if key in fitted.report}
         return fitted, seconds + choice, {**notes, **chosen}
 
-    def choose(self, encoding: Encoding, samples: Samples) -> tuple[Prior, dict[str, Any]]:
+    def choose(self, encoding: Any, samples: Samples) -> tuple[Prior, dict[str, Any]]:
         """Return the prior, and notes on it if it was chosen for the samples."""
         return self.prior, {}
 
     def tied(self, samples: Samples) -> Samples:
         """Return the samples on the geometry that is fitted."""
-        geometry = samples.geometry
+        geometry: Any = samples.geometry
         if not self.masked:
             return super().tied(samples)
-        assert isinstance(geometry, Lattice)
         values = samples.values.new_zeros(*geometry.grid, samples.channels)
         values[geometry.slices] = samples.values
         return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
@@ -142,9 +126,8 @@ class Tuned(ClosedForm):
 
     criterion: str = "hold-out"
 
-    def choose(self, encoding: Encoding, samples: Samples) -> tuple[Prior, dict[str, Any]]:
+    def choose(self, encoding: Any, samples: Samples) -> tuple[Prior, dict[str, Any]]:
         """Choose power, strength and anisotropy."""
-        assert isinstance(encoding, ComplexEncoding)
         prior = tune_smoothness(encoding, samples, criterion=self.criterion).choice
         return prior, {"chosen": plain(prior)}
 

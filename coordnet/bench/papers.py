@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from coordnet.bench import peers, printed
+from coordnet.bench import peers
 from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, directional, simple
 from coordnet.bench.methods import ADAPTIVE as ADAPTIVE_FORM
 from coordnet.bench.methods import SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.peers import Peer
-from coordnet.bench.printed import Column
+from coordnet.bench.printed import SCATTERED_CLIP, Column, column
 from coordnet.bench.study import Experiment
 from coordnet.encodings.encoders import (
     Encoder,
@@ -39,27 +39,27 @@ DIRECTIONS = {Triangle: directional, Gaussian: directional}
 
 
 def networks(
-    column: Column, of: int, head: tuple[int, Head], builds: Mapping[Any, Any], suffix: str = ""
+    encoders: Column, of: int, head: tuple[int, Head], builds: Mapping[Any, Any], suffix: str = ""
 ) -> Iterator[Method]:
     """Yield an MLP on a simple encoding for each encoder of a column."""
-    for encoder, (scale, *results) in column.items():
+    for encoder, (scale, *results) in encoders.items():
         layout = Layout(builds.get(encoder, simple), encoder, scale, of, head[0])
         estimator = Trained(layout, head=head[1], lr=RATE)
         name = f"MLP, simple {encoder.name}{suffix}"
         yield Method(name, "gradient", estimator, (results[0], results[1]), LONG, True)
 
 
-def descended(column: Column, of: int, virtual: int | None = None) -> Iterator[Method]:
+def descended(encoders: Column, of: int, virtual: int | None = None) -> Iterator[Method]:
     """Yield a linear head on a complex encoding, trained by gradient, for each encoder of a column."""
-    for encoder, (scale, *results) in column.items():
+    for encoder, (scale, *results) in encoders.items():
         estimator = Trained(Layout(complex_, encoder, scale, of), virtual)
         name = f"gradient, complex {encoder.name}"
         yield Method(name, "gradient", estimator, (results[0], results[1]), TRAINED, True)
 
 
-def solved(column: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None) -> Iterator[Method]:
+def solved(encoders: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None) -> Iterator[Method]:
     """Yield a linear head on a complex encoding in closed form, with or without a prior, for each encoder."""
-    for encoder, (scale, *results) in column.items():
+    for encoder, (scale, *results) in encoders.items():
         estimator = ClosedForm(Layout(complex_, encoder, scale, of), virtual, prior)
         name = f"closed form, complex {encoder.name}" + (", smooth prior" if prior else "")
         shown = ("", "") if virtual else (results[0], results[1])
@@ -101,10 +101,10 @@ TABLE_1 = Experiment(
         Task("separable", "every:2"): (
             *SPLINES,
             BICUBIC,
-            *solved(printed.TABLE_1["closed form"], PICTURE),
+            *solved(column("table1", "closed form"), PICTURE),
             smooth(SMOOTH, masked=True),
-            *descended(printed.TABLE_1["gradient"], PICTURE),
-            *networks(printed.TABLE_1["simple"], PICTURE, MLP_2D, DIRECTIONS),
+            *descended(column("table1", "gradient"), PICTURE),
+            *networks(column("table1", "simple"), PICTURE, MLP_2D, DIRECTIONS),
         )
     },
 )
@@ -118,10 +118,10 @@ TABLE_2 = Experiment(
             *SLOW_PEERS,
             smooth(SMOOTH),
             ADAPTIVE,
-            *solved(printed.TABLE_2["gradient"], PICTURE, 2),
-            *solved(printed.TABLE_2["gradient"], PICTURE, 2, SMOOTH),
-            *descended(printed.TABLE_2["gradient"], PICTURE, 2),
-            *networks(printed.TABLE_2["simple"], PICTURE, MLP_2D, DIRECTIONS),
+            *solved(column("table2", "gradient"), PICTURE, 2),
+            *solved(column("table2", "gradient"), PICTURE, 2, SMOOTH),
+            *descended(column("table2", "gradient"), PICTURE, 2),
+            *networks(column("table2", "simple"), PICTURE, MLP_2D, DIRECTIONS),
         )
     },
     quick_size=96,
@@ -130,7 +130,7 @@ TABLE_2 = Experiment(
 
 def _of_one_clip(*methods: Method) -> Iterator[Method]:
     """Replace the printed results of the separable table by those of the authors' notebook for one clip."""
-    return (replace(m, printed=printed.SCATTERED_CLIP.get(m.name, ("", ""))) for m in methods)
+    return (replace(m, printed=SCATTERED_CLIP.get(m.name, ("", ""))) for m in methods)
 
 
 TABLE_3 = Experiment(
@@ -140,10 +140,10 @@ TABLE_3 = Experiment(
         Task("separable", "every:2"): (
             *SPLINES,
             baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
-            *solved(printed.TABLE_3["closed form"], CLIP),
+            *solved(column("table3", "closed form"), CLIP),
             smooth(VIDEO, masked=True),
-            *descended(printed.TABLE_3["gradient"], CLIP),
-            *networks(printed.TABLE_3["simple"], CLIP, MLP_3D, {}),
+            *descended(column("table3", "gradient"), CLIP),
+            *networks(column("table3", "simple"), CLIP, MLP_3D, {}),
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
@@ -152,9 +152,9 @@ TABLE_3 = Experiment(
             *SLOW_PEERS,
             smooth(VIDEO),
             ADAPTIVE,
-            *solved(printed.TABLE_3["gradient"], CLIP, 2, VIDEO),
-            *_of_one_clip(*descended(printed.TABLE_3["gradient"], CLIP, 2)),
-            *_of_one_clip(*networks(printed.TABLE_3["simple"], CLIP, MLP_3D, {})),
+            *solved(column("table3", "gradient"), CLIP, 2, VIDEO),
+            *_of_one_clip(*descended(column("table3", "gradient"), CLIP, 2)),
+            *_of_one_clip(*networks(column("table3", "simple"), CLIP, MLP_3D, {})),
         ),
     },
     Finder(("clip",), CLIPS),
@@ -241,7 +241,7 @@ EVERY_ENCODER = Experiment(
     quick_epochs=3,
 )
 
-RFF = {RandomFourier: (printed.TABLE_2["simple"][RandomFourier][0], "", "")}
+RFF = {RandomFourier: (column("table2", "simple")[RandomFourier][0], "", "")}
 RFF_MLP = tuple(networks(RFF, PICTURE, MLP_2D, {}, ", σ of table 2"))
 DENOISERS = (
     baseline("the noisy picture", peers.unchanged),

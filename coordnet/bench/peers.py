@@ -56,8 +56,8 @@ def torch_interpolate(case: Case) -> Tensor:
     ValueError
         If the samples are not a whole lattice that begins at offset 0.
     """
-    geometry = case.samples.geometry
-    if type(geometry) is not Lattice or any(geometry.offsets):
+    geometry: Any = case.samples.geometry
+    if not geometry.is_whole_lattice or any(geometry.offsets):
         raise ValueError("expected a whole lattice")
     dims = len(geometry.grid)
     padded = pad(case.samples.values.movedim(-1, 0).unsqueeze(0), (0, 1) * dims, mode="replicate")

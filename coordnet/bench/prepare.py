@@ -27,10 +27,7 @@ class Source:
 def sources(folder: Path, out: Path) -> tuple[list[Source], list[Path]]:
     """List the files of a folder that can be prepared, in order, and the places of the others; ignore those in ``out``.
 
-    Raises
-    ------
-    MediaError
-        If the folder is missing, or none of its files can be prepared.
+    A folder that is missing, or of which nothing can be prepared, raises MediaError.
     """
     if not folder.is_dir():
         raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
@@ -60,13 +57,10 @@ def _kind(path: Path) -> str:
 def prepare(found: list[Source], out: Path, *, side: int = CROP, progress: bool = False) -> list[Path]:
     """Write the measured part of every file, and their checksums, into a folder; return the places of the files.
 
-    Pictures become centre crops of ``side`` pixels at their own depth; clips become cubes of 128 frames, 128×128
+    Pictures become center crops of ``side`` pixels at their own depth; clips become cubes of 128 frames, 128×128
     each, as float32 arrays; of sound the first 131,072 samples are kept.
 
-    Raises
-    ------
-    MediaError
-        If a file cannot be read, or two files would have the same place.
+    A file that cannot be read, or two files that would have the same place, raise MediaError.
     """
     written: dict[Path, Path] = {}
     with tqdm(found, "preparing", unit=" files", disable=not progress, dynamic_ncols=True) as bar:
@@ -103,10 +97,7 @@ def _sum(path: Path) -> str:
 def check(folder: Path, *, progress: bool = False) -> int:
     """Compare a prepared folder with its checksums, and return the number of files, all of which agree.
 
-    Raises
-    ------
-    MediaError
-        If the checksums are missing, or a file is missing, changed, or without a checksum.
+    A file that is missing, changed, or without a checksum raises MediaError.
     """
     sums = _read_manifest(folder / MANIFEST)
     present = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}

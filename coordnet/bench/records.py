@@ -27,12 +27,7 @@ def read(folder: Path) -> dict[str, Record]:
     """Read the records of a folder by key, in the order in which they were written; none without a file.
 
     Of several records with the same key the last result counts, or the last failure if there is no result. A last line
-    without a line end was cut off by a kill and is skipped.
-
-    Raises
-    ------
-    ValueError
-        If a line is not a record.
+    without a line end was cut off by a kill and is skipped; any other line that is not a record raises ValueError.
     """
     path, found = folder / NAME, {}
     lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
@@ -51,17 +46,8 @@ class Writer:
     """Appends records to the file of a folder, which it locks against other runs.
 
     Each record is one write at the file's end. The line that a killed run left unfinished is removed. The kernel
-    releases the lock when the process ends, so a kill leaves nothing locked.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder, which is created if it is missing.
-
-    Raises
-    ------
-    ValueError
-        If the folder cannot be written, or another run writes into it.
+    releases the lock when the process ends, so a kill leaves nothing locked. A folder that is missing is created; one
+    that cannot be written, or that another run writes into, raises ValueError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,13 +69,7 @@ class Writer:
         os.close(self._file)
 
     def add(self, record: Record) -> None:
-        """Append a record.
-
-        Raises
-        ------
-        OSError
-            If the disk is full; the part that was written is removed.
-        """
+        """Append a record, or raise OSError without a trace in the file if the disk is full."""
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         end = os.fstat(self._file).st_size
         if os.write(self._file, line) < len(line):

@@ -26,12 +26,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 def run(study: Study, options: Options, folder: Path, *, progress: bool = True) -> tuple[int, int]:
     """Carry out the cells that are not recorded yet; return the number of cells, and of those that failed.
 
-    Raises
-    ------
-    ValueError
-        If an option does not fit the study, or no other process can run the cells.
-    MediaError
-        If a signal cannot be read; nothing is run then.
+    An option that does not fit, or a signal that cannot be read, raises ValueError before anything is run.
     """
     keys: set[str] = set()
     done = read(folder)
@@ -62,20 +57,17 @@ def _carry_out(
 def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
     """Yield the records of cells in the order in which the workers finish.
 
-    Dask runs the cells of a lost worker again on another one. A cell that loses several workers has failed.
-
-    Raises
-    ------
-    ValueError
-        If the scheduler is lost.
+    Dask runs the cells of a lost worker again on another one. A cell that loses several workers has failed. A lost
+    scheduler raises ValueError.
     """
     from distributed import KilledWorker, as_completed
 
+    address = client.scheduler.address
     futures = {client.submit(run_cell, c, pure=False, key=f"{c.experiment}-{c.key}"): c for c in cells}
     for future in as_completed(futures, loop=client.loop):
         if future.cancelled():
             raise ValueError(
-                f"`dask`: expected the scheduler at {client.scheduler.address} to stay, found it gone; "
+                f"`dask`: expected the scheduler at {address} to stay, found it gone; "
                 "the records so far are kept, and the same command goes on from there"
             )
         cell, error = futures.pop(future), future.exception()
@@ -92,13 +84,7 @@ def run_cell(cell: Cell) -> Record:
 
 @contextmanager
 def _opened(options: Options) -> Iterator[Any]:
-    """Connect to the workers that some options describe; None stands for this process.
-
-    Raises
-    ------
-    ValueError
-        If ``distributed`` is not installed, or no scheduler answers at the address.
-    """
+    """Connect to the workers that some options describe; None stands for this process."""
     if options.dask is None and options.workers == 1:
         yield None
         return

@@ -51,13 +51,7 @@ class Study(ABC):
 
     @abstractmethod
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        """Yield the cells of a run, in stages that may depend on the records by key of earlier stages.
-
-        Raises
-        ------
-        ValueError
-            If an option does not fit the study.
-        """
+        """Yield the cells of a run, in stages that may depend on the records by key of earlier stages."""
 
     @abstractmethod
     def tables(self, records: list[Record]) -> dict[str, str]:
@@ -68,13 +62,7 @@ class Study(ABC):
         return None
 
     def records(self, folder: Path) -> list[Record]:
-        """Read the study's records.
-
-        Raises
-        ------
-        ValueError
-            If there are none.
-        """
+        """Read the study's records, or raise ValueError if there are none."""
         names = self.experiments or (self.name,)
         found = [r for r in read(folder).values() if r["cell"]["experiment"] in names]
         if not found:

@@ -246,9 +246,9 @@ def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator
     frame = flat(records).explode("warnings")
     frame["place"] = [places[key] for key in frame[[*SECTION, "line"]].itertuples(index=False, name=None)]
     for head, column in (("What failed", "reason"), ("Warnings", "warnings")):
-        told = frame.dropna(subset=column).sort_values("place", kind="stable")
-        pattern = told[column].map(lambda message: NUMBER.sub("#", message))
-        groups = (part.iloc[[0]].assign(n=len(part)) for _, part in told.groupby(["place", pattern], sort=False))
+        texts = frame.dropna(subset=column).sort_values("place", kind="stable")
+        pattern = texts[column].map(lambda message: NUMBER.sub("#", message))
+        groups = (part.iloc[[0]].assign(n=len(part)) for _, part in texts.groupby(["place", pattern], sort=False))
         rows = [
             f"- {name} ({task}), {n} cells: {message}"
             for part in groups

@@ -1,15 +1,27 @@
+import shutil
+
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from coordnet.bench import methods, peers
 from coordnet.media import write_video
+from coordnet.metrics import stopwatch
 from tests.helpers import synthetic_photograph
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A data folder with two small pictures and a small clip."""
-    data = tmp_path / "data"
+@pytest.fixture(autouse=True)
+def once(monkeypatch):
+    """Carry work out once, without a run to warm up: no test looks at the seconds of a method."""
+    for module in (methods, peers):
+        monkeypatch.setattr(module, "timed", stopwatch.once)
+
+
+@pytest.fixture(scope="session")
+def small_data(tmp_path_factory):
+    """A data folder with two small pictures and a small clip, written once."""
+    data = tmp_path_factory.mktemp("data")
     (data / "images").mkdir(parents=True)
     for seed in range(2):
         pixels = (synthetic_photograph(40, 44, seed=seed).numpy() * 255).round().astype(np.uint8)
@@ -17,5 +29,11 @@ def folder(tmp_path):
     (data / "video").mkdir()
     picture = synthetic_photograph(24, 24)
     frames = [picture.roll(shift, 0) for shift in range(16)]
-    write_video(__import__("torch").stack(frames), data / "video" / "clip.mp4", rate=25)
+    write_video(torch.stack(frames), data / "video" / "clip.mp4", rate=25)
     return data
+
+
+@pytest.fixture
+def folder(small_data, tmp_path):
+    """A copy of the data folder that a test may change."""
+    return shutil.copytree(small_data, tmp_path / "data")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -15,9 +16,15 @@ from tests.helpers import refused
 
 
 @pytest.fixture
-def raw(tmp_path):
+def raw(raw_data, tmp_path):
+    """A copy of the raw folder that a test may change."""
+    return shutil.copytree(raw_data, tmp_path / "in")
+
+
+@pytest.fixture(scope="module")
+def raw_data(tmp_path_factory):
     """A picture larger than the crop, one smaller, a short clip, a sound, and a page about them."""
-    folder = tmp_path / "in"
+    folder = tmp_path_factory.mktemp("raw") / "in"
     for part in ("kodak", "video", "audio"):
         (folder / part).mkdir(parents=True)
     rng = np.random.default_rng(0)

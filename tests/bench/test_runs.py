@@ -151,8 +151,9 @@ def test_divergence_is_a_failure(folder, tmp_path, monkeypatch):
     assert "scores" not in record
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("always", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("always", [False, True])
 def test_a_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch, always):
     pytest.importorskip("distributed", reason="needs coordnet[dask]")
     monkeypatch.setattr(runner, "run_cell", die)
