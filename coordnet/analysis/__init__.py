@@ -1,4 +1,4 @@
-"""What makes an encoding good: rank, distance, spectrum, faithfulness."""
+"""Measures of an encoding: rank, distance preservation, spectrum, faithfulness."""
 
 from coordnet.analysis.distance import distance_preservation, similarity_map
 from coordnet.analysis.faithfulness import encoder_spectrum, frequency_density, position_reconstruction

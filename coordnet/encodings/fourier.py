@@ -75,10 +75,6 @@ class FourierEncoding(Encoding):
         """Return the encoding of another lattice with the default padding."""
         return FourierEncoding.on(axes)
 
-    def for_lattice(self, axes: Axes) -> "FourierEncoding":
-        """Return the encoding of another lattice with the default padding."""
-        return FourierEncoding.on(axes)
-
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
         axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]

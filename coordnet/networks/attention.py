@@ -64,13 +64,11 @@ class AttentionClassifier(nn.Module):
     Parameters
     ----------
     encoding : DenseEncoding, optional
-        The encoding of the positions; without it the tokens have no order.
+        The encoding of the positions, see ``PositionedTokens``; without it the tokens have no order.
     inputs, classes : int
         The numbers per token, and the number of logits.
     width, depth, heads : int
         The Transformer's dimensions; the heads divide the width (including that of an appended encoding).
-    combine : "add" or "concatenate"
-        See ``PositionedTokens``.
     dropout : float
         The dropout probability while training; it draws from torch's global generator.
     generator : torch.Generator, optional

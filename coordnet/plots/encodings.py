@@ -130,7 +130,7 @@ def _draw_curves(part: SubFigure, found: EncoderSummary, axis: Axis) -> None:
     if found.spectrum is not None and found.reconstruction is not None:
         show_shares(panels[0, 2], found.spectrum)
         middle = len(found.reconstruction) // 2
-        show_reconstruction(panels[1, 2], found.reconstruction, middle, label="given back", color="C0")
+        show_reconstruction(panels[1, 2], found.reconstruction, middle, label="reconstructed", color="C0")
 
 
 def _draw_sweep(ax: Plot, sweep: Sweep | None) -> None:

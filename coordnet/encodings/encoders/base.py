@@ -68,7 +68,7 @@ class Parameter:
         Raises
         ------
         ValueError
-            If a text is neither a number nor of the parameter's unit (``0.64px``, or ``0.25/px`` for a frequency).
+            If a text is neither a number nor in the parameter's unit (``0.64px``, or ``0.25/px`` for a frequency).
         """
         if isinstance(value, str):
             value = self._parse(value)
@@ -103,10 +103,10 @@ class FeatureMap(nn.Module, ABC):
     gain : float
         The factor on every feature; the papers divide an encoding matrix by its largest row norm (see ``like``).
     learnable : bool
-        Train the scales, from their given values on. This mends a bad start, but can overfit from a good one where
-        there are as many features as samples: on a 128×128 crop a Gaussian's σ that starts at 0.64 spacings falls to
-        0.27 in 300 epochs at a rate of 0.1, and the held-out PSNR from 27.5 to 14.1 dB. With a tenth of the samples
-        as ``held_out`` of ``fit_gradient`` it is 21.6 dB; at a rate of 0.01 it is 27.5 dB without, 26.5 dB with.
+        Train the scales, from their given values on. This corrects a bad start, but can overfit from a good one where
+        there are as many features as samples: then hold out samples (``held_out`` of ``fit_gradient``) or take small
+        steps. On a 128×128 crop a Gaussian's σ falls from 0.64 spacings to 0.27 in 300 epochs at a rate of 0.1, and
+        the held-out PSNR from 27.5 to 14.1 dB; with a tenth held out it is 21.6 dB, at a rate of 0.01 27.5 dB.
     **scales
         The scale parameters: positive numbers, or tuples with one for each axis.
 
@@ -128,12 +128,7 @@ class FeatureMap(nn.Module, ABC):
         self.gain = _checks.positive("gain", gain)
         self.learnable = bool(learnable)
         for name, value in scales.items():
-            checked = self._check_scale(name, value)
-            if learnable:
-                log = torch.tensor(checked, dtype=torch.float64).log()
-                self.register_parameter(f"log_{name}", nn.Parameter(log))
-            else:
-                setattr(self, name, checked)
+            self._set_scale(name, self._check_scale(name, value))
 
     def _check_scale(self, name: str, value: Scale) -> Scale:
         if isinstance(value, tuple):
@@ -142,6 +137,13 @@ class FeatureMap(nn.Module, ABC):
         if _checks.positive(name, value) < least:
             raise _checks.wrong(name, f"at least {least:g}", value)
         return float(value)
+
+    def _set_scale(self, name: str, value: Scale) -> None:
+        if self.learnable:
+            log = torch.tensor(value, dtype=torch.float64).log()
+            self.register_parameter(f"log_{name}", nn.Parameter(log))
+        else:
+            setattr(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         log = self.__dict__.get("_parameters", {}).get(f"log_{name}")
@@ -165,10 +167,7 @@ class FeatureMap(nn.Module, ABC):
         for parameter in self.scales:
             value = torch.as_tensor(self.scale(parameter.name), dtype=torch.float64)
             scaled = (factor * value).clamp(min=parameter.least)
-            if self.learnable:
-                other.get_parameter(f"log_{parameter.name}").data.copy_(scaled.log())
-            else:
-                setattr(other, parameter.name, _numbers(scaled))
+            other._set_scale(parameter.name, _numbers(scaled))
         return other
 
     @property
@@ -250,7 +249,7 @@ class FeatureMap(nn.Module, ABC):
         Parameters
         ----------
         axes : Axis, or tuple of Axis
-            The positions of the samples: one axis, or the d axes of a lattice for a joint encoder.
+            One axis, or the d axes of a lattice for a joint encoder.
         features : int, optional
             K; by default the number of samples of an axis, or a number of a joint encoder's own.
         normalize : bool

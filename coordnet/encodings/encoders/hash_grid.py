@@ -82,7 +82,7 @@ class HashGrid(JointEncoder):
         return tuple(math.floor(self.coarsest * self.growth**level + 1e-9) for level in range(self.levels))
 
     def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """ψ at points x, before the gain; the border's cell goes on beyond the unit cube."""
+        """ψ at points x, before the gain; the cell at the border extends beyond the unit cube."""
         rows = self.rows.to(x)
         return torch.cat([self._level(x, n, rows[i]) for i, n in enumerate(self.resolutions)], dim=-1)
 

@@ -77,7 +77,7 @@ class MultiSine(JointFourier):
 
     Notes
     -----
-    Li et al. (NeurIPS 2021), the baseline MD-Sine; they give it for d = 2, and the halving of ρ goes on from there.
+    Li et al. (NeurIPS 2021), the baseline MD-Sine; they give it for d = 2, and here ρ is halved for every further axis.
     """
 
     name = "md-sine"

@@ -29,14 +29,10 @@ class LearnableFourier(JointEncoder):
         γ, the width of the similarity, in units of the unit interval; ``learnable`` trains it beside W.
     fourier, hidden, groups : int
         |F|, even, twice the number of rows of W; |H|, the width of the modulator, 0 for none; and G.
-    activation : "gelu" or "relu"
-        The modulator's activation.
-    initial : "normal" or "uniform"
-        The distribution of W, by default with seed 0.
-    fixed : bool
-        Keep W as it was drawn, instead of training it.
-    layer_norm : bool
-        Normalize before each dense projection.
+    activation, initial : str
+        "gelu" or "relu" for the modulator, and "normal" or "uniform" for W, which is drawn with seed 0 by default.
+    fixed, layer_norm : bool
+        Whether W is not trained, and whether each dense projection has a normalized input.
     dropout : float
         The rate after the activation while training; it draws from torch's global generator.
 
@@ -69,11 +65,10 @@ class LearnableFourier(JointEncoder):
         fixed: bool = False,
         layer_norm: bool = False,
         dropout: float = 0.0,
-        gain: float = 1.0,
-        learnable: bool = False,
         generator: torch.Generator | None = None,
+        **rest: Any,
     ) -> None:
-        super().__init__(dimensions, features, gain, learnable, gamma=gamma)
+        super().__init__(dimensions, features, gamma=gamma, **rest)
         _checks.choice("activation", activation, _ACTIVATIONS)
         _checks.choice("initial", initial, ("normal", "uniform"))
         if not 0 <= _checks.nonnegative("dropout", dropout) < 1:
