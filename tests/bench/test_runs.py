@@ -19,6 +19,7 @@ from coordnet.bench.estimation import Estimation
 from coordnet.bench.peers import Peer
 from coordnet.bench.records import NAME, read
 from coordnet.bench.study import Options
+from tests.helpers import python
 
 CODE = "import sys; from coordnet.cli import main; sys.exit(main())"
 CHEAP = ("*spline*", "nearest*", "closed form, complex rff", "gradient, complex gaussian")
