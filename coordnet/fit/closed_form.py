@@ -74,11 +74,11 @@ def plan(
         prior = LeastSquares() if measurement is None else NO_PENALTY
     options: dict[str, Any] = {"center": center, "dtype": dtype, "device": device}
     iteration: dict[str, Any] = {"solver": solver or ConjugateGradients(), "progress": progress}
-    return _plan_for(prior, encoding, geometry, measurement, options, iteration)
+    return plan_for(prior, encoding, geometry, measurement, options, iteration)
 
 
 @singledispatch
-def _plan_for(
+def plan_for(
     prior: Any,
     encoding: Encoding,
     geometry: Geometry,
@@ -86,16 +86,19 @@ def _plan_for(
     options: dict[str, Any],
     iteration: dict[str, Any],
 ) -> Plan:
-    """Return the plan for a kind of prior; the measurement is None where the samples are the whole lattice."""
+    """Return the plan for a kind of prior; register one with ``@plan_for.register``.
+
+    The measurement is None where the samples are the whole lattice.
+    """
     raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive or None", type(prior).__name__)
 
 
-@_plan_for.register
+@plan_for.register
 def _(prior: LeastSquares, encoding, geometry, measurement, options, iteration) -> Plan:
     return LeastSquaresPlan(encoding, geometry, prior, **options)
 
 
-@_plan_for.register
+@plan_for.register
 def _(prior: Smoothness, encoding, geometry, measurement, options, iteration) -> Plan:
     if measurement is None and prior.loss == "squared":
         return SmoothLatticePlan(encoding, geometry, prior, **options)
@@ -103,7 +106,7 @@ def _(prior: Smoothness, encoding, geometry, measurement, options, iteration) ->
     return SmoothPlan(encoding, geometry, measurement, prior, **options, **iteration)
 
 
-@_plan_for.register
+@plan_for.register
 def _(prior: Adaptive, encoding, geometry, measurement, options, iteration) -> Plan:
     measurement = measurement or _everything(geometry, options)
     return AdaptivePlan(encoding, geometry, measurement, prior, **options, **iteration)
