@@ -125,6 +125,11 @@ class MaskedLattice(Lattice):
             raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
         _check_weights(self.weights)
 
+    @property
+    def density(self) -> float:
+        """The mean weight: the fraction of known entries, for weights of 0 and 1."""
+        return float(self.weights.mean())
+
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
         known = super().known(channels)
