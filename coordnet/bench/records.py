@@ -26,7 +26,7 @@ def failed(record: Record) -> bool:
 def read(folder: Path) -> dict[str, Record]:
     """Read the records of a folder by key, in the order in which they were written; none without a file.
 
-    Of several records with the same key the last result counts, or the last failure if there is no result. A last line
+    The last result of several records with the same key counts, or the last failure if there is no result. A last line
     without a line end was cut off by a kill and is skipped; any other line that is not a record raises ValueError.
     """
     path, found = folder / NAME, {}

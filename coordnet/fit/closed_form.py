@@ -44,8 +44,8 @@ def plan(
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness or Adaptive, optional
-        What is assumed of the signal. By default nothing: a whole lattice is fitted by least squares, and of the fits
-        to other samples the one of least norm is taken.
+        The assumption about the signal. By default there is none: a whole lattice is fitted by least squares, and of
+        the fits to other samples the one of least norm is taken.
     solver : ConjugateGradients, optional
         When the iterations of fits stop that iterate.
     center : bool

@@ -77,10 +77,6 @@ class LinearOperator(ABC):
         """Return A B as one operator where that is cheaper than the two, else None."""
         return None
 
-    def normal(self, x: Tensor) -> Tensor:
-        """Return Aᵀ A x."""
-        return self.adjoint(self(x))
-
     def diagonal(self) -> Tensor:
         """Return the diagonal of a square operator, (*domain).
 
