@@ -15,7 +15,7 @@ FLOORS = [
     {"sampling", "media"},
     {"encodings", "metrics"},
     {"networks", "priors"},
-    {"fit", "analysis"},
+    {"fitting", "analysis"},
     {"restore", "plots"},
     {"bench"},
     {"cli"},

@@ -12,7 +12,7 @@ import torch
 
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.closed_form import plan
+from coordnet.fitting.closed_form import plan
 from coordnet.media import write_image
 from coordnet.media.rows import open_rows, write_rows
 from coordnet.restore.rows import stream_render

@@ -11,9 +11,9 @@ from coordnet.bench.cells import plain
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.layouts import Layout, fourier
 from coordnet.encodings import Encoding
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.gradient import fit_gradient
-from coordnet.fit.tuning import tune_smoothness
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.gradient import fit_gradient
+from coordnet.fitting.tuning import tune_smoothness
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.heads import Head, Linear

@@ -17,7 +17,7 @@ from coordnet.bench.limits import LimitExceeded, limited
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fit.closed_form import plan
+from coordnet.fitting.closed_form import plan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure

@@ -7,7 +7,7 @@ import torch
 from coordnet import _checks
 from coordnet.cli import page, report, specs
 from coordnet.cli.common import Common, Part
-from coordnet.fit.defaults import combinations
+from coordnet.fitting.defaults import combinations
 from coordnet.media import read_media
 from coordnet.plots.comparison import Shown, comparison_figure
 from coordnet.restore.compare import Attempt, compare

@@ -8,8 +8,8 @@ import torch
 from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Fitting, Part, Tuning
-from coordnet.fit.defaults import choose, default_solver, tuned
-from coordnet.fit.methods import Method
+from coordnet.fitting.defaults import choose, default_solver, tuned
+from coordnet.fitting.methods import Method
 from coordnet.media import read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from coordnet.cli.common import Output
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.methods import Method, head_label
+from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.baselines import cubic, linear
 from coordnet.metrics.scoring import Scoring

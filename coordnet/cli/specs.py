@@ -12,7 +12,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.methods import EncoderChoice, Prior, is_adaptive, labelled
+from coordnet.fitting.methods import EncoderChoice, Prior, is_adaptive, labelled
 from coordnet.media import Media, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive

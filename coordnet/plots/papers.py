@@ -28,7 +28,7 @@ from coordnet.encodings.encoders import (
     Square,
     Triangle,
 )
-from coordnet.fit.gradient import fit_gradient
+from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.networks.heads import MLP
 from coordnet.networks.network import CoordinateNetwork

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet.fit.methods import Method
+from coordnet.fitting.methods import Method
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fit.spectrum import PENALTY_FLOOR, SMOOTHING_WIDTH
+from coordnet.fitting.spectrum import PENALTY_FLOOR, SMOOTHING_WIDTH
 from coordnet.linalg.borders import make_periodic, reflect
 from coordnet.linalg.operators import rotate
 from coordnet.networks.heads import Linear

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
 from coordnet.sampling.patterns import Pattern, sample

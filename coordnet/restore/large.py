@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.closed_form import plan
+from coordnet.fitting.closed_form import plan
 from coordnet.restore.rows import Rows, stream_render
 from coordnet.restore.upscale import DEFAULT_SIGMA, INTERPOLATION, choose_sigma, enlarged, premultiplied, unmultiplied
 from coordnet.sampling.samples import Lattice

@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fit.plan import Plan
+from coordnet.fitting.plan import Plan
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.media.rows import read_rows, release

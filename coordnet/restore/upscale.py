@@ -9,8 +9,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.least_squares import LeastSquares
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.least_squares import LeastSquares
 from coordnet.metrics.scores import psnr, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.restore.restored import Restored

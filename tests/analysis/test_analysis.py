@@ -29,8 +29,8 @@ from coordnet.encodings.encoders import (
     Sine,
     Sinusoidal,
 )
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.gradient import fit_gradient
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axis, lattice_points

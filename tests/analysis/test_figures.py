@@ -10,7 +10,7 @@ from coordnet.cli import main
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.gradient import fit_gradient
+from coordnet.fitting.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import encoder_figure

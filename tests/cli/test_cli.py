@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import coordnet as cn
-from coordnet.fit.methods import EncoderChoice
+from coordnet.fitting.methods import EncoderChoice
 from coordnet.media import load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction

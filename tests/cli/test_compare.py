@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 from scipy.io import wavfile
 
-from coordnet.fit import methods
+from coordnet.fitting import methods
 from coordnet.media import load, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr

@@ -7,7 +7,7 @@ import torch
 from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.closed_form import fit_closed_form
+from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.plots.model import plane
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness

@@ -18,7 +18,7 @@ from torch import Tensor
 from coordnet import encodings, fit, linalg, priors, sampling
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fit.blending import interpolation
+from coordnet.fitting.blending import interpolation
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator

@@ -8,7 +8,7 @@ import torch
 from coordnet.cli.specs import parse_head
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import HashGrid, Identity, RandomFourier
-from coordnet.fit.gradient import fit_gradient
+from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import HEADS, MLP, Finer, GaussianMLP, Linear, Siren, Wire, head_configuration, head_from

@@ -5,8 +5,8 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.gradient import fit_gradient
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.gradient import fit_gradient
 from coordnet.networks.heads import MLP
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction

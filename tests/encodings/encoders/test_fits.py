@@ -19,9 +19,9 @@ from coordnet.encodings.encoders import (
     Triangle,
 )
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.gradient import fit_gradient
-from coordnet.fit.least_squares import LeastSquares
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.gradient import fit_gradient
+from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load
 from coordnet.metrics.scores import psnr

@@ -7,7 +7,7 @@ from typing import Any
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
-from coordnet.fit.plan import DirectPlan
+from coordnet.fitting.plan import DirectPlan
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.sampling.samples import Geometry
 

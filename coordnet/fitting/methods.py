@@ -9,8 +9,8 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.gradient import Callback, fit_gradient
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.gradient import Callback, fit_gradient
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction

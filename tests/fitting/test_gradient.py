@@ -3,9 +3,9 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Gaussian, LogFourier, RandomFourier
-from coordnet.fit.blending import interpolation
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.gradient import fit_gradient
+from coordnet.fitting.blending import interpolation
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr

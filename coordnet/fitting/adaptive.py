@@ -12,10 +12,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import Encoding
-from coordnet.fit.hold_out import hide, middle
-from coordnet.fit.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.fit.smooth import TOLERANCE, modes_of
-from coordnet.fit.spectrum import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
+from coordnet.fitting.hold_out import hide, middle
+from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.fitting.smooth import TOLERANCE, modes_of
+from coordnet.fitting.spectrum import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.operators import rotate
 from coordnet.priors.adaptive import Adaptive

@@ -7,8 +7,8 @@ import torch
 from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.tuning import tune_scale, tune_smoothness
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.tuning import tune_scale, tune_smoothness
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error
 from coordnet.priors.smoothness import Smoothness

@@ -6,7 +6,7 @@ from scipy.ndimage import map_coordinates
 
 from coordnet.encodings.encoders import Encoder, Gaussian, Triangle
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.blending import cubic_weights, interpolation, similarity_weights
+from coordnet.fitting.blending import cubic_weights, interpolation, similarity_weights
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import ScatteredPoints
 

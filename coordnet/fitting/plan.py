@@ -14,7 +14,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.encodings.designs import designs
-from coordnet.fit.capture import CudaGraph
+from coordnet.fitting.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import LinearOperator

@@ -5,10 +5,10 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fit.closed_form import fit_closed_form, plan
-from coordnet.fit.hold_out import hide
-from coordnet.fit.spectrum import decorrelate, effective_noise, rounds, smoothest_modes, start_penalty, update
-from coordnet.fit.systems import effective_density
+from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.fitting.hold_out import hide
+from coordnet.fitting.spectrum import decorrelate, effective_noise, rounds, smoothest_modes, start_penalty, update
+from coordnet.fitting.systems import effective_density
 from coordnet.media import load
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr, snr

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.fit.hold_out import hidden_error
-from coordnet.fit.systems import NEWTON_STEPS, ConstrainedSystem, ModesSystem, System, penalized_system
+from coordnet.fitting.hold_out import hidden_error
+from coordnet.fitting.systems import NEWTON_STEPS, ConstrainedSystem, ModesSystem, System, penalized_system
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coordnet.fit.blending import interpolation
+from coordnet.fitting.blending import interpolation
 from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axes, lattice_points

@@ -5,8 +5,8 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
-from coordnet.fit.defaults import LONGEST, choose, combinations, default_encoder, default_prior
-from coordnet.fit.methods import EncoderChoice, Method
+from coordnet.fitting.defaults import LONGEST, choose, combinations, default_encoder, default_prior
+from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness

@@ -8,11 +8,11 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
-from coordnet.fit.adaptive import AdaptivePlan
-from coordnet.fit.blending import measure
-from coordnet.fit.least_squares import LeastSquares, LeastSquaresPlan
-from coordnet.fit.plan import Plan
-from coordnet.fit.smooth import SmoothLatticePlan, SmoothPlan
+from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.blending import measure
+from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
+from coordnet.fitting.plan import Plan
+from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive

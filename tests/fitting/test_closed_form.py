@@ -6,8 +6,8 @@ import torch
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.closed_form import fit_closed_form, plan
-from coordnet.fit.least_squares import LeastSquares
+from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load
 from coordnet.metrics.scores import psnr

@@ -11,7 +11,7 @@ import torch
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian, Triangle
-from coordnet.fit import capture
+from coordnet.fitting import capture
 from coordnet.linalg import buffers
 from coordnet.sampling.samples import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph

@@ -12,9 +12,9 @@ from skimage import data
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fit.closed_form import fit_closed_form, plan
-from coordnet.fit.least_squares import LeastSquares
-from coordnet.fit.systems import LatticeSystem, ModesSystem
+from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.fitting.least_squares import LeastSquares
+from coordnet.fitting.systems import LatticeSystem, ModesSystem
 from coordnet.linalg import transforms as cosines
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, ConvergenceWarning
 from coordnet.metrics.scores import psnr

@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fit.predictions import Predictions, predictions
+from coordnet.fitting.predictions import Predictions, predictions
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
 from coordnet.sampling.samples import Samples

@@ -10,7 +10,7 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, JointEncoder, Triangle
-from coordnet.fit.methods import (
+from coordnet.fitting.methods import (
     KINDS,
     SOLVERS,
     EncoderChoice,
@@ -22,7 +22,7 @@ from coordnet.fit.methods import (
     head_label,
     is_adaptive,
 )
-from coordnet.fit.tuning import Tuned, tune_scale, tune_smoothness
+from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive

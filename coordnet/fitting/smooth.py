@@ -9,8 +9,8 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
-from coordnet.fit.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
-from coordnet.fit.systems import ConstrainedSystem, System, penalized_system
+from coordnet.fitting.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
+from coordnet.fitting.systems import ConstrainedSystem, System, penalized_system
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.operators import Diagonal
 from coordnet.priors.fourier import FourierModes

@@ -12,11 +12,11 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.fit.blending import measure
-from coordnet.fit.closed_form import fit_closed_form
-from coordnet.fit.hold_out import hidden_error, hide, hide_every_second, middle
-from coordnet.fit.smooth import TOLERANCE, modes_of
-from coordnet.fit.systems import penalized_system
+from coordnet.fitting.blending import measure
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.hold_out import hidden_error, hide, hide_every_second, middle
+from coordnet.fitting.smooth import TOLERANCE, modes_of
+from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.measurements import Measurement
