@@ -1,0 +1,108 @@
+"""The gate for arrays: what people have becomes a signal of floating point, and results become what was given."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coordnet import _checks
+
+PEAKS = {torch.uint8: 255, torch.uint16: 65535}  # integers that are scaled to [0, 1]
+FLOATS = (torch.float32, torch.float64)
+MOST_CHANNELS = 4  # columns of an array of two axes that are taken for the channels of a row
+
+Array = np.ndarray | Tensor
+
+
+@dataclass(frozen=True)
+class ArrayKind:
+    """The kind of array that a signal was given as."""
+
+    is_numpy: bool
+    dtype: torch.dtype
+    has_channels: bool  # whether the last axis was that of the channels
+
+    def restore(self, signal: Tensor) -> Any:
+        """Return a signal as an array of this kind; integers are rounded, and clipped to their range."""
+        if peak := PEAKS.get(self.dtype):
+            signal = (signal.clamp(0, 1) * peak).round()
+        signal = signal.detach().to(self.dtype)
+        if not self.has_channels and signal.shape[-1] == 1:
+            signal = signal[..., 0]
+        return signal.cpu().numpy() if self.is_numpy else signal
+
+
+def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None) -> tuple[Tensor, ArrayKind]:
+    """Return an array as a signal (*grid, channels) of floating point, and its kind.
+
+    Parameters
+    ----------
+    array : NumPy array or tensor
+        Numbers of 8 or 16 bits without a sign are scaled to [0, 1]; those of float32 and float64 stay as they are.
+    name : str
+        The argument's name in messages.
+    dimensions : int, optional
+        The number of axes without that of the channels. An array with just as many gets an axis of one channel. If not
+        given, one axis is a row, and two axes are a gray picture unless the second is at most ``MOST_CHANNELS`` long.
+
+    Raises
+    ------
+    ValueError
+        If it is no array, is empty, has numbers of another type, or another number of axes.
+    """
+    signal = as_tensor(array, name)
+    kind = (isinstance(array, np.ndarray), signal.dtype)
+    if signal.dtype not in (*PEAKS, *FLOATS):
+        raise _checks.wrong(name, "numbers of uint8, uint16, float32 or float64", _type(signal))
+    if dimensions is None:
+        is_plain = signal.ndim == 1 or (signal.ndim == 2 and signal.shape[1] > MOST_CHANNELS)
+        dimensions = signal.ndim if is_plain else signal.ndim - 1
+    if signal.ndim not in (dimensions, dimensions + 1) or signal.numel() == 0:
+        expected = f"{dimensions} axes, and channels in the last, nowhere empty"
+        raise _checks.wrong(name, expected, f"shape {tuple(signal.shape)}")
+    has_channels = signal.ndim == dimensions + 1
+    if peak := PEAKS.get(signal.dtype):
+        signal = signal.float() / peak
+    return signal if has_channels else signal.unsqueeze(-1), ArrayKind(*kind, has_channels)
+
+
+def as_mask(array: Any, name: str = "mask") -> Tensor:
+    """Return a mask as weights of float32 or float64: 1 where a sample is known, 0 elsewhere, or as given.
+
+    Parameters
+    ----------
+    array : NumPy array or tensor
+        Of bool, of integers with at most one value beside 0, or of floating-point weights.
+
+    Raises
+    ------
+    ValueError
+        If it is no array, or has other numbers.
+    """
+    mask = as_tensor(array, name)
+    if mask.dtype in FLOATS:
+        return mask
+    if mask.dtype.is_complex or mask.dtype.is_floating_point:
+        raise _checks.wrong(name, "bool, integers, float32 or float64", _type(mask))
+    values = mask.unique()
+    if len(values) - int((values == 0).any()) > 1:
+        raise _checks.wrong(name, "0 where nothing is known, and one other number", f"{len(values)} numbers")
+    return (mask != 0).float()
+
+
+def as_tensor(array: Any, name: str) -> Tensor:
+    """Return a NumPy array or a tensor as a tensor, without a copy where that is possible."""
+    if isinstance(array, Tensor):
+        return array
+    if not isinstance(array, np.ndarray):
+        raise _checks.wrong(name, "a NumPy array or a tensor", type(array).__name__)
+    try:
+        return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
+    except TypeError:
+        raise _checks.wrong(name, "an array of numbers", f"one of {array.dtype}") from None
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
