@@ -8,7 +8,7 @@ import typer
 from coordnet.cli.bench import bench
 from coordnet.cli.common import (
     Common,
-    Epochs,
+    Compared,
     Fitting,
     Force,
     Json,
@@ -52,35 +52,7 @@ def reconstruct(
 
 @app.command()
 @grouped
-def compare(
-    *,
-    signal: Signal,
-    sample: Sample = "every:2",
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
-            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive."
-        ),
-    ] = None,
-    head: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire; may be repeated. "
-            "linear if not given. A linear head is on the complex encoding, others on the simple one."
-        ),
-    ] = None,
-    solver: Annotated[
-        list[str] | None,
-        typer.Option(help="closed-form or gradient; may be repeated. closed-form where it can be if not given."),
-    ] = None,
-    epochs: Epochs = 2000,
-    html: Annotated[
-        bool, typer.Option("--html", help="Write compare.html too: a table to sort, pictures with sliders.")
-    ] = False,
-    part: Part,
-    common: Common,
-) -> None:
+def compare(*, signal: Signal, sample: Sample = "every:2", compared: Compared, part: Part, common: Common) -> None:
     """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
     The table is sorted by held-out PSNR. Combinations that do not exist are left out and named; a method that fails is
@@ -89,7 +61,7 @@ def compare(
     """
     from coordnet.cli.compare import run
 
-    run(signal, sample, encoder or [], head or [], solver or [], epochs, html, part, common)
+    run(signal, sample, compared, part, common)
 
 
 @app.command()

@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[int, typer.Option(help="Number of epochs of the gradient solver.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the record alone, as JSON.")]
@@ -99,6 +97,34 @@ class Fitting(Model):
 
 
 @dataclass(frozen=True)
+class Compared:
+    """The options that say which methods are compared."""
+
+    encoder: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
+            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive."
+        ),
+    ] = None
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire; may be repeated. "
+            "linear if not given. A linear head is on the complex encoding, others on the simple one."
+        ),
+    ] = None
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(help="closed-form or gradient; may be repeated. closed-form where it can be if not given."),
+    ] = None
+    epochs: Epochs = 2000
+    html: Annotated[
+        bool, typer.Option("--html", help="Write compare.html too: a table to sort, pictures with sliders.")
+    ] = False
+
+
+@dataclass(frozen=True)
 class Tuning:
     """The options that say how free numbers are chosen."""
 
@@ -123,16 +149,12 @@ class Place:
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let typer see the fields of a command's dataclass arguments as options of the command itself."""
-    groups: dict[str, Any] = {}
+    parameters = inspect.signature(command).parameters
+    groups = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        group = parameter.annotation
-        if isinstance(group, type) and is_dataclass(group):
-            groups[parameter.name] = group
-            options = inspect.signature(group).parameters.values()
-            flat += [option.replace(kind=KEYWORD) for option in options]
-        else:
-            flat.append(parameter.replace(kind=KEYWORD))
+    for name, parameter in parameters.items():
+        options = inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
+        flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
 
     @functools.wraps(command)
     def called(**given: Any) -> None:

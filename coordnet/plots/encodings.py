@@ -1,7 +1,7 @@
 """Figures of encodings: each ``show_…`` draws into an ``ax`` and returns it; ``encoder_figure`` is a whole page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -62,7 +62,7 @@ def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: 
 
 
 def show_similarities(
-    panels: Sequence[Plot], encoding: Encoding, axes: Axes, nodes: Sequence[Sequence[int]], title: str = ""
+    panels: Iterable[Plot], encoding: Encoding, axes: Axes, nodes: Sequence[Sequence[int]], title: str = ""
 ) -> dict[str, float]:
     """Draw the heat map of each (row, column) of a grid; return the lowest and the mean similarity."""
     maps = similarity_map(encoding, axes, torch.tensor(nodes), torch.float32)
