@@ -5,24 +5,9 @@ from typing import Annotated
 
 import typer
 
+from coordnet.cli import common as options
 from coordnet.cli.bench import bench
-from coordnet.cli.common import (
-    Common,
-    Compared,
-    Fitting,
-    Force,
-    Json,
-    Model,
-    Output,
-    Part,
-    Picture,
-    Place,
-    Quiet,
-    Sample,
-    Signal,
-    Tuning,
-    grouped,
-)
+from coordnet.cli.common import grouped
 
 app = typer.Typer(
     help="Reconstruct signals from samples with coordinate networks.",
@@ -42,17 +27,17 @@ def _root() -> None:
 @app.command()
 @grouped
 def reconstruct(
-    *, signal: Signal, sample: Sample = "every:2", fitting: Fitting, tuning: Tuning, part: Part, common: Common
+    *, sampled: options.Sampled, fitting: options.Fitting, tuning: options.Tuning, common: options.Common
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
     from coordnet.cli.reconstruct import run
 
-    run(signal, sample, fitting, tuning, part, common)
+    run(sampled, fitting, tuning, common)
 
 
 @app.command()
 @grouped
-def compare(*, signal: Signal, sample: Sample = "every:2", compared: Compared, part: Part, common: Common) -> None:
+def compare(*, sampled: options.Sampled, compared: options.Compared, common: options.Common) -> None:
     """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
     The table is sorted by held-out PSNR. Combinations that do not exist are left out and named; a method that fails is
@@ -61,7 +46,7 @@ def compare(*, signal: Signal, sample: Sample = "every:2", compared: Compared, p
     """
     from coordnet.cli.compare import run
 
-    run(signal, sample, compared, part, common)
+    run(sampled, compared, common)
 
 
 @app.command()
@@ -69,9 +54,9 @@ def compare(*, signal: Signal, sample: Sample = "every:2", compared: Compared, p
 def fit(
     *,
     points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
-    place: Place,
-    model: Model,
-    common: Common,
+    place: options.Place,
+    model: options.Model,
+    common: options.Common,
 ) -> None:
     """Reconstruct a signal from scattered points."""
     from coordnet.cli.fit import run
@@ -83,9 +68,9 @@ def fit(
 @grouped
 def inpaint(
     *,
-    signal: Picture,
+    signal: options.Picture,
     mask: Annotated[Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
-    common: Common,
+    common: options.Common,
 ) -> None:
     """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
 
@@ -101,13 +86,13 @@ def inpaint(
 @grouped
 def upscale(
     *,
-    image: Picture,
+    image: options.Picture,
     factor: Annotated[float, typer.Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
         str | None,
         typer.Option(help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given."),
     ] = None,
-    common: Common,
+    common: options.Common,
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
 
@@ -124,12 +109,12 @@ def upscale(
 @grouped
 def denoise(
     *,
-    signal: Picture,
+    signal: options.Picture,
     sigma: Annotated[
         float | None,
         typer.Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given."),
     ] = None,
-    common: Common,
+    common: options.Common,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
     from coordnet.cli import restore
@@ -145,7 +130,7 @@ def demosaic(
     pattern: Annotated[
         str, typer.Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")
     ] = "RGGB",
-    common: Common,
+    common: options.Common,
 ) -> None:
     """Make a color picture of a Bayer mosaic; what each pixel measured stays as it is."""
     from coordnet.cli import restore
@@ -180,7 +165,7 @@ def analyze(
             help="A position of the grid whose similarity to all others is drawn; may be repeated.",
         ),
     ] = None,
-    output: Output,
+    output: options.Output,
 ) -> None:
     """Measure encoders (ranks, similarity, spectrum, heat maps), draw a figure of the papers, or look into a model."""
     from coordnet.cli.analyze import run
@@ -213,9 +198,9 @@ def data(
     out: Annotated[Path | None, typer.Option(help="Folder for what is cut from them.")] = None,
     crop: Annotated[int, typer.Option(help="Height and width of the pictures' centers.")] = 480,
     check: Annotated[Path | None, typer.Option(help="Compare this prepared folder with its checksums instead.")] = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Prepare a folder of data for the benches: center crops, video cubes, and their SHA-256 sums."""
     from coordnet.cli.data import run

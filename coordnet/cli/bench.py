@@ -72,26 +72,22 @@ class Signals(Workers):
     device: Device = "auto"
 
 
-@dataclass(frozen=True)
-class Timings:
-    """The options of the timings."""
-
-    only: Only = None
-    sizes: Annotated[
-        str | None, typer.Option(help="Samples along a side, such as 128,256; 128 to 4096 if not given.")
-    ] = None
-    quick: Quick = False
-    device: Device = "auto"
-
-
 @bench.command()
 @grouped
-def speed(timings: Timings, records: Records) -> None:
+def speed(
+    records: Records,
+    only: Only = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Samples along a side, such as 128,256; 128 to 4096 if not given.")
+    ] = None,
+    quick: Quick = False,
+    device: Device = "auto",
+) -> None:
     """Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold.
 
     --only takes some of grid, video, batch, random, memory; all but memory if not given.
     """
-    _run("speed", records, timings)
+    _run("speed", records, only=only, sizes=sizes, quick=quick, device=device)
 
 
 @bench.command()
@@ -128,20 +124,19 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
         from coordnet.bench import catalog
     except ModuleNotFoundError as error:
         raise _checks.wrong("bench", "the packages of coordnet[bench]", f"none of the name {error.name}") from None
-    options = None
-    if not records.report:
-        given = {key: value for group in groups for key, value in asdict(group).items()} | more
-        options = catalog.Options(**{key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items()})
+    given = {key: value for group in groups for key, value in asdict(group).items()} | more
+    given = {key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items() if value is not None}
+    options = None if records.report else catalog.Options(**given)
     text = catalog.run(name, options, records.out or Path("results") / name, progress=not records.quiet)
     if not records.quiet:
         print(text)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
-def _sizes(text: str | None) -> tuple[int, ...]:
+def _sizes(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(name) for name in _names(text))
     except ValueError:
@@ -154,9 +149,4 @@ def _device(text: str) -> str:
     return choose_device(text).type
 
 
-CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "only": _names,
-    "sizes": _sizes,
-    "device": _device,
-    "methods": lambda given: tuple(given or ()),
-}
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {"only": _names, "sizes": _sizes, "device": _device, "methods": tuple}

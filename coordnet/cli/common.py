@@ -17,11 +17,7 @@ Out = Annotated[Path | None, typer.Option(help="Folder for the results; a fresh 
 Force = Annotated[bool, typer.Option("--force", help="Replace results that are already there.")]
 Picture = Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing, show no bars.")]
-Sample = Annotated[
-    str, typer.Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
-]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything random.")]
-Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,14 @@ class Common(Output):
 
 
 @dataclass(frozen=True)
-class Part:
-    """The options that take a part of a signal, by the names that ``read_media`` has for them."""
+class Sampled:
+    """A signal, its samples, and the options that take a part of it, by the names that ``read_media`` has for them."""
 
+    signal: Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
+    sample: Annotated[
+        str,
+        typer.Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH."),
+    ] = "every:2"
     row: Annotated[int | None, typer.Option(help="Take this row of a picture alone.")] = None
     column: Annotated[int | None, typer.Option(help="Take this column of a picture alone.")] = None
     frames: Annotated[str | None, typer.Option(help="Take the frames A:B of a video alone.")] = None
@@ -58,9 +59,9 @@ class Part:
     crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+    def part(self) -> dict[str, Any]:
+        """The part that is taken."""
+        return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
 
 
 @dataclass(frozen=True)

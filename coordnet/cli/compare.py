@@ -4,7 +4,7 @@ import torch
 
 from coordnet import _checks
 from coordnet.cli import page, report, specs
-from coordnet.cli.common import Common, Compared, Part
+from coordnet.cli.common import Common, Compared, Sampled
 from coordnet.fitting.defaults import combinations
 from coordnet.media import read_media
 from coordnet.plots.comparison import Shown, comparison_figure
@@ -12,24 +12,23 @@ from coordnet.restore.compare import Attempt, compare
 from coordnet.sampling.patterns import sample
 
 
-def run(signal: str, sampling: str, compared: Compared, part: Part, common: Common) -> None:
+def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     """Read, sample, try every method, score, write."""
-    pattern = specs.parse_sample(sampling)
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     epochs = _checks.integer("epochs", compared.epochs, 1)
     device = specs.choose_device(common.device)
-    media = read_media(signal, **part.given, progress=common.progress)
+    media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        mask = specs.mask_or(pattern, sampling, media)
-        samples = sample(media.signal.to(device), mask, generator=generator)
+        pattern = specs.parse_sample(sampled.sample, media.grid)
+        samples = sample(media.signal.to(device), pattern, generator=generator)
         methods, left_out = combinations(samples, encoders, heads, compared.solver or [])
         made = compare(media.signal, samples, methods, epochs=epochs, generator=generator, progress=common.progress)
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
-            "sample": sampling,
+            "sample": sampled.sample,
             "known": float(made.scoring.known.double().mean()),
             "ranked_by": made.scoring.ranked_by,
             "methods": [{"name": a.name, **_describe(a)} for a in made.attempts],

@@ -25,7 +25,7 @@ from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
 from coordnet.restore.rows import available_memory
-from coordnet.restore.upscale import nearest
+from coordnet.restore.upscale import enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
@@ -126,7 +126,7 @@ def _restore(
 ) -> None:
     """Read a signal, restore it, write what comes out, and print what was chosen; ``image`` refuses other signals."""
     device = specs.choose_device(common.device)
-    media = read_media(signal, progress=common.progress)
+    media = read_media(signal)
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected image to {command}, found {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -158,7 +158,7 @@ def _is_large(path: Path, factor: float, memory: int) -> bool:
         return path.suffix.lower() in (".npy", ".zarr")
     try:
         with open_rows(path) as source:
-            return exceeds(source.nbytes, factor, memory)
+            return exceeds(4 * prod(source.shape), factor, memory)
     except MediaError:
         return False  # the reader of whole files says what is wrong, or reads it
 
@@ -172,19 +172,20 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):
-        start = time.perf_counter()
-        made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
-        needed, free = prod(made.shape) * np.dtype(source.depth).itemsize, shutil.disk_usage(staging).free
-        if path.suffix.lower() == ".npy" and needed > free:  # other files are compressed
+        shape, free = (*enlarged(source.shape[:-1], factor), source.shape[-1]), shutil.disk_usage(staging).free
+        needed = prod(shape) * np.dtype(source.depth).itemsize
+        if path.suffix.lower() != ".zarr" and needed > free:  # a Zarr array is compressed
             room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
+        start = time.perf_counter()
+        made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
         written = staging / f"reconstruction{path.suffix.lower()}"
         blocks = _named(made.blocks, path)
-        write_rows(written, made.shape, source.depth, blocks, channel_axis=source.channel_axis)
+        write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
         found = {**made.chosen, **_settings(made, factor, source.alpha), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
-        record = _record("upscale", path.stem, made.shape, **found)
-        if len(made.shape) == 3:
+        record = _record("upscale", path.stem, shape, **found)
+        if len(shape) == 3:
             _draw_middle(source, written, staging / "figure.png", path.stem)
         report.write_record(staging, record)
     report.show(record, [_heading(record), _gaussians(made), f"written to {final}"], common)

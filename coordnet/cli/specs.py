@@ -13,7 +13,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import EncoderChoice, Prior, is_adaptive, labelled
-from coordnet.media import Media, read_mask
+from coordnet.media import read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -86,14 +86,9 @@ def _value(key: str, text: str, hint: Any) -> Any:
         raise _checks.wrong(key, "a whole number" if whole else "a number", repr(text)) from None
 
 
-def parse_sample(text: str) -> Pattern | None:
-    """The sampling pattern of a text, or None for ``mask:PATH``, which depends on the signal; see ``mask_or``."""
-    return None if text.startswith("mask:") else parse_pattern(text)
-
-
-def mask_or(pattern: Pattern | None, text: str, media: Media) -> Pattern | torch.Tensor:
-    """The pattern, or where there is none the mask that ``mask:PATH`` names, for the grid of a signal."""
-    return pattern or read_mask(text.removeprefix("mask:"), media.grid)
+def parse_sample(text: str, grid: tuple[int, ...]) -> Pattern | torch.Tensor:
+    """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names."""
+    return read_mask(text.removeprefix("mask:"), grid) if text.startswith("mask:") else parse_pattern(text)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
