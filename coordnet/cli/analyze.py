@@ -21,14 +21,19 @@ SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and
 
 
 def run(
-    model: Path | None, encoders: list[str], figure: str | None, samples: int | None, at: list[str], output: Output
+    model: Path | None,
+    encoder: list[str] | None,
+    figure: str | None,
+    samples: int | None,
+    at: list[str] | None,
+    output: Output,
 ) -> None:
     """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
     start, table = time.perf_counter(), []
-    if model is not None and (encoders or figure is not None):
-        raise _checks.wrong("model", "no --encoder and no --figure beside it", encoders or figure)
-    if figure is not None and encoders:
-        raise _checks.wrong("figure", "no --encoder beside it: a figure names its own", encoders)
+    if model is not None and (encoder or figure is not None):
+        raise _checks.wrong("model", "no --encoder and no --figure beside it", encoder or figure)
+    if figure is not None and encoder:
+        raise _checks.wrong("figure", "no --encoder beside it: a figure names its own", encoder)
     record: dict[str, Any] = {}
     if model is not None:
         name = f"model-{model.stem}"
@@ -38,8 +43,8 @@ def run(
         drawn, numbers = FIGURES[figure]()
     else:
         name, record["seed"] = "encoders", output.seed
-        nodes = [specs.parse_node(text) for text in at]
-        pages = dict(_encoder(text, samples, output.seed) for text in encoders or ["gaussian"])
+        nodes = [specs.parse_node(text) for text in at or []]
+        pages = dict(_encoder(text, samples, output.seed) for text in encoder or ["gaussian"])
         drawn, numbers = encoder_figure(pages, nodes)
         table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()]
     record |= {"analysis": name, "numbers": numbers, "seconds": time.perf_counter() - start}

@@ -1,22 +1,34 @@
 """The commands, each declared once; the modules that do their work are imported when they run."""
 
+import functools
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from coordnet.cli import common as options
 from coordnet.cli.bench import bench
 from coordnet.cli.common import grouped
 
-app = typer.Typer(
-    help="Reconstruct signals from samples with coordinate networks.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=False,
-)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=False)
 app.add_typer(bench, name="bench")
+
+
+def command(target: str) -> Callable[[Callable[..., None]], None]:
+    """Declare a command that a function of this folder, MODULE.NAME, carries out, imported when the command runs."""
+    module, name = target.split(".")
+
+    def declare(command: Callable[..., None]) -> None:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            getattr(import_module(f"coordnet.cli.{module}"), name)(**given)
+
+        app.command()(grouped(run))
+
+    return declare
 
 
 @app.callback()
@@ -24,19 +36,14 @@ def _root() -> None:
     """Reconstruct signals from samples with coordinate networks. Add --debug to any command for tracebacks."""
 
 
-@app.command()
-@grouped
+@command("reconstruct.run")
 def reconstruct(
     *, sampled: options.Sampled, fitting: options.Fitting, tuning: options.Tuning, common: options.Common
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
-    from coordnet.cli.reconstruct import run
-
-    run(sampled, fitting, tuning, common)
 
 
-@app.command()
-@grouped
+@command("compare.run")
 def compare(*, sampled: options.Sampled, compared: options.Compared, common: options.Common) -> None:
     """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
@@ -44,32 +51,24 @@ def compare(*, sampled: options.Sampled, compared: options.Compared, common: opt
     shown with its reason. Random, masked and mosaicked samples are fitted by fourier with an adaptive and with a
     smoothness prior too.
     """
-    from coordnet.cli.compare import run
-
-    run(sampled, compared, common)
 
 
-@app.command()
-@grouped
+@command("fit.run")
 def fit(
     *,
-    points: Annotated[Path, typer.Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
+    points: Annotated[Path, Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
     place: options.Place,
     model: options.Model,
     common: options.Common,
 ) -> None:
     """Reconstruct a signal from scattered points."""
-    from coordnet.cli.fit import run
-
-    run(points, place, model, common)
 
 
-@app.command()
-@grouped
+@command("restore.inpaint")
 def inpaint(
     *,
     signal: options.Picture,
-    mask: Annotated[Path, typer.Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
+    mask: Annotated[Path, Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
     common: options.Common,
 ) -> None:
     """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
@@ -77,20 +76,15 @@ def inpaint(
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
     pixel, a video's values are written exactly, to reconstruction.npy.
     """
-    from coordnet.cli import restore
-
-    restore.inpaint(signal, mask, common)
 
 
-@app.command()
-@grouped
+@command("restore.upscale")
 def upscale(
     *,
     image: options.Picture,
-    factor: Annotated[float, typer.Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
+    factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
-        str | None,
-        typer.Option(help="Bytes for an array or a large TIFF file, such as 2GiB; half of what is free if not given."),
+        str | None, Option(help="Bytes for large files, such as 2GiB; half of what is free if not given.")
     ] = None,
     common: options.Common,
 ) -> None:
@@ -100,77 +94,56 @@ def upscale(
     blocks of rows, and may be larger than memory; no model is kept of it. It is computed in float32, and written in the
     array's own type.
     """
-    from coordnet.cli import restore
-
-    restore.upscale(image, factor, memory, common)
 
 
-@app.command()
-@grouped
+@command("restore.denoise")
 def denoise(
     *,
     signal: options.Picture,
     sigma: Annotated[
-        float | None,
-        typer.Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given."),
+        float | None, Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given.")
     ] = None,
     common: options.Common,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
-    from coordnet.cli import restore
-
-    restore.denoise(signal, sigma, common)
 
 
-@app.command()
-@grouped
+@command("restore.demosaic")
 def demosaic(
     *,
-    raw: Annotated[str, typer.Argument(metavar="RAW", help="A gray picture, each pixel of one color.")],
-    pattern: Annotated[
-        str, typer.Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")
-    ] = "RGGB",
+    raw: Annotated[str, Argument(metavar="RAW", help="A gray picture, each pixel of one color.")],
+    pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
     common: options.Common,
 ) -> None:
     """Make a color picture of a Bayer mosaic; what each pixel measured stays as it is."""
-    from coordnet.cli import restore
-
-    restore.demosaic(raw, pattern, common)
 
 
-@app.command()
-@grouped
+@command("analyze.run")
 def analyze(
     *,
     model: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="[MODEL]", help="A model.safetensors: its fit, the spectrum it learned or the encoding it trained."
         ),
     ] = None,
     encoder: Annotated[
-        list[str] | None, typer.Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.")
+        list[str] | None, Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.")
     ] = None,
     figure: Annotated[
-        str | None, typer.Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.")
+        str | None, Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.")
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one."),
+        Option(help="Samples along an axis that encoders are measured on; 256, or 32 along both of a joint one."),
     ] = None,
     at: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ROW,COLUMN",
-            help="A position of the grid whose similarity to all others is drawn; may be repeated.",
-        ),
+        Option(metavar="ROW,COLUMN", help="A position whose similarity to all others is drawn; may be repeated."),
     ] = None,
     output: options.Output,
 ) -> None:
     """Measure encoders (ranks, similarity, spectrum, heat maps), draw a figure of the papers, or look into a model."""
-    from coordnet.cli.analyze import run
-
-    run(model, encoder or [], figure, samples, at or [], output)
 
 
 @app.command()
@@ -190,19 +163,15 @@ def encoders() -> None:
     print("\n".join(encoder_table()))
 
 
-@app.command()
+@command("data.run")
 def data(
-    source: Annotated[
-        Path | None, typer.Option("--from", help="Folder of pictures, clips and sound, as they came.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for what is cut from them.")] = None,
-    crop: Annotated[int, typer.Option(help="Height and width of the pictures' centers.")] = 480,
-    check: Annotated[Path | None, typer.Option(help="Compare this prepared folder with its checksums instead.")] = None,
+    *,
+    source: Annotated[Path | None, Option("--from", help="Folder of pictures, clips and sound, as they came.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for what is cut from them.")] = None,
+    crop: Annotated[int, Option(help="Height and width of the pictures' centers.")] = 480,
+    check: Annotated[Path | None, Option(help="Compare this prepared folder with its checksums instead.")] = None,
     force: options.Force = False,
-    json: options.Json = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Prepare a folder of data for the benches: center crops, video cubes, and their SHA-256 sums."""
-    from coordnet.cli.data import run
-
-    run(source, out, check, crop, force, json, quiet)

@@ -38,7 +38,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
             "seed": common.seed,
             "versions": report.versions(),
         }
-        titles = {m["name"]: _score(m, record["ranked_by"]) for m in record["methods"]}
+        titles = {m["name"]: _score(m, record["ranked_by"]) for m in record["methods"] if m["status"] == "done"}
         shown = Shown(made.scoring.truth, samples, made.estimates)
         comparison_figure(shown, titles=titles, name=media.name).savefig(staging / "figure.png", dpi=110)
         if compared.html:
@@ -66,9 +66,7 @@ def _describe(attempt: Attempt) -> report.Record:
 
 
 def _score(method: report.Record, by: str) -> str:
-    """The PSNR that a method reached, or that it failed."""
-    if method["status"] == "failed":
-        return "failed"
+    """The PSNR that a method reached."""
     value = method["psnr"][by]
     return "exact" if value is None else report.decibels(value)
 

@@ -29,6 +29,7 @@ from coordnet.restore.upscale import enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
+GAUSSIANS = "complex Gaussian encoding, σ = {sigma}"
 DETAIL = 96  # pixels a side of the part of a large picture that its figure shows
 
 
@@ -78,8 +79,6 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
 
 def denoise(signal: str, sigma: float | None, common: Common) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
-    if sigma is not None:
-        _checks.nonnegative("sigma", sigma)
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
@@ -107,13 +106,9 @@ def upscale(image: str, factor: float, memory: str | None, common: Common) -> No
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
-        return Shown(made, before, _gaussians(made), sureness, _settings(made, factor, media.alpha))
+        return Shown(made, before, GAUSSIANS.format(**made.chosen), sureness, _settings(made, factor, media.alpha))
 
     _restore("upscale", image, common, work, image=True)
-
-
-def _gaussians(made: Restored | UpscaledRows) -> str:
-    return f"complex Gaussian encoding, σ = {made.chosen['sigma']}"
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
@@ -188,7 +183,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
         if len(shape) == 3:
             _draw_middle(source, written, staging / "figure.png", path.stem)
         report.write_record(staging, record)
-    report.show(record, [_heading(record), _gaussians(made), f"written to {final}"], common)
+    report.show(record, [_heading(record), GAUSSIANS.format(**made.chosen), f"written to {final}"], common)
 
 
 def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
