@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -104,7 +103,7 @@ def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Fig
 
 
 def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
-    height, width = shown.signals[TRUTH].shape[:2]
+    height, width, _ = shown.signals[TRUTH].shape
     columns = min(COLUMNS, len(labels))
     lines = -(-len(labels) // columns)
     tall = 2.9 * min(max(height / width, 0.25), 3)
@@ -120,18 +119,11 @@ def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
             show_error(whole, shown.errors[key], "", top=shown.top)
         else:
             show_image(whole, shown.signals[key], "")
-        _box(whole, shown.place, (height, width))
+        (top, bottom), (left, right) = ((part.start - 0.5, part.stop - 0.5) for part in shown.place)
+        whole.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, ec="cyan", lw=1.2))
     errors = ScalarMappable(Normalize(0, shown.top), "magma")
     figure.colorbar(errors, ax=list(axes.flat), label="absolute error", extend="max", fraction=0.02, pad=0.01)
     return figure
-
-
-def _box(ax: Axes, place: tuple[slice, ...], shape: tuple[int, ...]) -> None:
-    """Mark the detail in a picture, which may be drawn smaller than it is."""
-    y, x = (size / n for size, n in zip(ax.get_images()[0].get_size(), shape, strict=True))
-    rows, columns = place
-    width, height = (columns.stop - columns.start) * x, (rows.stop - rows.start) * y
-    ax.add_patch(Rectangle((columns.start * x, rows.start * y), width, height, fill=False, ec="cyan", lw=1.2))
 
 
 def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
@@ -175,6 +167,5 @@ def _plotted(shown: Shown, key: str) -> UInt8[np.ndarray, "h w _"]:
     else:
         ax.plot(at, values, color="0.3" if key == TRUTH else "C0", lw=1.5)
     ax.set(xlim=(part.start, max(part.start + 1, part.stop - 1)), ylim=(low - margin, high + margin))
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    pixels, (width, height) = FigureCanvasAgg(figure).print_to_buffer()
+    return np.frombuffer(pixels, np.uint8).reshape(height, width, 4)[..., :3]

@@ -1,6 +1,7 @@
 """Figures of one reconstruction: each function draws what it is given, and none fits."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +22,27 @@ DETAIL, MIN_DETAIL = 5, 16  # the ratio of a picture's sides to those of its det
 
 def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: str) -> Axes:
     """Draw a picture of 1 to 4 channels in [0, 1]; alpha is laid on white."""
-    pixels = shrunk(image.detach()).clamp(0, 1).cpu().float()
+    pixels = image.detach().clamp(0, 1).cpu().float()
     if pixels.shape[-1] in (2, 4):
         pixels = pixels[..., :-1] * pixels[..., -1:] + 1 - pixels[..., -1:]
-    shown = pixels.expand(*pixels.shape[:2], 3)
-    ax.imshow(shown.numpy(), interpolation="nearest")
+    return _show(ax, pixels.expand(*pixels.shape[:2], 3), title)
+
+
+def show_error(ax: Axes, error: Float[Tensor, "height width"], title: str, *, top: float | None = None) -> Axes:
+    """Draw a map of absolute errors up to ``top``; if that is not given, to the 99th percentile, with a bar."""
+    values = error.detach().cpu().float()
+    end = top or max(float(np.nanquantile(values.numpy(), 0.99)), 1e-6)
+    _show(ax, values.unsqueeze(-1), title, cmap="magma", vmin=0, vmax=end)
+    if top is None:
+        ax.figure.colorbar(ax.images[0], ax=ax, fraction=0.046, pad=0.02)
+    return ax
+
+
+def _show(ax: Axes, pixels: Float[Tensor, "height width channels"], title: str, **options: Any) -> Axes:
+    """Draw pixels, fewer where there are more than a panel can show, at their coordinates in the picture."""
+    height, width = pixels.shape[:2]
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    ax.imshow(shrunk(pixels).squeeze(-1).numpy(), extent=extent, interpolation="nearest", **options)
     ax.set_title(title)
     ax.set_axis_off()
     return ax
@@ -38,18 +55,6 @@ def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w 
         return image
     stack = image.movedim(-1, 0).unsqueeze(0).float()
     return torch.nn.functional.avg_pool2d(stack, block, ceil_mode=True)[0].movedim(0, -1)
-
-
-def show_error(ax: Axes, error: Float[Tensor, "height width"], title: str, *, top: float | None = None) -> Axes:
-    """Draw a map of absolute errors up to ``top``; if that is not given, to the 99th percentile, with a bar."""
-    values = shrunk(error.detach().unsqueeze(-1))[..., 0].cpu().float().numpy()
-    end = top or max(float(np.nanquantile(values, 0.99)), 1e-6)
-    drawn = ax.imshow(values, cmap="magma", vmin=0, vmax=end, interpolation="nearest")
-    ax.set_title(title)
-    ax.set_axis_off()
-    if top is None:
-        ax.figure.colorbar(drawn, ax=ax, fraction=0.046, pad=0.02)
-    return ax
 
 
 def show_row(
