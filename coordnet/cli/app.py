@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from coordnet.cli import common as options
+import coordnet.cli.common as options
 from coordnet.cli.bench import bench
 from coordnet.cli.common import grouped
 

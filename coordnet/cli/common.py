@@ -136,7 +136,7 @@ class Place:
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let typer see the fields of a command's dataclass arguments as options of the command itself."""
     parameters = inspect.signature(command).parameters
-    groups = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
+    groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat: list[inspect.Parameter] = []
     for name, parameter in parameters.items():
         options = inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]

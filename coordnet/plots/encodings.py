@@ -56,8 +56,7 @@ def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: 
     """A heat map of the similarity of one point of a grid to all others."""
     ax.imshow(similarity.cpu().numpy(), vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
     ax.set_title(title, fontsize=9)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])
     return ax
 
 

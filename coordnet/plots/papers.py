@@ -1,7 +1,7 @@
 """The papers' analysis figures: the numbers and the drawing of each."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -49,7 +49,7 @@ def figure_2(counts: tuple[int, ...] = (64, 128, 256, 512)) -> Drawn:
 
 
 def _draw_ranks_over_scale(
-    ax: Axes, bases: dict[float, encoders.Encoder], count: int, label: str, color: str
+    ax: Axes, bases: Mapping[float, encoders.Encoder], count: int, label: str, color: str
 ) -> dict[str, Any]:
     x, sigmas = Axis(count).points(), list(bases)
     measured, theory = [stable_rank(b(x)) for b in bases.values()], [b.stable_rank(count) for b in bases.values()]
