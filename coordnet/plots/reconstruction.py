@@ -13,6 +13,8 @@ from torch import Tensor
 
 from coordnet.sampling.samples import Samples
 
+Row = Float[Tensor, " n"]
+
 STRIP = 6  # frames that stand for a video
 MAX_PIXELS = 1600  # along a side of a panel
 MAX_MARKS = 1000  # known samples of a row that are marked one by one
@@ -57,15 +59,7 @@ def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w 
     return torch.nn.functional.avg_pool2d(stack, block, ceil_mode=True)[0].movedim(0, -1)
 
 
-def show_row(
-    ax: Axes,
-    truth: Float[Tensor, " n"],
-    estimate: Float[Tensor, " n"],
-    known: Bool[Tensor, " n"],
-    title: str,
-    *,
-    start: int = 0,
-) -> Axes:
+def show_row(ax: Axes, truth: Row, estimate: Row, known: Bool[Tensor, " n"], title: str, *, start: int = 0) -> Axes:
     """Draw a row of samples from the number ``start`` on: the truth, the reconstruction, and the known samples."""
     at = np.arange(start, start + len(truth))
     held = known.cpu().numpy().astype(bool)
