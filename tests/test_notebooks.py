@@ -4,6 +4,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
@@ -14,17 +15,31 @@ def test_there_are_six():
     assert [path.name[:2] for path in NOTEBOOKS] == [f"{i}_" for i in range(1, 7)]
 
 
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """One kernel for all notebooks, which import PyTorch once, and the folder in which they run."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    manager, client = start_new_kernel(cwd=str(folder))
+    yield manager, client, folder
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_it_runs_and_shows_what_is_stored(path, tmp_path):
+def test_it_runs_and_shows_what_is_stored(path, kernel):
+    manager, client, folder = kernel
+    client.execute_interactive("%reset -f", silent=True)
     stored = nbformat.read(path, as_version=4)
     run = nbformat.read(path, as_version=4)
-    folder = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(run, timeout=None, shutdown_kernel="immediate", resources=folder).execute()
+    notebook = NotebookClient(run, km=manager, timeout=None)
+    notebook.kc = client
+    for index, cell in enumerate(run.cells):
+        notebook.execute_cell(cell, index)
     for old, new in zip(stored.cells, run.cells, strict=True):
         if old.cell_type == "code":
             assert kinds(old) == kinds(new)
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())
 
 
 def kinds(cell):

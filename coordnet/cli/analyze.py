@@ -21,28 +21,33 @@ SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and
 
 
 def run(
-    model: Path | None, encoders: list[str], figure: str | None, samples: int | None, at: list[str], output: Output
+    model: Path | None,
+    encoder: list[str] | None,
+    figure: str | None,
+    samples: int | None,
+    at: list[str] | None,
+    output: Output,
 ) -> None:
     """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
-    start = time.perf_counter()
-    measured: dict[str, Any] = {}
+    start, table = time.perf_counter(), []
+    if model is not None and (encoder or figure is not None):
+        raise _checks.wrong("model", "no --encoder and no --figure beside it", encoder or figure)
+    if figure is not None and encoder:
+        raise _checks.wrong("figure", "no --encoder beside it: a figure names its own", encoder)
+    record: dict[str, Any] = {}
     if model is not None:
-        if encoders or figure is not None:
-            raise _checks.wrong("model", "no --encoder and no --figure beside it", encoders or figure)
         name = f"model-{model.stem}"
         drawn, numbers = model_figure(Reconstruction.load(model))
     elif figure is not None:
-        if encoders:
-            raise _checks.wrong("figure", "no --encoder beside it: a figure names its own", encoders)
         name = f"figure-{_checks.choice('figure', figure, FIGURES)}"
         drawn, numbers = FIGURES[figure]()
     else:
-        name, nodes = "encoders", [specs.parse_node(text) for text in at]
-        pages = dict(_encoder(text, samples, output.seed) for text in encoders or ["gaussian"])
+        name, record["seed"] = "encoders", output.seed
+        nodes = [specs.parse_node(text) for text in at or []]
+        pages = dict(_encoder(text, samples, output.seed) for text in encoder or ["gaussian"])
         drawn, numbers = encoder_figure(pages, nodes)
-        measured = {"seed": output.seed}
-    record = {"analysis": name, **measured, "numbers": numbers, "seconds": time.perf_counter() - start}
-    table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()] if measured else []
+        table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()]
+    record |= {"analysis": name, "numbers": numbers, "seconds": time.perf_counter() - start}
     if output.out is not None or not output.json:
         with report.results(output, "analyze", name) as (staging, final):
             drawn.savefig(staging / "figure.png", dpi=130)
@@ -58,7 +63,7 @@ def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Enco
     if choice.is_fourier:
         raise _checks.wrong("encoder", "another than fourier, which has no matrix and no scale", repr(text))
     axis = Axis(_checks.integer("samples", samples or (LATTICE if family.joint else SAMPLES), 2))
-    axes = (axis,) * 2 if family.joint else (axis,)
+    axes = (axis,) * (2 if family.joint else 1)
     encoder = family.like(axes, generator=torch.Generator().manual_seed(seed), **choice.options)
     encoding = next(iter(encodings_of(encoder).values()))
     return specs.describe_encoder(text, encoding), (encoder, axes)

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from coordnet import _checks
 from coordnet.cli.common import Device, Quiet, grouped
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
 
-Quick = Annotated[bool, typer.Option("--quick", help="Run a small part: minutes.")]
-Only = Annotated[str | None, typer.Option(help="The parts to run, separated by commas.")]
+Quick = Annotated[bool, Option("--quick", help="Run a small part: minutes.")]
+Only = Annotated[str | None, Option(help="The parts to run, separated by commas.")]
 EXPERIMENTS = {
     "table1": "Pictures on every second pixel: Zheng et al. (2022), table 1.",
     "table2": "Pictures on a random quarter of the pixels: Zheng et al. (2022), table 2.",
@@ -30,10 +31,8 @@ EXPERIMENTS = {
 class Records:
     """The options of every experiment."""
 
-    out: Annotated[Path | None, typer.Option(help="Folder of the records; results/NAME if not given.")] = None
-    report: Annotated[
-        bool, typer.Option("--report", help="Only write the tables and figures of the records that are there.")
-    ] = False
+    out: Annotated[Path | None, Option(help="Folder of the records; results/NAME if not given.")] = None
+    report: Annotated[bool, Option("--report", help="Only write tables and figures of the records.")] = False
     quiet: Quiet = False
 
 
@@ -41,57 +40,48 @@ class Records:
 class Training:
     """The options of experiments that train."""
 
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs of trained methods; the experiment's if not given.")
-    ] = None
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds 0 … SEEDS - 1 of whatever is drawn.")] = None
+    epochs: Annotated[int | None, Option(min=1, help="Epochs of trained methods instead of the experiment's.")] = None
+    seeds: Annotated[int | None, Option(min=1, help="Seeds 0 … SEEDS - 1 of whatever is drawn.")] = None
 
 
 @dataclass(frozen=True)
 class Workers:
     """The options that spread cells over processes."""
 
-    workers: Annotated[int, typer.Option(min=1, help="Local processes that share the processor's threads.")] = 1
-    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None
-    retry: Annotated[bool, typer.Option("--retry", help="Run cells again that are recorded as failed.")] = False
+    workers: Annotated[int, Option(min=1, help="Local processes that share the processor's threads.")] = 1
+    dask: Annotated[str | None, Option(help="Address of a Dask scheduler whose workers run the cells.")] = None
+    retry: Annotated[bool, Option("--retry", help="Run cells again that are recorded as failed.")] = False
 
 
 @dataclass(frozen=True)
 class Signals(Workers):
     """The options of experiments on signals."""
 
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with kodak/ (or images/, or pictures), video/ and audio/.")
-    ] = None
+    data: Annotated[Path | None, Option(help="Folder with kodak/ (or images/, or pictures), video/ and audio/.")] = None
     quick: Quick = False
-    images: Annotated[int | None, typer.Option(min=1, help="Run the first so many files only.")] = None
+    images: Annotated[int | None, Option(min=1, help="Run the first so many files only.")] = None
     methods: Annotated[
-        list[str] | None,
-        typer.Option(help="baseline, 'closed form', gradient, or a name with * and ?; may be repeated."),
+        list[str] | None, Option(help="baseline, 'closed form', gradient, or a name with * and ?; may be repeated.")
     ] = None
-    device: Device = "auto"
-
-
-@dataclass(frozen=True)
-class Timings:
-    """The options of the timings."""
-
-    only: Only = None
-    sizes: Annotated[
-        str | None, typer.Option(help="Samples along a side, such as 128,256; 128 to 4096 if not given.")
-    ] = None
-    quick: Quick = False
     device: Device = "auto"
 
 
 @bench.command()
 @grouped
-def speed(timings: Timings, records: Records) -> None:
+def speed(
+    records: Records,
+    only: Only = None,
+    sizes: Annotated[
+        str | None, Option(help="Samples along a side, such as 128,256; 128 to 4096 if not given.")
+    ] = None,
+    quick: Quick = False,
+    device: Device = "auto",
+) -> None:
     """Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold.
 
     --only takes some of grid, video, batch, random, memory; all but memory if not given.
     """
-    _run("speed", records, timings)
+    _run("speed", records, only=only, sizes=sizes, quick=quick, device=device)
 
 
 @bench.command()
@@ -128,20 +118,19 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
         from coordnet.bench import catalog
     except ModuleNotFoundError as error:
         raise _checks.wrong("bench", "the packages of coordnet[bench]", f"none of the name {error.name}") from None
-    options = None
-    if not records.report:
-        given = {key: value for group in groups for key, value in asdict(group).items()} | more
-        options = catalog.Options(**{key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items()})
+    given = {key: value for group in groups for key, value in asdict(group).items()} | more
+    given = {key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items() if value is not None}
+    options = None if records.report else catalog.Options(**given)
     text = catalog.run(name, options, records.out or Path("results") / name, progress=not records.quiet)
     if not records.quiet:
         print(text)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
-def _sizes(text: str | None) -> tuple[int, ...]:
+def _sizes(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(name) for name in _names(text))
     except ValueError:
@@ -154,9 +143,4 @@ def _device(text: str) -> str:
     return choose_device(text).type
 
 
-CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "only": _names,
-    "sizes": _sizes,
-    "device": _device,
-    "methods": lambda given: tuple(given or ()),
-}
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {"only": _names, "sizes": _sizes, "device": _device, "methods": tuple}

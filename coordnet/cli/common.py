@@ -8,30 +8,22 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Epochs = Annotated[int, typer.Option(help="Number of epochs of the gradient solver.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the record alone, as JSON.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results; a fresh one under results/ if not given.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace results that are already there.")]
-Picture = Annotated[str, typer.Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing, show no bars.")]
-Sample = Annotated[
-    str, typer.Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
-]
-Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything random.")]
-Signal = Annotated[str, typer.Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
+Device = Annotated[str, Option(help="auto, cpu or cuda.")]
+Epochs = Annotated[int, Option(help="Number of epochs of the gradient solver.")]
+Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")]
+Force = Annotated[bool, Option("--force", help="Replace results that are already there.")]
+Picture = Annotated[str, Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
+Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 
 @dataclass(frozen=True)
 class Output:
     """The options of every command that writes results."""
 
-    seed: Seed = 0
-    out: Out = None
+    seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Seed of everything random.")] = 0
+    out: Annotated[Path | None, Option(help="Folder for the results; a fresh one under results/ if not given.")] = None
     force: Force = False
     json: Json = False
     quiet: Quiet = False
@@ -50,19 +42,23 @@ class Common(Output):
 
 
 @dataclass(frozen=True)
-class Part:
-    """The options that take a part of a signal, by the names that ``read_media`` has for them."""
+class Sampled:
+    """A signal, its samples, and the options that take a part of it, by the names that ``read_media`` has for them."""
 
-    row: Annotated[int | None, typer.Option(help="Take this row of a picture alone.")] = None
-    column: Annotated[int | None, typer.Option(help="Take this column of a picture alone.")] = None
-    frames: Annotated[str | None, typer.Option(help="Take the frames A:B of a video alone.")] = None
-    size: Annotated[str | None, typer.Option(help="Resize to HxW first.")] = None
-    crop: Annotated[str | None, typer.Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
+    signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
+    sample: Annotated[
+        str, Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
+    ] = "every:2"
+    row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None
+    column: Annotated[int | None, Option(help="Take this column of a picture alone.")] = None
+    frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None
+    size: Annotated[str | None, Option(help="Resize to HxW first.")] = None
+    crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+    def part(self) -> dict[str, Any]:
+        """The part that is taken."""
+        return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
 
 
 @dataclass(frozen=True)
@@ -71,68 +67,80 @@ class Model:
 
     encoder: Annotated[
         str | None,
-        typer.Option(
-            help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; by "
-            "default fourier with an adaptive prior, else gaussian."
+        Option(
+            help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; "
+            "fourier with an adaptive prior, else gaussian, if not given."
         ),
     ] = None
     prior: Annotated[
-        str,
-        typer.Option(help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."),
+        str, Option(help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
     ] = "auto"
-    robust: Annotated[bool, typer.Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
+    robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
 
 
 @dataclass(frozen=True)
 class Fitting(Model):
     """The options that say how samples are fitted."""
 
-    encoding: Annotated[str, typer.Option(help="complex or simple.")] = "complex"
-    head: Annotated[str, typer.Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian or wire.")] = (
-        "linear"
-    )
-    solver: Annotated[str | None, typer.Option(help="closed-form or gradient; closed-form where it can be.")] = None
+    encoding: Annotated[str, Option(help="complex or simple.")] = "complex"
+    head: Annotated[str, Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian, wire.")] = "linear"
+    solver: Annotated[str | None, Option(help="closed-form or gradient; closed-form where it can be.")] = None
     epochs: Epochs = 2000
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate of the gradient solver; 0.1 for complex and linear, else 0.005.")
+    lr: Annotated[float | None, Option(help="Learning rate; 0.1 for complex and linear, else 0.005.")] = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The options that say which methods are compared."""
+
+    encoder: Annotated[
+        list[str] | None,
+        Option(
+            help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
+            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive."
+        ),
     ] = None
+    head: Annotated[
+        list[str] | None,
+        Option(
+            help="linear (the default, on the complex encoding), or on the simple one mlp[:depth=4,width=256], siren, "
+            "finer, gaussian or wire; may be repeated."
+        ),
+    ] = None
+    solver: Annotated[
+        list[str] | None, Option(help="closed-form, the default where it can be, or gradient; may be repeated.")
+    ] = None
+    epochs: Epochs = 2000
+    html: Annotated[bool, Option("--html", help="Write a page too, with a table to sort and sliders.")] = False
 
 
 @dataclass(frozen=True)
 class Tuning:
     """The options that say how free numbers are chosen."""
 
-    tune: Annotated[bool, typer.Option("--tune", help="Choose the free numbers by hidden samples.")] = False
-    criterion: Annotated[str, typer.Option(help="Criterion of --tune: hold-out, or gcv for noisy lattices.")] = (
-        "hold-out"
-    )
-    folds: Annotated[int, typer.Option(min=1, help="How often --tune hides other samples.")] = 1
+    tune: Annotated[bool, Option("--tune", help="Choose the free numbers by hidden samples.")] = False
+    criterion: Annotated[str, Option(help="hold-out, or gcv for noisy lattices.")] = "hold-out"
+    folds: Annotated[int, Option(min=1, help="How often --tune hides other samples.")] = 1
 
 
 @dataclass(frozen=True)
 class Place:
     """The options that place scattered points on a lattice."""
 
-    shape: Annotated[str, typer.Option(help="Lengths of the lattice, such as 256,256 (height, width).")]
-    bounds: Annotated[
-        str | None, typer.Option(help="x0,x1,y0,y1,… of the lattice; the points' own range if not given.")
-    ] = None
-    at: Annotated[Path | None, typer.Option(help="CSV of query points; their values are written too.")] = None
-    clamp: Annotated[bool, typer.Option("--clamp", help="Move points outside the bounds to the border.")] = False
+    shape: Annotated[str, Option(help="Lengths of the lattice, such as 256,256 (height, width).")]
+    bounds: Annotated[str | None, Option(help="x0,x1,y0,y1,… instead of the points' own range.")] = None
+    at: Annotated[Path | None, Option(help="CSV of query points; their values are written too.")] = None
+    clamp: Annotated[bool, Option("--clamp", help="Move points outside the bounds to the border.")] = False
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let typer see the fields of a command's dataclass arguments as options of the command itself."""
-    groups: dict[str, Any] = {}
+    parameters = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        group = parameter.annotation
-        if isinstance(group, type) and is_dataclass(group):
-            groups[parameter.name] = group
-            options = inspect.signature(group).parameters.values()
-            flat += [option.replace(kind=KEYWORD) for option in options]
-        else:
-            flat.append(parameter.replace(kind=KEYWORD))
+    for name, parameter in parameters.items():
+        options = inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
+        flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
 
     @functools.wraps(command)
     def called(**given: Any) -> None:

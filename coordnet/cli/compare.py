@@ -1,12 +1,10 @@
 """The command ``coordnet compare``: several methods and SciPy's interpolations on one signal."""
 
-from typing import Any
-
 import torch
 
 from coordnet import _checks
 from coordnet.cli import page, report, specs
-from coordnet.cli.common import Common, Part
+from coordnet.cli.common import Common, Compared, Sampled
 from coordnet.fitting.defaults import combinations
 from coordnet.media import read_media
 from coordnet.plots.comparison import Shown, comparison_figure
@@ -14,34 +12,23 @@ from coordnet.restore.compare import Attempt, compare
 from coordnet.sampling.patterns import sample
 
 
-def run(
-    signal: str,
-    sampling: str,
-    encoders: list[str],
-    heads: list[str],
-    solvers: list[str],
-    epochs: int,
-    html: bool,
-    part: Part,
-    common: Common,
-) -> None:
+def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     """Read, sample, try every method, score, write."""
-    pattern = specs.parse_sample(sampling)
-    asked = [specs.parse_encoder(text) for text in encoders], [specs.parse_head(text) for text in heads]
-    _checks.integer("epochs", epochs, 1)
+    encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
+    heads = [specs.parse_head(text) for text in compared.head or []]
+    epochs = _checks.integer("epochs", compared.epochs, 1)
     device = specs.choose_device(common.device)
-    media = read_media(signal, **part.given, progress=common.progress)
+    media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        mask = specs.mask_or(pattern, sampling, media)
-        samples = sample(media.signal.to(device), mask, generator=generator)
-        methods, left_out = combinations(samples, *asked, solvers)
-        options = {"epochs": epochs, "generator": generator, "progress": common.progress}
-        made = compare(media.signal, samples, methods, **options)
+        pattern = specs.parse_sample(sampled.sample, media.grid)
+        samples = sample(media.signal.to(device), pattern, generator=generator)
+        methods, left_out = combinations(samples, encoders, heads, compared.solver or [])
+        made = compare(media.signal, samples, methods, epochs=epochs, generator=generator, progress=common.progress)
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
-            "sample": sampling,
+            "sample": sampled.sample,
             "known": float(made.scoring.known.double().mean()),
             "ranked_by": made.scoring.ranked_by,
             "methods": [{"name": a.name, **_describe(a)} for a in made.attempts],
@@ -51,10 +38,10 @@ def run(
             "seed": common.seed,
             "versions": report.versions(),
         }
-        titles = {m["name"]: _score(m, record["ranked_by"]) for m in record["methods"]}
+        titles = {m["name"]: _score(m, record["ranked_by"]) for m in record["methods"] if m["status"] == "done"}
         shown = Shown(made.scoring.truth, samples, made.estimates)
         comparison_figure(shown, titles=titles, name=media.name).savefig(staging / "figure.png", dpi=110)
-        if html:
+        if compared.html:
             (staging / "compare.html").write_text(page.compose(record, shown), encoding="utf-8")
         report.write_record(staging, record)
     report.show(record, [*_table(record), "", f"written to {final}"], common)
@@ -62,7 +49,7 @@ def run(
 
 def _describe(attempt: Attempt) -> report.Record:
     """An attempt's part of the record."""
-    described: dict[str, Any] = {"baseline": attempt.name.removeprefix("baseline · ")}
+    described = {"baseline": attempt.name.removeprefix("baseline · ")}
     if attempt.method is not None:
         described = report.describe(attempt.method, attempt.fit)
     if attempt.estimate is None:
@@ -79,9 +66,7 @@ def _describe(attempt: Attempt) -> report.Record:
 
 
 def _score(method: report.Record, by: str) -> str:
-    """The PSNR that a method reached, or that it failed."""
-    if method["status"] == "failed":
-        return "failed"
+    """The PSNR that a method reached."""
     value = method["psnr"][by]
     return "exact" if value is None else report.decibels(value)
 

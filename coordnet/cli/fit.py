@@ -24,17 +24,15 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
     bounds = Bounds.of(coordinates) if place.bounds is None else specs.parse_bounds(place.bounds, len(shape))
     inside = _within(coordinates, bounds, points, clamp=place.clamp)
-    query = asked = None
-    if place.at is not None:
-        query = _columns(place.at, len(shape), values=0)
-        asked = _within(query, bounds, place.at, clamp=place.clamp)
+    query = None if place.at is None else _columns(place.at, len(shape), values=0)
+    asked = None if query is None else _within(query, bounds, place.at, clamp=place.clamp)
     with report.results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape))
         samples = Samples(geometry, values.float().to(device))
         method = choose(samples, encoder, prior=prior, robust=model.robust)
         generator = torch.Generator().manual_seed(common.seed)
         fit, seconds = once(lambda: method.fit(samples, generator=generator, progress=common.progress))
-        estimate, render_seconds = once(fit.render)
+        estimate, render_seconds = once(lambda: fit.render().cpu())
         described = report.describe(method, fit)
         record = {
             "signal": points.stem,
@@ -49,22 +47,17 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
             "report": fit.report,
         }
         title = f"{len(values)} points"
-        figure = reconstruction_figure(None, samples, estimate.cpu(), title=title, score=title)
-        media = _media(estimate.cpu(), values, points.stem)
-        report.write_results(staging, media, fit, figure, record)
+        figure = reconstruction_figure(None, samples, estimate, title=title, score=title)
+        report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record)
         if query is not None and asked is not None:
-            _write_values(staging / "query.csv", query, fit(bounds.to_unit(asked, shape)))
+            names = ["x", "y", "z", "t"][: len(shape)] + [f"value{c}" for c in range(values.shape[1])]
+            found = fit(bounds.to_unit(asked, shape)).double().cpu()
+            write_table(staging / "query.csv", names, torch.cat([query, found], dim=1))
     report.show(record, _table(record, final), common)
 
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
-    """The columns of a file: coordinates first, and after them at least the given number of values.
-
-    Raises
-    ------
-    MediaError
-        If there are too few columns, or a number is not finite.
-    """
+    """The columns of a file: coordinates first, and after them at least the given number of values, all finite."""
     found = read_table(path).values if values else read_table(path).values[:, :dims]
     if found.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
@@ -74,14 +67,8 @@ def _columns(path: Path, dims: int, *, values: int) -> Tensor:
     return found
 
 
-def _within(coordinates: Tensor, bounds: Bounds, path: Path, *, clamp: bool) -> Tensor:
-    """The points of a file, those outside the bounds moved to the border.
-
-    Raises
-    ------
-    MediaError
-        If a point is outside and points are not to be clamped.
-    """
+def _within(coordinates: Tensor, bounds: Bounds, path: Path | None, *, clamp: bool) -> Tensor:
+    """The points of a file, those outside the bounds moved to the border or refused."""
     inside = bounds.clamp(coordinates)
     outside = (inside != coordinates).any(1)
     if bool(outside.any()) and not clamp:
@@ -92,15 +79,8 @@ def _within(coordinates: Tensor, bounds: Bounds, path: Path, *, clamp: bool) -> 
 
 def _media(estimate: Tensor, values: Tensor, name: str) -> Media:
     """The reconstruction as a picture where it can be one, else as an array."""
-    picture = estimate.ndim == 3 and estimate.shape[-1] <= 4
-    if picture and bool(((values >= 0) & (values <= 1)).all()):
-        return Media(estimate, "image", name, "uint8")
-    return Media(estimate, "array", name, "float32")
-
-
-def _write_values(path: Path, query: Tensor, values: Tensor) -> None:
-    names = ["x", "y", "z", "t"][: query.shape[1]] + [f"value{c}" for c in range(values.shape[1])]
-    write_table(path, names, torch.cat([query, values.double().cpu()], dim=1))
+    picture = estimate.ndim == 3 and estimate.shape[-1] <= 4 and bool(((values >= 0) & (values <= 1)).all())
+    return Media(estimate, *(("image", name, "uint8") if picture else ("array", name, "float32")))
 
 
 def _table(record: report.Record, folder: Path) -> list[str]:

@@ -7,8 +7,8 @@ import torch
 
 from coordnet import _checks
 from coordnet.cli import report, specs
-from coordnet.cli.common import Common, Fitting, Part, Tuning
-from coordnet.fitting.defaults import choose, default_solver, tuned
+from coordnet.cli.common import Common, Fitting, Sampled, Tuning
+from coordnet.fitting.defaults import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import read_media
 from coordnet.metrics.scoring import Scoring
@@ -18,25 +18,27 @@ from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
 
 
-def run(signal: str, sampling: str, fitting: Fitting, tuning: Tuning, part: Part, common: Common) -> None:
+def run(sampled: Sampled, fitting: Fitting, tuning: Tuning, common: Common) -> None:
     """Read, sample, fit, render, score, write."""
-    asked, pattern = _asked(fitting), specs.parse_sample(sampling)
+    asked = {"encoding": fitting.encoding, "solver": fitting.solver, "robust": fitting.robust}
+    asked |= {"head": specs.parse_head(fitting.head), "prior": specs.parse_prior(fitting.prior)}
+    encoder = None if fitting.encoder is None else specs.parse_encoder(fitting.encoder)
     _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     device = specs.choose_device(common.device)
-    media = read_media(signal, **part.given, progress=common.progress)
+    media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        mask = specs.mask_or(pattern, sampling, media)
-        samples = sample(media.signal.to(device), mask, generator=generator)
-        method, tried = _tuned(choose(samples, **asked), samples, tuning, common)
+        pattern = specs.parse_sample(sampled.sample, media.grid)
+        samples = sample(media.signal.to(device), pattern, generator=generator)
+        method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, fit_seconds = once(lambda: method.fit(samples, generator=generator, **options))
-        estimate, render_seconds = once(fit.render)
-        estimate, scoring = estimate.cpu(), Scoring(media.signal, samples)
+        estimate, render_seconds = once(lambda: fit.render().cpu())
+        scoring = Scoring(media.signal, samples)
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
-            "sample": sampling,
+            "sample": sampled.sample,
             **report.describe(method, fit),
             "device": str(device),
             "seed": common.seed,
@@ -52,20 +54,6 @@ def run(signal: str, sampling: str, fitting: Fitting, tuning: Tuning, part: Part
         figure = reconstruction_figure(media.signal, samples, estimate, title=media.name, score=score)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record)
     report.show(record, report.reconstruction_table(record, final), common)
-
-
-def _asked(fitting: Fitting) -> dict[str, Any]:
-    """The options as the arguments of ``choose``; what cannot be is refused before anything is read."""
-    head = specs.parse_head(fitting.head)
-    default_solver(fitting.encoding, head, fitting.solver)
-    return {
-        "encoder": None if fitting.encoder is None else specs.parse_encoder(fitting.encoder),
-        "encoding": fitting.encoding,
-        "head": head,
-        "solver": fitting.solver,
-        "prior": specs.parse_prior(fitting.prior),
-        "robust": fitting.robust,
-    }
 
 
 def _tuned(method: Method, samples: Samples, tuning: Tuning, common: Common) -> tuple[Method, dict[str, Any]]:

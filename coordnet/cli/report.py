@@ -27,27 +27,19 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
 Record = dict[str, Any]
-KEPT_SUFFIX = ".zarr"  # a folder that is replaced as a whole
+TUNINGS = 5  # candidates of --tune that are printed
 
 
 @contextmanager
 def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
-    """Give a hidden folder to write into, and the folder that it becomes when all is written.
+    """Give a hidden folder to write into, and the folder to which the files move when all are written.
 
-    Parameters
-    ----------
-    output : Output
-        Its ``out`` is the folder; a fresh ``results/COMMAND/NAME-1`` (or -2, …) if not given. ``force`` replaces files
-        of the same name.
-    command, name : str
-        Parts of the fresh folder's name.
-
-    Raises
-    ------
-    ValueError
-        If the folder already holds results, cannot be written, or has the name of a picture, a clip or a recording.
+    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given. A folder that holds files
+    without ``--force``, that cannot be written, or that is named like a picture, a clip or a recording raises
+    ``ValueError``.
     """
-    final = output.out or _fresh(Path("results") / command, name)
+    fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
+    final = output.out or next(path for path in fresh if not path.exists())
     kind = (mimetypes.guess_type(final.name)[0] or "").partition("/")[0]
     if kind in ("image", "video", "audio") and not final.exists():
         raise _refused(final, "a folder for the results", f"the name of a file ({kind})")
@@ -55,42 +47,27 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
         raise _refused(final, "a folder", "a file")
     if final.is_dir() and any(final.iterdir()) and not output.force:
         raise _refused(final, "a new or empty folder", "files in it (--force replaces)")
+    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
     try:
-        staging = Path(tempfile.mkdtemp(prefix=".coordnet-", dir=_nearest_folder(final)))
+        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
+            staging = Path(folder)
+            yield staging, final
+            _publish(staging, final)
     except OSError as error:
-        raise _refused(final, "a folder that can be written", error.strerror) from None
-    try:
-        yield staging, final
-        _publish(staging, final)
-    except OSError as error:
-        raise _refused(final, "a folder that can be written", error) from None
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        raise _refused(final, "a folder that can be written", error.strerror or error) from None
 
 
 def _refused(folder: Path, expected: str, found: object) -> ValueError:
     return ValueError(f"--out {folder}: expected {expected}, found {found}")
 
 
-def _fresh(folder: Path, name: str) -> Path:
-    paths = (folder / f"{name}-{number}" for number in itertools.count(1))
-    return next(path for path in paths if not path.exists())
-
-
-def _nearest_folder(path: Path) -> Path:
-    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
-
-
 def _publish(staging: Path, final: Path) -> None:
-    final.mkdir(parents=True, exist_ok=True)
-    for path in list(staging.iterdir()):
-        if path.suffix == KEPT_SUFFIX:
-            shutil.rmtree(final / path.name, ignore_errors=True)
-            os.replace(path, final / path.name)
+    for array in staging.glob("*.zarr"):
+        shutil.rmtree(final / array.name, ignore_errors=True)  # chunks of an earlier array would be taken for its own
     for file in [path for path in staging.rglob("*") if path.is_file()]:
         target = final / file.relative_to(staging)
         target.parent.mkdir(parents=True, exist_ok=True)
-        file.chmod(0o644)
+        file.chmod(0o644)  # safetensors writes files that no one else may read
         os.replace(file, target)
 
 
@@ -107,22 +84,20 @@ def naming(path: str | Path) -> Iterator[None]:
 
 def baselines(samples: Samples, scoring: Scoring) -> Record:
     """Held-out PSNR of SciPy's interpolations; None where there is none."""
-    found = {}
-    for name, method in {"linear": linear, "cubic": cubic}.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            rendered = method(samples)
-        found[name] = None if rendered is None else scoring.scores(rendered.cpu())["psnr"]["held_out"]
-    return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = {"linear": linear(samples), "cubic": cubic(samples)}
+    return {
+        name: None if rendered is None else scoring.scores(rendered.cpu())["psnr"]["held_out"]
+        for name, rendered in found.items()
+    }
 
 
 def describe(method: Method, fit: Reconstruction | None) -> Record:
     """A method as records have it, with the scales of the encoder where it was fitted."""
-    encoder = method.encoder.label
-    if fit is not None:
-        encoder = describe_encoder(method.encoder.name, fit.network.encoding)
+    choice = method.encoder
     return {
-        "encoder": encoder,
+        "encoder": choice.label if fit is None else describe_encoder(choice.name, fit.network.encoding),
         "encoding": method.encoding,
         "head": head_label(method.head),
         "solver": method.solver,
@@ -169,8 +144,10 @@ def decibels(value: float | None) -> str:
 
 def score_line(made: Record) -> str:
     """The score of a reconstruction: over what was held out, or over what was fitted if nothing was."""
-    held_out = made["psnr"]["held_out"]
-    return _fit_line(made) if held_out is None else f"held-out PSNR {held_out:.2f} dB"
+    held_out, fitted = made["psnr"]["held_out"], made["psnr"]["fitted"]
+    if held_out is not None:
+        return f"held-out PSNR {held_out:.2f} dB"
+    return "fit exact" if fitted is None else f"fit PSNR {fitted:.2f} dB"
 
 
 def reconstruction_table(made: Record, folder: Path) -> list[str]:
@@ -186,28 +163,16 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
         f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{seconds['fit']:>8.3f} s{seconds['render']:>8.3f} s",
     ]
     if held_out is None:
-        return [*lines, "", f"nothing was held out; {_fit_line(made)}", f"written to {folder}"]
+        return [*lines, "", f"nothing was held out; {score_line(made)}", f"written to {folder}"]
     names = {"linear": "linear interpolation", "cubic": "cubic spline"}
     lines += [f"{names[name]:24}{decibels(value):>14}" for name, value in made["baselines"].items()]
-    return [*lines, *_tuning_table(made), "", f"written to {folder}"]
-
-
-def _fit_line(made: Record) -> str:
-    fitted = made["psnr"]["fitted"]
-    return "fit exact" if fitted is None else f"fit PSNR {fitted:.2f} dB"
-
-
-def _tuning_table(made: Record, rows: int = 5) -> list[str]:
-    """The best of the candidates, where free numbers were chosen."""
-    tuning = made.get("tuning")
-    if not tuning:
-        return []
-    best = sorted(tuning["tried"], key=lambda row: row["score"])[:rows]
-    lines = ["", f"best of {len(tuning['tried'])} tried, by {tuning['criterion']}"]
-    for row in best:
-        names = ", ".join(f"{name} {value}" for name, value in row.items() if name != "score")
-        lines.append(f"  {row['score']:.4e}  {names}")
-    return lines
+    if "tuning" in made:
+        tried, criterion = made["tuning"]["tried"], made["tuning"]["criterion"]
+        lines += ["", f"best of {len(tried)} tried, by {criterion}"]
+        for row in sorted(tried, key=lambda row: row["score"])[:TUNINGS]:
+            numbers = ", ".join(f"{name} {value}" for name, value in row.items() if name != "score")
+            lines.append(f"  {row['score']:.4e}  {numbers}")
+    return [*lines, "", f"written to {folder}"]
 
 
 def encoder_table() -> list[str]:

@@ -13,7 +13,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import EncoderChoice, Prior, is_adaptive, labelled
-from coordnet.media import Media, read_mask
+from coordnet.media import read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -24,46 +24,21 @@ PRIORS = {"smooth": Smoothness, "adaptive": Adaptive}
 
 
 def parse_encoder(text: str) -> EncoderChoice:
-    """The encoder that a text such as ``gaussian:sigma=0.64px`` or ``fourier`` names.
-
-    Raises
-    ------
-    ValueError
-        If there is no such encoder.
-    """
+    """The encoder that a text such as ``gaussian:sigma=0.64px`` or ``fourier`` names."""
     return EncoderChoice(*_parse(text, "encoder", {**ENCODERS, "fourier": FourierEncoding}))
 
 
 def parse_head(text: str) -> Head:
-    """The head that ``linear``, ``mlp:depth=4,width=256`` or ``siren:omega=30`` names.
-
-    Raises
-    ------
-    ValueError
-        If there is no such head or it has no such option.
-    """
+    """The head that ``linear``, ``mlp:depth=4,width=256`` or ``siren:omega=30`` names."""
     kind, options = _parse(text, "head", HEADS)
     return kind(**options)
 
 
 def parse_prior(text: str) -> Prior | Literal["auto"] | None:
-    """The prior of a text: "auto", None for ``none``, a smoothness, or an adaptive prior.
-
-    Parameters
-    ----------
-    text : str
-        ``auto``, ``none``, ``smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1,form=modes]``, or
-        ``adaptive[:rounds=8,hold_out=0.1]``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such prior or it has no such option.
-    """
+    """The prior that ``auto``, ``none``, ``smooth:power=1.5,anisotropy=0.3x1x1`` or ``adaptive:rounds=8`` names."""
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
-    if text.partition(":")[0] not in PRIORS:
-        raise _checks.wrong("prior", "auto, none, smooth or adaptive", repr(text))
+    _checks.choice("prior", text.partition(":")[0], ("auto", "none", *PRIORS))
     kind, options = _parse(text, "prior", PRIORS)
     return kind(**options)
 
@@ -71,10 +46,8 @@ def parse_prior(text: str) -> Prior | Literal["auto"] | None:
 def _parse(text: str, argument: str, kinds: Mapping[str, type]) -> tuple[Any, dict[str, Any]]:
     """The class that NAME:OPTION=VALUE,… names, and the options as the arguments of its constructor.
 
-    Raises
-    ------
-    ValueError
-        If there is no such name, an option is empty, a dataclass has no such option, or a whole number was expected.
+    An unknown name, an empty value, an option that a dataclass does not have, and a value of another type raise
+    ``ValueError``.
     """
     name, _, rest = text.partition(":")
     kind = kinds[_checks.choice(argument, name, kinds)]
@@ -86,8 +59,7 @@ def _parse(text: str, argument: str, kinds: Mapping[str, type]) -> tuple[Any, di
         options[key] = _value(key, value, hints.get(key)) if equals else True
     if is_dataclass(kind) and not set(options) <= {f.name for f in fields(kind)}:
         known = ", ".join(f.name for f in fields(kind))
-        expected = f"{name} with {known}" if known else f"{name} without options"
-        raise _checks.wrong(argument, expected, repr(text))
+        raise _checks.wrong(argument, f"{name} with {known}" if known else f"{name} without options", repr(text))
     return kind, options
 
 
@@ -114,24 +86,13 @@ def _value(key: str, text: str, hint: Any) -> Any:
         raise _checks.wrong(key, "a whole number" if whole else "a number", repr(text)) from None
 
 
-def parse_sample(text: str) -> Pattern | None:
-    """The sampling pattern of a text, or None for ``mask:PATH``, which depends on the signal; see ``mask_or``."""
-    return None if text.startswith("mask:") else parse_pattern(text)
-
-
-def mask_or(pattern: Pattern | None, text: str, media: Media) -> Pattern | torch.Tensor:
-    """The pattern, or where there is none the mask that ``mask:PATH`` names, for the grid of a signal."""
-    return pattern or read_mask(text.removeprefix("mask:"), media.grid)
+def parse_sample(text: str, grid: tuple[int, ...]) -> Pattern | torch.Tensor:
+    """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names."""
+    return read_mask(text.removeprefix("mask:"), grid) if text.startswith("mask:") else parse_pattern(text)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """One to four lengths from a text such as ``256,256``.
-
-    Raises
-    ------
-    ValueError
-        If the text is something else.
-    """
+    """One to four lengths from a text such as ``256,256``."""
     shape = _numbers(text.replace("x", ","), int, "shape", "whole numbers such as 256,256")
     for length in shape:
         _checks.integer("shape", length, 1)
@@ -141,31 +102,19 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 def parse_bounds(text: str, dims: int) -> Bounds:
-    """The bounds of a text such as ``0,1,0,2``: the first and the last coordinate of each axis.
-
-    Raises
-    ------
-    ValueError
-        If the text has not two finite numbers an axis, rising.
-    """
+    """The bounds of a text such as ``0,1,0,2``: the first and the last coordinate of each axis."""
     pairs = _numbers(text, float, "bounds", f"{2 * dims} numbers x0,x1,y0,y1,…", count=2 * dims)
     return Bounds(*torch.tensor(pairs, dtype=torch.float64).reshape(dims, 2).unbind(1))
 
 
 def parse_node(text: str) -> tuple[int, int]:
-    """The row and the column of a text such as ``16,48``; see ``_numbers`` for the error."""
+    """The row and the column of a text such as ``16,48``."""
     row, column = _numbers(text, int, "at", "a row and a column, as in 16,48", count=2)
     return row, column
 
 
 def _numbers(text: str, kind: type, argument: str, expected: str, count: int | None = None) -> tuple[Any, ...]:
-    """The numbers between commas.
-
-    Raises
-    ------
-    ValueError
-        If a part is no number, or there is another count of them.
-    """
+    """The numbers between commas; a part that is no number, or another count of them, raises ``ValueError``."""
     try:
         numbers = tuple(kind(part) for part in text.split(","))
     except ValueError:
@@ -176,13 +125,7 @@ def _numbers(text: str, kind: type, argument: str, expected: str, count: int | N
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes from a text: ``2GiB``, ``500 MB``, ``1e9``.
-
-    Raises
-    ------
-    ValueError
-        If the text is no number of bytes, or the number is below 1.
-    """
+    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``."""
     match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
     number = float(match[1]) if match else math.nan
     if match is None or not 1 <= number < math.inf:
@@ -192,13 +135,7 @@ def parse_bytes(text: str) -> int:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name; auto is CUDA where there is one.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device.
-    """
+    """The device of a name such as ``cuda:1``; ``auto`` is CUDA where there is one, and an absent one is refused."""
     _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
     present = torch.cuda.is_available()
     if name.startswith("cuda") and not present:

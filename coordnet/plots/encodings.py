@@ -1,7 +1,7 @@
 """Figures of encodings: each ``show_…`` draws into an ``ax`` and returns it; ``encoder_figure`` is a whole page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -56,9 +56,18 @@ def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: 
     """A heat map of the similarity of one point of a grid to all others."""
     ax.imshow(similarity.cpu().numpy(), vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
     ax.set_title(title, fontsize=9)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])
     return ax
+
+
+def show_similarities(
+    panels: Iterable[Plot], encoding: Encoding, axes: Axes, nodes: Sequence[Sequence[int]], title: str = ""
+) -> dict[str, float]:
+    """Draw the heat map of each (row, column) of a grid; return the lowest and the mean similarity."""
+    maps = similarity_map(encoding, axes, torch.tensor(nodes), torch.float32)
+    for ax, values, (row, column) in zip(panels, maps, nodes, strict=True):
+        show_similarity(ax, values, f"{title}at ({row}, {column})")
+    return {"lowest": float(maps.min()), "mean": float(maps.mean())}
 
 
 def show_singular_values(ax: Plot, values: Curve) -> Plot:
@@ -95,16 +104,11 @@ def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, c
 def encoder_figure(
     encoders: Mapping[str, tuple[Encoder | JointEncoder, Axes]], nodes: Sequence[tuple[int, int]] = ()
 ) -> tuple[Figure, dict[str, Any]]:
-    """A page for each encoder: similarity, singular values, stable ranks, spectrum, reconstructed position, heat maps.
+    """A page for each encoder with its similarity, ranks, spectrum and heat maps, and the numbers as JSON holds them.
 
     ``encoders`` are the encoders and the axes of their samples, by the label of their page. ``nodes`` are the (row,
-    column) positions whose heat maps are drawn; a quarter into the window and its middle if there are none. The
-    numbers of each encoder come with the figure, as JSON holds them.
-
-    Raises
-    ------
-    ValueError
-        If a position is out of range.
+    column) positions whose heat maps are drawn; a quarter into the window and its middle if there are none. One out of
+    range raises ``ValueError``.
     """
     figure = Figure(figsize=(15, 6.4 * len(encoders)), layout="constrained")
     numbers: dict[str, Any] = {}
@@ -113,9 +117,9 @@ def encoder_figure(
         summary = summarize(encoder, axes)
         curves, maps = page.subfigures(1, 2, width_ratios=(2.4, 1))
         _draw_curves(curves, summary, axes[0])
-        drawn = _draw_maps(maps, encoder, axes[0], nodes)
-        page.suptitle(f"{label}\n{describe(summary.record())}", fontsize=11)
-        numbers[label] = {"samples": [a.count for a in axes], **summary.record(), "heat maps": drawn}
+        numbers[label] = {"samples": [a.count for a in axes], **summary.record()}
+        page.suptitle(f"{label}\n{describe(numbers[label])}", fontsize=11)
+        numbers[label]["heat maps"] = _draw_maps(maps, encoder, axes[0], nodes)
     return figure, numbers
 
 
@@ -137,17 +141,16 @@ def _draw_sweep(ax: Plot, sweep: Sweep | None) -> None:
     if sweep is None:
         ax.set_axis_off()
         return
-    known = any(value is not None for value in sweep.theory)
-    theory = [math.nan if value is None else value for value in sweep.theory] if known else None
+    theory = [math.nan if value is None else value for value in sweep.theory]
     show_stable_rank(ax, sweep.at, sweep.measured, theory, label="measured", color="C0")
-    ax.set(xlabel="number of samples N" if sweep.name == "N" else sweep.name)
+    ax.set_xlabel("number of samples N" if sweep.name == "N" else sweep.name)
     if sweep.name != "N":
         ax.set_xscale("log")
     if max(sweep.measured) > 3 * min(sweep.measured):
         ax.set_yscale("log")
     else:
         ax.ticklabel_format(axis="y", useOffset=False)
-    show_theory_in_legend(ax) if known else ax.legend(fontsize=8)
+    show_theory_in_legend(ax) if any(sweep.theory) else ax.legend(fontsize=8)
 
 
 def _draw_maps(
@@ -163,10 +166,7 @@ def _draw_maps(
     panels = part.subplots(len(nodes), len(encodings), squeeze=False)
     numbers: dict[str, Any] = {"nodes": [list(node) for node in nodes], "side": side}
     for column, (kind, encoding) in zip(panels.T, encodings.items(), strict=True):
-        maps = similarity_map(encoding, window, torch.tensor(nodes), torch.float32)
-        numbers[kind] = {"lowest": float(maps.min()), "mean": float(maps.mean())}
-        for ax, values, node in zip(column, maps, nodes, strict=True):
-            show_similarity(ax, values, f"{kind}, at ({node[0]}, {node[1]})")
+        numbers[kind] = show_similarities(column, encoding, window, nodes, f"{kind}, ")
     part.colorbar(panels[0, 0].images[0], ax=panels, shrink=0.7, label="cosine similarity")
     return numbers
 

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes as Plot
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.analysis import condition_number, linear_fit_rank, similarity_map, singular_values, stable_rank
+from coordnet.analysis import condition_number, linear_fit_rank, singular_values, stable_rank
 from coordnet.analysis.spectra import finite
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.encodings import WINDOW, show_similarity, show_singular_values
+from coordnet.plots.encodings import WINDOW, show_similarities, show_singular_values
 from coordnet.sampling.axes import Axis
 
 RANK = 1e-5  # singular values of a rendered channel below this share of the largest count as zero
@@ -20,10 +20,7 @@ RANK = 1e-5  # singular values of a rendered channel below this share of the lar
 def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     """The learned spectrum of an adaptive prior, a panel for each channel; for other models the fitted encoding.
 
-    Raises
-    ------
-    ValueError
-        If the model has neither: a Fourier encoding without a learned spectrum.
+    A Fourier encoding without a learned spectrum, which has neither, raises ``ValueError``.
     """
     numbers: dict[str, Any] = {
         "grid": list(model.grid),
@@ -57,9 +54,7 @@ def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     for j, (ax, matrix) in enumerate(zip(panels, matrices, strict=False)):
         show_singular_values(ax, singular_values(matrix).tolist()).set_title(f"matrix {j + 1}", fontsize=9)
     if nodes:
-        maps = similarity_map(encoding, window, torch.tensor(nodes))
-        for ax, values, node in zip(panels[len(matrices) :], maps, nodes, strict=True):
-            show_similarity(ax, values, f"similarity, at {node}")
+        show_similarities(panels[len(matrices) :], encoding, window, nodes, "similarity, ")
         figure.colorbar(panels[-1].images[0], ax=panels[-1], shrink=0.8)
     measured = [{"stable_rank": stable_rank(a), "condition": finite(condition_number(a))} for a in matrices]
     return figure, {"matrices": measured}
@@ -85,11 +80,9 @@ def show_variance(ax: Plot, variance: Float[Tensor, "..."], title: str, *, signe
 def plane(variance: Float[Tensor, "..."], signed: bool) -> Float[Tensor, "..."]:
     """The spectrum over its last two axes, or its only one, the others at frequency zero.
 
-    Signed frequencies have zero in the middle: the half spectrum, which has those of the last axis from zero on, is
-    completed by its mirror image.
+    Signed frequencies get zero in the middle: the half spectrum, whose last axis starts at zero, is mirrored.
     """
-    while variance.ndim > 2:
-        variance = variance[0]
+    variance = variance[(0,) * (variance.ndim - 2)]
     if not signed:
         return variance
     mirrored = variance[..., 1:].flip(-1)

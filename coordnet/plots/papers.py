@@ -1,10 +1,11 @@
 """The papers' analysis figures: the numbers and the drawing of each."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coordnet.analysis import (
@@ -12,22 +13,9 @@ from coordnet.analysis import (
     frequency_density,
     matched_scale,
     position_reconstruction,
-    similarity_map,
     stable_rank,
 )
-from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import (
-    Encoder,
-    Gaussian,
-    Impulse,
-    LearnableFourier,
-    RandomFourier,
-    Rectangle,
-    Sine,
-    Sinusoidal,
-    Square,
-    Triangle,
-)
+from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding, encoders
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.networks.heads import MLP
@@ -35,7 +23,7 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import (
     show_distance,
     show_reconstruction,
-    show_similarity,
+    show_similarities,
     show_spectrum,
     show_stable_rank,
     show_theory_in_legend,
@@ -54,26 +42,32 @@ def figure_2(counts: tuple[int, ...] = (64, 128, 256, 512)) -> Drawn:
     ax, numbers = figure.subplots(), {}
     sigmas = torch.logspace(-3.3, -1, 24, dtype=torch.float64).tolist()
     for i, count in enumerate(counts):
-        x = Axis(count).points()
-        bases = [Gaussian(2 * count, sigma) for sigma in sigmas]
-        measured, theory = [stable_rank(b(x)) for b in bases], [b.stable_rank(count) for b in bases]
-        show_stable_rank(ax, sigmas, measured, theory, label=f"N = {count}", color=f"C{i}")
-        numbers[f"N={count}"] = {"sigma": sigmas, "measured": measured, "theory": theory}
-    ax.set(xscale="log", yscale="log", xlabel="σ", title="Stable rank of the Gaussian encoder")
-    show_theory_in_legend(ax)
+        bases = {sigma: encoders.Gaussian(2 * count, sigma) for sigma in sigmas}
+        numbers[f"N={count}"] = _draw_ranks_over_scale(ax, bases, count, f"N = {count}", f"C{i}")
+    show_theory_in_legend(ax).set_title("Stable rank of the Gaussian encoder")
     return figure, numbers
+
+
+def _draw_ranks_over_scale(
+    ax: Axes, bases: Mapping[float, encoders.Encoder], count: int, label: str, color: str
+) -> dict[str, Any]:
+    x, sigmas = Axis(count).points(), list(bases)
+    measured, theory = [stable_rank(b(x)) for b in bases.values()], [b.stable_rank(count) for b in bases.values()]
+    show_stable_rank(ax, sigmas, measured, theory, label=label, color=color)
+    ax.set(xscale="log", yscale="log", xlabel="σ")
+    return {"sigma": sigmas, "measured": measured, "theory": theory}
 
 
 def figure_3(features: int = 1024) -> Drawn:
     """Stable rank against N, and distance preservation, of seven encoders (Zheng et al., 2022)."""
-    made: dict[str, Encoder] = {
-        "impulse": Impulse(features),
-        "rectangle d = 0.02": Rectangle(features, 0.02),
-        "triangle d = 0.02": Triangle(features, 0.01),
-        "sine": Sine(features, 1.0),
-        "square": Square(features, 1.0),
-        "Gaussian σ = 0.01": Gaussian(features, 0.01),
-        "RFF σ = 11.3": RandomFourier(features, matched_scale(0.01)),
+    made: dict[str, encoders.Encoder] = {
+        "impulse": encoders.Impulse(features),
+        "rectangle d = 0.02": encoders.Rectangle(features, 0.02),
+        "triangle d = 0.02": encoders.Triangle(features, 0.01),
+        "sine": encoders.Sine(features, 1.0),
+        "square": encoders.Square(features, 1.0),
+        "Gaussian σ = 0.01": encoders.Gaussian(features, 0.01),
+        "RFF σ = 11.3": encoders.RandomFourier(features, matched_scale(0.01)),
     }
     counts = [8, 16, 24, 32, 48, 64, 96, 128, 192, 256]
     delta = torch.linspace(-0.05, 0.05, 201, dtype=torch.float64)
@@ -82,51 +76,44 @@ def figure_3(features: int = 1024) -> Drawn:
     for i, (label, encoder) in enumerate(made.items()):
         measured = [stable_rank(encoder(Axis(n).points())) for n in counts]
         theory = [encoder.stable_rank(n) for n in counts]
-        distance, similarity = distance_preservation(encoder, delta), encoder.similarity(delta)
         show_stable_rank(left, counts, measured, theory, label=label, color=f"C{i}")
-        show_distance(right, delta.tolist(), distance.tolist(), similarity.tolist(), label=label, color=f"C{i}")
         numbers[label] = {"N": counts, "measured": measured, "theory": theory}
-        numbers[label] |= {"delta": delta.tolist(), "distance": distance.tolist(), "D": similarity.tolist()}
+        numbers[label] |= _draw_distance(right, encoder, delta, encoder.similarity(delta), label, f"C{i}")
     left.set(xlabel="number of samples N", yscale="log", title="Stable rank")
     show_theory_in_legend(right).legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     right.set(title="Distance preservation")
     return figure, numbers
 
 
+def _draw_distance(
+    ax: Axes, encoder: encoders.Encoder, delta: torch.Tensor, theory: torch.Tensor, label: str, color: str
+) -> dict[str, Any]:
+    numbers = {"delta": delta, "distance": distance_preservation(encoder, delta), "D": theory}
+    found = {name: values.tolist() for name, values in numbers.items()}
+    show_distance(ax, *found.values(), label=label, color=color)
+    return found
+
+
 def figure_4(count: int = 256, features: int = 1024) -> Drawn:
     """Stable rank over σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
-    x, numbers = Axis(count).points(), {}
-    delta = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64)
+    delta, numbers = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64), {}
     figure = Figure(figsize=(11, 8), layout="constrained")
-    panels = figure.subplots(2, 2)
-    families: list[tuple[str, type[Encoder], list[float], tuple[float, ...]]] = [
-        ("Gaussian", Gaussian, torch.logspace(-3, -1, 24).tolist(), (0.003, 0.01, 0.03)),
-        ("RFF", RandomFourier, torch.logspace(0, 2.2, 24).tolist(), (37.5, 11.25, 3.75)),
+    families: list[tuple[str, type[encoders.Encoder], list[float], tuple[float, ...]]] = [
+        ("Gaussian", encoders.Gaussian, torch.logspace(-3, -1, 24).tolist(), (0.003, 0.01, 0.03)),
+        ("RFF", encoders.RandomFourier, torch.logspace(0, 2.2, 24).tolist(), (37.5, 11.25, 3.75)),
     ]
-    for (left, right), (name, family, sigmas, chosen) in zip(panels, families, strict=True):
-        bases = [family(features, sigma) for sigma in sigmas]
-        measured, theory = [stable_rank(b(x)) for b in bases], [b.stable_rank(count) for b in bases]
-        show_stable_rank(left, sigmas, measured, theory, label=f"{name}, N = {count}", color="C0")
-        left.set(xscale="log", yscale="log", xlabel="σ", title=f"{name}: stable rank")
-        numbers[name] = {"sigma": sigmas, "measured": measured, "theory": theory}
+    for (left, right), (name, family, sigmas, chosen) in zip(figure.subplots(2, 2), families, strict=True):
+        bases = {sigma: family(features, sigma) for sigma in sigmas}
+        numbers[name] = _draw_ranks_over_scale(left, bases, count, f"{name}, N = {count}", "C0")
+        show_theory_in_legend(left).set_title(f"{name}: stable rank")
         for i, sigma in enumerate(chosen):
             encoder = family(features, sigma)
-            distance = distance_preservation(encoder, delta)
-            limit = _random_limit(sigma, delta) if family is RandomFourier else encoder.similarity(delta)
-            show_distance(right, delta.tolist(), distance.tolist(), limit.tolist(), label=f"σ = {sigma}", color=f"C{i}")
-            numbers[name][f"D at {sigma}"] = {
-                "delta": delta.tolist(),
-                "measured": distance.tolist(),
-                "D": limit.tolist(),
-            }
-        right.set(title=f"{name}: distance preservation")
-        for ax in (left, right):
-            show_theory_in_legend(ax)
+            limit = encoder.similarity(delta)
+            if name == "RFF":  # the limit of infinitely many frequencies
+                limit = torch.exp(-2 * math.pi**2 * sigma**2 * delta.square())
+            numbers[name][f"D at {sigma}"] = _draw_distance(right, encoder, delta, limit, f"σ = {sigma}", f"C{i}")
+        show_theory_in_legend(right).set_title(f"{name}: distance preservation")
     return figure, numbers
-
-
-def _random_limit(sigma: float, delta: torch.Tensor) -> torch.Tensor:
-    return torch.exp(-2 * math.pi**2 * sigma**2 * delta.square())
 
 
 def figure_spectrum(length: int = LENGTH) -> Drawn:
@@ -139,13 +126,9 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
         density, bins = frequency_density(w, length).tolist(), (w / first).tolist()
         show_spectrum(ax, bins, density, label=label, color=f"C{i}", below=0.004 * (i + 1))
         numbers[label] = {"bins": bins, "density": density}
-    below = int((sinusoidal < first).sum())
-    numbers["below the first DFT frequency"] = {
-        "sinusoidal": below,
-        "of": len(sinusoidal),
-        "paper's count of entries": round(length / 4 * math.log10(length / (2 * math.pi))),
-    }
-    printed = numbers["below the first DFT frequency"]["paper's count of entries"]
+    below, printed = int((sinusoidal < first).sum()), round(length / 4 * math.log10(length / (2 * math.pi)))
+    counted = {"sinusoidal": below, "of": len(sinusoidal), "paper's count of entries": printed}
+    numbers["below the first DFT frequency"] = counted
     share = f"{below} of {len(sinusoidal)} sinusoidal frequencies lie below bin 1; the paper counts {printed} entries"
     ax.set_title(f"Frequencies over DFT bins, d = {length}\n{share}", fontsize=10)
     ax.legend()
@@ -170,7 +153,7 @@ def figure_faithfulness(length: int = LENGTH) -> Drawn:
 
 
 def _angular(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    w = 2 * math.pi * Sinusoidal(length, 1.0).frequencies
+    w = 2 * math.pi * encoders.Sinusoidal(length, 1.0).frequencies
     return w, 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
 
 
@@ -180,16 +163,13 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
     The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train other tasks).
     """
     axes = (Axis(side), Axis(side))
-    quarter = side // 4
-    nodes = torch.tensor(
-        [[quarter, quarter], [quarter, 3 * quarter], [2 * quarter] * 2, [3 * quarter, quarter], [3 * quarter] * 2]
-    )
-    plain = LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=0)
-    modulated = LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=32, features=64)
+    nodes = [[row * side // 4, column * side // 4] for row, column in ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))]
+    plain = encoders.LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=0)
+    modulated = encoders.LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=32, features=64)
     rows: dict[str, Encoding] = {
-        "sinusoidal, simple": SimpleEncoding([Sinusoidal(128, 1 / side), Sinusoidal(128, 1 / side)]),
-        "Gaussian, simple": SimpleEncoding([Gaussian(128, 0.05, padding=16)] * 2),
-        "Gaussian, complex": ComplexEncoding([Gaussian(128, 0.05, padding=16)] * 2),
+        "sinusoidal, simple": SimpleEncoding([encoders.Sinusoidal(128, 1 / side)] * 2),
+        "Gaussian, simple": SimpleEncoding([encoders.Gaussian(128, 0.05, padding=16)] * 2),
+        "Gaussian, complex": ComplexEncoding([encoders.Gaussian(128, 0.05, padding=16)] * 2),
         "learnable Fourier, drawn": JointEncoding(plain),
         "the same, trained": _trained(plain, side, epochs),
         "with its MLP, drawn": JointEncoding(modulated),
@@ -198,16 +178,13 @@ def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
     figure = Figure(figsize=(9.5, 13.4), layout="constrained")
     panels, numbers = figure.subplots(len(rows), len(nodes)), {}
     for line, (label, encoding) in zip(panels, rows.items(), strict=True):
-        maps = similarity_map(encoding, axes, nodes)
-        numbers[label] = {"nodes": nodes.tolist(), "lowest": float(maps.min()), "mean": float(maps.mean())}
-        for ax, values, node in zip(line, maps, nodes.tolist(), strict=True):
-            show_similarity(ax, values, f"at ({node[0]}, {node[1]})")
+        numbers[label] = {"nodes": nodes, **show_similarities(line, encoding, axes, nodes)}
         line[0].set_ylabel(label.replace(", ", ",\n"), fontsize=9)
     figure.colorbar(panels[0, 0].images[0], ax=panels, shrink=0.5, label="cosine similarity")
     return figure, numbers
 
 
-def _trained(encoder: LearnableFourier, side: int, epochs: int) -> Encoding:
+def _trained(encoder: encoders.LearnableFourier, side: int, epochs: int) -> Encoding:
     step = 512 // side
     pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
     network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)

@@ -194,7 +194,7 @@ def test_the_detail_is_where_the_estimates_differ():
     late = clip.clone()
     late[3] = blotted
     shown = Shown(clip, sample(clip, "every:2"), {"good": clip, "late": late, "w": late, "x": late})
-    assert shown.place == (slice(3, 4), rows, columns)
+    assert (shown.frame, shown.place) == ((3,), (rows, columns))
     row = torch.zeros(1000)
     row[700] = 1
     (part,) = most(row)
@@ -247,6 +247,7 @@ def test_pictures_of_the_page_are_the_pixels_of_the_estimates():
     assert np.array_equal(pictures["truth"], (truth.numpy() * 255).round().astype(np.uint8))
     assert not pictures["dark"].any()
     clip = truth.expand(6, -1, -1, -1) * torch.linspace(0, 1, 6).reshape(6, 1, 1, 1)
-    strip = page_pictures(Shown(clip, sample(clip, "every:2"), {"clip": clip}))["clip"]
-    assert strip.shape == (24, 54, 3)
-    assert np.array_equal(strip[12:, 36:], pictures["truth"])  # the last frame, at the end of the second line
+    dark = torch.cat([clip[:5], clip[5:] - 2])
+    frames = page_pictures(Shown(clip, sample(clip, "every:2"), {"dark": dark}))
+    assert np.array_equal(frames["truth"], pictures["truth"])  # the last frame, where the estimate is wrong
+    assert not frames["dark"].any()
