@@ -30,7 +30,7 @@ def run(
     asked = [specs.parse_encoder(text) for text in encoders], [specs.parse_head(text) for text in heads]
     _checks.integer("epochs", epochs, 1)
     device = specs.choose_device(common.device)
-    media = read_media(signal, **part.given, progress=common.progress)
+    media = read_media(signal, **part.given)
     with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         mask = specs.mask_or(pattern, sampling, media)

@@ -23,7 +23,7 @@ def run(signal: str, sampling: str, fitting: Fitting, tuning: Tuning, part: Part
     asked, pattern = _asked(fitting), specs.parse_sample(sampling)
     _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     device = specs.choose_device(common.device)
-    media = read_media(signal, **part.given, progress=common.progress)
+    media = read_media(signal, **part.given)
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         mask = specs.mask_or(pattern, sampling, media)

@@ -31,7 +31,7 @@ from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 DETAIL = 96  # pixels a side of the part of a large picture that its figure shows
-COMPRESSED = 8  # times smaller that a compressed file may be, at most
+COMPRESSED = 8  # times smaller that a Zarr array may be, at most
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _restore(
         If the signal is none that the command takes.
     """
     device = specs.choose_device(common.device)
-    media = read_media(signal, progress=common.progress)
+    media = read_media(signal)
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected image to {command}, found {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -173,7 +173,7 @@ def _is_large(path: Path, factor: float, memory: int) -> bool:
         return False
     try:
         with open_rows(path) as source:
-            return exceeds(source.nbytes, factor, memory)
+            return exceeds(4 * prod(source.shape), factor, memory)
     except MediaError:
         return False  # the reader of whole files says what is wrong, or reads it
 
@@ -223,7 +223,7 @@ def _check_room(source: RowFile, factor: float, folder: Path) -> None:
     """Refuse a result for which the disk has no room."""
     shape = (*enlarged(source.shape[:-1], factor), source.shape[-1])
     needed = prod(shape) * np.dtype(source.depth).itemsize
-    free = shutil.disk_usage(folder).free * (1 if source.path.suffix.lower() == ".npy" else COMPRESSED)
+    free = shutil.disk_usage(folder).free * (COMPRESSED if source.path.suffix.lower() == ".zarr" else 1)
     if needed > free:
         room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
         raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")

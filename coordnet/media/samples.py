@@ -1,7 +1,5 @@
 """Pictures that come with scikit-image, read from its folder without any download."""
 
-from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -38,20 +36,3 @@ SAMPLES: dict[str, Sample] = {
     "rocket": Sample("rocket.jpg", "Falcon 9 on its launch pad, 427×640 RGB"),
     "text": Sample("text.png", "handwriting in uneven light, 172×448 gray"),
 }
-
-# The names of scikit-image's own functions, where they differ from its files.
-_ALIASES = {"cat": "chelsea", "immunohistochemistry": "ihc", "shepp_logan_phantom": "phantom"}
-
-
-def sample_names() -> list[str]:
-    """Return the names of the built-in pictures that this scikit-image has, in alphabetical order."""
-    return [name for name in sorted(SAMPLES) if sample_path(name) is not None]
-
-
-def sample_path(name: str) -> Path | None:
-    """Return the file of the built-in picture of this name, or None where there is none."""
-    sample = SAMPLES.get(_ALIASES.get(name, name))
-    if sample is None:
-        return None
-    path = Path(str(files("skimage"))) / "data" / sample.file
-    return path if path.is_file() else None

@@ -16,10 +16,9 @@ Kind = Literal["image", "video", "audio", "table", "array"]
 
 @dataclass(frozen=True)
 class Media:
-    """A signal on a lattice, with the properties that are needed to write it back as it was read.
+    """A signal on a lattice in float32, with the properties that are needed to write it back as it was read.
 
-    The signal is float32. Integer images, videos and arrays are scaled by the largest value of their type, so that
-    images are in [0, 1]; sound is scaled to [-1, 1); floats keep their values. Images have the shape
+    See `from_depth` for the scale of integers; sound is scaled to [-1, 1). Images have the shape
     (height, width, channels), videos (frames, height, width, channels), audio (samples, channels) and tables
     (rows, columns).
     """
@@ -27,7 +26,7 @@ class Media:
     signal: Float[Tensor, "*grid channels"]
     kind: Kind
     name: str  # the file's stem, or the name of the built-in picture
-    depth: str  # the type of the numbers in the file: the name of a NumPy dtype, or "int24" for sound
+    depth: str  # the NumPy dtype of the numbers in the file
     rate: float | int | None = None  # frames or samples a second, of signals with a time axis
     columns: tuple[str, ...] = ()  # the names of a table's columns
     channel_axis: bool = True  # false if the file's array has no axis of channels, so that one of length 1 was added
@@ -71,9 +70,8 @@ def from_depth(values: np.ndarray, path: StrPath) -> np.ndarray:
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32, copy=False)
     if np.isinf(narrow).any():
-        if np.isinf(values).any():
-            raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
-        raise mismatch(path, "numbers within float32", f"{np.nanmax(np.abs(values)):.3g}")
+        found = f"{np.nanmax(np.abs(values)):.3g}"
+        raise mismatch(path, "finite numbers within float32 (NaN marks missing ones)", found)
     return narrow
 
 

@@ -88,7 +88,6 @@ class _Premultiplied:
 
     def __init__(self, source: Rows) -> None:
         self.source, self.shape = source, source.shape
-        self._mmap = getattr(source, "_mmap", None)  # lets the pages that were read be given back
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         return premultiplied(torch.from_numpy(self.source[rows])).numpy()

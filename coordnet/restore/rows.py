@@ -14,7 +14,6 @@ from coordnet import _checks
 from coordnet.fitting.plan import Plan
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
-from coordnet.media.rows import read_rows, release
 from coordnet.sampling.axes import Alignment
 
 UNKNOWN_MEMORY = 2**31  # bytes that are assumed to be free where the system does not say
@@ -133,10 +132,8 @@ def _first_axis(operator: Matrix, a: int, b: int, source: Rows, means: Tensor, c
 
 
 def _read(source: Rows, low: int, high: int, means: Tensor | None) -> Tensor:
-    """Read rows in float32, channels first, and subtract the means; a memory map's pages are given back."""
-    rows = np.moveaxis(read_rows(source, slice(low, high)), -1, 0)
-    x = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
-    release(source)
+    """Read rows in float32, channels first, and subtract the means."""
+    x = torch.from_numpy(np.array(np.moveaxis(np.asarray(source[low:high]), -1, 0), dtype=np.float32, order="C"))
     return x if means is None else x.sub_(means.reshape(-1, *(1,) * (x.ndim - 1)))
 
 

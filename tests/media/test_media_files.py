@@ -9,7 +9,7 @@ import skimage
 import torch
 from PIL import Image
 
-from coordnet.media import SAMPLES, MediaError, atomic_path, read_mask, read_media, sample_names, write_media
+from coordnet.media import SAMPLES, MediaError, atomic_path, read_mask, read_media, write_media
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -93,9 +93,9 @@ def test_refused_by_the_system(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("suffix", [".png", ".tif", ".jpg", ".webp", ".npy", ".wav", ".csv", ".mp4", ".gif"])
+@pytest.mark.parametrize("suffix", [".png", ".tif", ".npy", ".wav", ".csv", ".mp4"])
 def test_every_writer_is_atomic_and_asks_for_force(tmp_path, suffix):
-    axes = {".wav": 1, ".csv": 1, ".mp4": 3, ".gif": 3}.get(suffix, 2)
+    axes = {".wav": 1, ".csv": 1, ".mp4": 3}.get(suffix, 2)
     signal = torch.rand(*([8] * axes), 3, generator=torch.Generator().manual_seed(0))
     path = tmp_path / f"a{suffix}"
     write_media(signal, path)
@@ -209,9 +209,7 @@ def test_samples_are_read_without_the_network(monkeypatch):
     import socket
 
     monkeypatch.setattr(socket, "socket", None)
-    assert {"astronaut", "camera", "coffee", "chelsea", "rocket", "phantom", "ihc"} <= set(sample_names())
-    assert all(sample.description for sample in SAMPLES.values())
-    for name in sample_names():
+    for name in SAMPLES:
         media = read_media(name)
         height, width = media.grid
         assert (media.kind, media.name) == ("image", name)
@@ -226,7 +224,6 @@ def test_a_file_comes_before_a_sample_and_a_folder_after(tmp_path, monkeypatch):
     assert read_media("camera").signal.shape == (512, 512, 1)
     Path("coins").write_text("a file")
     _refused("coins", "known suffix")
-    assert read_media("cat").name == "cat"
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no measuring data at {DATA}")
