@@ -33,8 +33,6 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
 
     Parameters
     ----------
-    image : (height, width, channels)
-        The picture, known everywhere.
     factor : float
         Factor on the height and the width, at least 1.
     alpha : bool
@@ -60,9 +58,8 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
     values = premultiplied(image) if alpha else image
     sigma, tried = choose_sigma(values)
     fit = fitted(values, sigma)
-    large = fit.render(shape)
-    chosen = {"sigma": sigma, "tried": tried}
-    return Restored(unmultiplied(large) if alpha else large, fit, tried.get(sigma), chosen)
+    large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
+    return Restored(large, fit, tried.get(sigma), {"sigma": sigma, "tried": tried})
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:

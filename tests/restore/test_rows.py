@@ -15,7 +15,6 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
 from coordnet.media.files import MediaError
 from coordnet.media.rows import open_rows, write_rows
-from coordnet.priors.smoothness import Smoothness
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import SIGMAS, choose_sigma, premultiplied, unmultiplied
@@ -34,13 +33,12 @@ def streamed(plan, source, shape, **options):
 
 @pytest.mark.parametrize("rows", [7, 64, 65, 1000])
 @pytest.mark.parametrize("encoder", [Gaussian, DFT])
-@pytest.mark.parametrize("alignment", ["pixel", "sample"])
-def test_blocks_of_any_size_make_the_render(rows, encoder, alignment, monkeypatch, generator):
+def test_blocks_of_any_size_make_the_render(rows, encoder, monkeypatch, generator):
     values = torch.rand(150, 31, 2, generator=generator) + 3
     plan = planned((150, 31), encoder)
     monkeypatch.setattr(streaming, "block_rows", lambda *_: rows)
-    made = streamed(plan, values.numpy(), (211, 50), alignment=alignment)
-    assert torch.allclose(made, plan.fit(values).render((211, 50), alignment), atol=1e-5)
+    made = streamed(plan, values.numpy(), (311, 50))
+    assert torch.allclose(made, plan.fit(values).render((311, 50)), atol=1e-5)
 
 
 @pytest.mark.parametrize("grid", [(300,), (20, 9, 140)])
@@ -49,20 +47,15 @@ def test_any_number_of_axes_and_little_memory(grid, generator):
     plan, shape = planned(grid), tuple(n + 11 for n in grid)
     blocks = list(stream_render(plan, values.numpy(), shape, memory=2**20))
     assert torch.allclose(torch.from_numpy(np.concatenate(blocks)), plan.fit(values).render(shape), atol=1e-5)
-    assert (len(blocks) > 1) == (len(grid) > 1)
+    assert len(blocks) > 1
 
 
 def test_what_cannot_be_streamed(generator):
     values = torch.rand(9, 8, 1, generator=generator).numpy()
-    for plan, source, memory, said in (
-        (planned((9, 8)), values[:8], None, "`source`: expected shape"),
-        (planned((9, 8)), np.full_like(values, np.nan), None, "`source`: expected finite"),
-        (planned((9, 8)), values, 100, "`memory`: expected at least"),
-        (planned((9, 8), prior=Smoothness()), values, None, "`plan`: expected one of least squares"),
-        (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .*float64"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            list(stream_render(plan, source, (18, 16), memory=memory))
+    with pytest.raises(ValueError, match="`source`: expected finite"):
+        list(stream_render(planned((9, 8)), np.full_like(values, np.nan), (18, 16)))
+    with pytest.raises(ValueError, match="`memory`: expected at least"):
+        list(stream_render(planned((9, 8)), values, (18, 16), memory=100))
 
 
 @pytest.mark.parametrize("shape", [(40, 30, 2), (50, 1), (12, 9, 7, 1)])
