@@ -65,7 +65,7 @@ def _columns(path: Path, dims: int, *, values: int) -> Tensor:
     MediaError
         If there are too few columns, or a number is not finite.
     """
-    found = read_table(path).values if values else read_table(path).values[:, :dims]
+    found = read_table(path)[1] if values else read_table(path)[1][:, :dims]
     if found.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
         raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")

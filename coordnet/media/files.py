@@ -87,7 +87,7 @@ def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
     if target.is_dir():
         raise mismatch(path, "the name of a file to write", "a folder")
     if target.exists() and not force:
-        raise mismatch(path, "no file of this name", "one (force replaces it)")
+        raise mismatch(path, "no file of this name", "one")
     if not target.parent.is_dir():
         raise mismatch(path, "a place to write to", f"no folder {target.parent}")
     temporary = target.with_name(f".tmp-{secrets.token_hex(8)}{target.suffix[:32]}")

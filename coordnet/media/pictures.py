@@ -135,9 +135,7 @@ def _parse(option: str, pattern: str, text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in match.groups() if number is not None)
 
 
-def write_image(
-    signal: Float[Tensor, "height width channels"], path: StrPath, *, depth: str = "uint8", force: bool = False
-) -> None:
+def write_image(signal: Float[Tensor, "height width channels"], path: StrPath, *, depth: str = "uint8") -> None:
     """Write a picture without loss; integers are the signal times their largest value, rounded and clipped.
 
     PNG holds 1 to 4 channels of uint8 or uint16, TIFF any number of channels. `depth` is the name of a NumPy dtype;
@@ -153,7 +151,7 @@ def write_image(
         raise mismatch(path, "1 to 4 channels of uint8 or uint16 in .png", found)
     pixels = to_depth(as_numpy(signal), depth, path)
     pixels = pixels[..., 0] if channels == 1 else pixels
-    with atomic_path(path, force=force) as temporary, encoding(path, "an image"):
+    with atomic_path(path) as temporary, encoding(path, "an image"):
         if suffix in TIFF_SUFFIXES:
             tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels))
         elif depth == "uint16":

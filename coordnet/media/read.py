@@ -80,7 +80,7 @@ def _located(path_or_name: StrPath) -> tuple[Path, str]:
     path, text = Path(path_or_name), str(path_or_name)
     bare = not path.suffix and path.name == text
     if bare and text in SAMPLES and not path.is_file():
-        return Path(str(files("skimage"))) / "data" / SAMPLES[text].file, text
+        return Path(str(files("skimage"))) / "data" / SAMPLES[text][0], text
     if bare and not path.exists():
         near = difflib.get_close_matches(text, SAMPLES, n=1)
         advice = f"did you mean {near[0]}?" if near else f"such as {', '.join(list(SAMPLES)[:3])}"
@@ -98,6 +98,6 @@ def _line(image: Media, axis: int, word: str, index: int) -> Media:
 
 
 def _read_table(path: Path) -> Media:
-    table = read_table(path)
-    signal = torch.from_numpy(from_depth(table.values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", columns=table.columns)
+    columns, values = read_table(path)
+    signal = torch.from_numpy(from_depth(values.numpy(), path))
+    return Media(signal, "table", path.stem, "float64", columns=columns)

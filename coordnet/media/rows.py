@@ -13,7 +13,7 @@ import tifffile
 
 from coordnet.media.files import decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import TIFF_SUFFIXES, tiff_options
-from coordnet.media.signal import from_depth, real_dtype, to_depth
+from coordnet.media.signal import from_depth, to_depth
 from coordnet.media.tables import last_axis_holds_channels, load_array
 
 ROW_SUFFIXES = (".npy", ".zarr", *TIFF_SUFFIXES)
@@ -67,7 +67,6 @@ def open_rows(path: Path) -> Iterator[RowFile]:
         shape = tuple(stored.shape)
         if math.prod(shape) == 0 or not shape:
             raise mismatch(path, "an array with at least one axis and value", str(shape))
-        real_dtype(np.dtype(stored.dtype).name, path)
         picture = suffix in TIFF_SUFFIXES
         channel_axis = len(shape) == 3 if picture else last_axis_holds_channels(shape)
         yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))

@@ -1,6 +1,5 @@
 """A signal with the properties of its file, and the scale between numbers in a file and values of a signal."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,7 +79,7 @@ def to_depth(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
 
     An unsigned type holds the range [0, 1], a signed one [-1, 1]; NaN raises a `MediaError` for both.
     """
-    dtype = real_dtype(depth, path)
+    dtype = np.dtype(depth)
     if dtype.kind == "f":
         return values.astype(dtype, copy=False)
     refuse_nan(values, depth, path)
@@ -97,12 +96,3 @@ def refuse_nan(values: np.ndarray, depth: str, path: StrPath) -> None:
     """Raise a `MediaError` if a value is NaN, which no integer type holds."""
     if np.isnan(values).any():
         raise mismatch(path, f"numbers to write as {depth}", "NaN (float types keep it)")
-
-
-def real_dtype(depth: str, path: StrPath) -> np.dtype:
-    """Return the dtype of this name, which must be of booleans, integers or floats."""
-    with suppress(TypeError):
-        dtype = np.dtype(depth)
-        if dtype.kind in "biuf":
-            return dtype
-    raise mismatch(path, "a depth such as uint8, uint16 or float32", repr(depth))

@@ -12,7 +12,6 @@ from coordnet.media.files import StrPath, atomic_path, decoding, encoding, misma
 from coordnet.media.signal import Media, as_numpy, from_depth, refuse_nan
 
 AUDIO_SUFFIXES = (".wav", ".wave")
-_DEPTHS = ("uint8", "int16", "int32", "int64", "float32", "float64")
 # SciPy's warnings about a file that is shorter than its header announces.
 _TRUNCATED = "Reached EOF prematurely|Incomplete chunk ID"
 
@@ -40,19 +39,12 @@ def read_audio(path: StrPath) -> Media:
 
 
 def write_audio(
-    signal: Float[Tensor, "samples channels"],
-    path: StrPath,
-    *,
-    rate: float | int,
-    depth: str = "int16",
-    force: bool = False,
+    signal: Float[Tensor, "samples channels"], path: StrPath, *, rate: float | int = 44100, depth: str = "int16"
 ) -> None:
     """Write sound as a WAV file; integers are rounded and clipped to [-1, 1).
 
     `rate` is a whole number of samples a second. `depth` is uint8, int16, int32, int64, float32 or float64.
     """
-    if depth not in _DEPTHS:
-        raise mismatch(path, f"a depth among {', '.join(_DEPTHS)}", depth)
     if signal.numel() == 0:
         raise mismatch(path, "at least one sample", f"shape {tuple(signal.shape)}")
     if rate < 1 or rate != round(rate):
@@ -64,5 +56,5 @@ def write_audio(
         top = half - 1 if depth != "int64" else np.nextafter(half, 0)
         values = np.clip(np.rint(values.astype(np.float64) * half), -half, top)
         values += half if depth == "uint8" else 0
-    with atomic_path(path, force=force) as temporary, encoding(path, "sound"):
+    with atomic_path(path) as temporary, encoding(path, "sound"):
         wavfile.write(temporary, round(rate), values.astype(depth))

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,15 +20,8 @@ ARRAY_SUFFIXES = (".npy",)
 MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
 
-class Table(NamedTuple):
-    """Numbers in rows and columns; `columns` is empty if the file names none."""
-
-    columns: tuple[str, ...]
-    values: Float64[Tensor, "rows columns"]
-
-
-def read_table(path: StrPath) -> Table:
-    """Read a table of numbers whose cells are separated by semicolons, tabs or commas.
+def read_table(path: StrPath) -> tuple[tuple[str, ...], Float64[Tensor, "rows columns"]]:
+    """Read the names of the columns, if there are any, and the numbers in cells between semicolons, tabs or commas.
 
     The first row names the columns if none of its cells is a number. Empty cells and `nan` are NaN. The message of a
     `MediaError` names the line.
@@ -39,19 +32,14 @@ def read_table(path: StrPath) -> Table:
         first = re.sub(r'"[^"]*"', "", next((line for line in lines if line.strip()), ""))
         reader = csv.reader(lines, delimiter=next((mark for mark in ";\t" if mark in first), ","))
         rows = [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
-    columns = ()
-    if rows and any(cell.strip() for cell in rows[0][1]) and all(_names(cell) for cell in rows[0][1]):
+    columns, texts = (), [cell for cell in rows[0][1] if cell.strip()] if rows else []
+    if texts and all(_number(text) is None for text in texts):
         columns = tuple(cell.strip().lstrip("#").strip() for cell in rows.pop(0)[1])
     if not rows:
         raise mismatch(path, "rows of numbers", "none")
     width = len(columns or rows[0][1])
     values = [_numbers(f"{path}: line {line}", cells, width) for line, cells in rows]
-    return Table(columns, torch.tensor(values, dtype=torch.float64))
-
-
-def _names(cell: str) -> bool:
-    """Return whether the cell of a first row can be the name of a column: it has no number."""
-    return not cell.strip() or _number(cell) is None
+    return columns, torch.tensor(values, dtype=torch.float64)
 
 
 def _numbers(place: str, cells: Sequence[str], width: int) -> list[float]:
@@ -74,9 +62,7 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def write_table(
-    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, force: bool = False
-) -> None:
+def write_table(path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"]) -> None:
     """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
 
     `columns` are names for the first row, one for each column; if it is empty, none is written. Cells are separated by
@@ -84,13 +70,11 @@ def write_table(
     """
     if array.numel() == 0:
         raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
-    if torch.isinf(array).any():
-        raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
     if columns and len(columns) != array.shape[1]:
         raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
     quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
-    with atomic_path(path, force=force) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if columns:
             csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
         np.savetxt(file, as_numpy(array), fmt="%s", delimiter=separator)
@@ -128,12 +112,7 @@ def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
 
 
 def write_array(
-    signal: Float[Tensor, "*grid channels"],
-    path: StrPath,
-    *,
-    depth: str = "float32",
-    channel_axis: bool = True,
-    force: bool = False,
+    signal: Float[Tensor, "*grid channels"], path: StrPath, *, depth: str = "float32", channel_axis: bool = True
 ) -> None:
     """Write an array as an .npy file; integers are the signal times their largest value, clipped.
 
@@ -142,5 +121,5 @@ def write_array(
     """
     values = to_depth(as_numpy(signal), depth, path)
     values = values if channel_axis or values.shape[-1] != 1 else values[..., 0]
-    with atomic_path(path, force=force) as temporary, encoding(path, "an array"):
+    with atomic_path(path) as temporary, encoding(path, "an array"):
         np.save(temporary, values, allow_pickle=False)

@@ -92,7 +92,7 @@ def _parse_frames(text: str) -> slice:
 
 
 def write_video(
-    signal: Float[Tensor, "frames height width channels"], path: StrPath, *, rate: float | int, force: bool = False
+    signal: Float[Tensor, "frames height width channels"], path: StrPath, *, rate: float | int = 25
 ) -> None:
     """Write a clip as H.264 at high quality (crf 12), 8 bits a channel, values clipped to [0, 1].
 
@@ -111,7 +111,7 @@ def write_video(
     muxing = {"movflags": "faststart"} if suffix in (".mp4", ".m4v", ".mov") else {}
     file: Any
     with (
-        atomic_path(path, force=force) as temporary,
+        atomic_path(path) as temporary,
         encoding(path, "a video"),
         iio.imopen(temporary, "w", plugin="pyav", options=muxing) as file,
     ):

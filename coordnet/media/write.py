@@ -1,6 +1,7 @@
 """A signal into a file of any kind: the suffix decides the format."""
 
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +15,6 @@ from coordnet.media.tables import write_array, write_table
 from coordnet.media.video import write_video
 
 _AXES: dict[Kind, int] = {"image": 2, "video": 3, "audio": 1, "table": 1}
-_DEFAULT_DEPTHS: dict[Kind, str] = {"image": "uint8", "video": "uint8", "audio": "int16"}
 
 
 def write_media(
@@ -23,13 +23,12 @@ def write_media(
     *,
     depth: str | None = None,
     rate: float | int | None = None,
-    force: bool = False,
 ) -> None:
     """Write a signal (*grid, channels), whole or not at all, in the format of the path's suffix.
 
     `depth` (the type of the numbers in the file) and `rate` (frames or samples a second) are those of `media` by
     default. A bare tensor has 8 bits in pictures and videos (25 frames a second), 16 bits in sound
-    (44100 samples a second), and float32 elsewhere. An existing file is replaced only if `force` is true.
+    (44100 samples a second), and float32 elsewhere. An existing file is not replaced.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in KINDS:
@@ -41,15 +40,17 @@ def write_media(
     if signal.ndim - 1 != axes:
         raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")
     same_scale = (source.kind == "audio") == (target == "audio")  # sound scales integers differently
-    depth = depth or (source.depth if same_scale else "") or _DEFAULT_DEPTHS.get(target, "float32")
+    depth = depth or (source.depth if same_scale else "")
     rate = source.rate if rate is None else rate
+    options: dict[str, Any] = {"depth": depth} if depth else {}
+    pace: dict[str, Any] = {} if rate is None else {"rate": rate}
     if target == "image":
-        write_image(signal, path, depth=depth, force=force)
+        write_image(signal, path, **options)
     elif target == "video":
-        write_video(signal, path, rate=25.0 if rate is None else rate, force=force)
+        write_video(signal, path, **pace)
     elif target == "audio":
-        write_audio(signal, path, rate=44100.0 if rate is None else rate, depth=depth, force=force)
+        write_audio(signal, path, **pace, **options)
     elif target == "table":
-        write_table(path, source.columns, signal, force=force)
+        write_table(path, source.columns, signal)
     else:
-        write_array(signal, path, depth=depth, channel_axis=source.channel_axis, force=force)
+        write_array(signal, path, **options, channel_axis=source.channel_axis)

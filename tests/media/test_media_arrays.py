@@ -36,8 +36,8 @@ def test_integers_are_scaled_by_their_largest_value(tmp_path):
 
 def test_largest_integers_do_not_wrap(tmp_path):
     for dtype in ("int64", "uint64", "int32", "uint32"):
-        write_array(torch.tensor([[1.0], [2.0]]), tmp_path / "a.npy", depth=dtype, force=True)
-        assert (np.load(tmp_path / "a.npy") > np.iinfo(dtype).max * 0.999).all()
+        write_array(torch.tensor([[1.0], [2.0]]), tmp_path / f"{dtype}.npy", depth=dtype)
+        assert (np.load(tmp_path / f"{dtype}.npy") > np.iinfo(dtype).max * 0.999).all()
 
 
 def test_nan_is_kept(tmp_path):

@@ -51,7 +51,8 @@ def test_any_integer_image_round_trips(tmp_path, data, depth, suffix):
     shape = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4)))
     original = data.draw(arrays(depth, shape))
     path = tmp_path / f"any{suffix}"
-    write_image(torch.from_numpy(original / DEEPEST[depth]), path, depth=depth, force=True)
+    path.unlink(missing_ok=True)
+    write_image(torch.from_numpy(original / DEEPEST[depth]), path, depth=depth)
     np.testing.assert_array_equal(integers(read_image(path).signal, depth), original)
 
 
@@ -190,7 +191,6 @@ def test_nan_stays_in_float_and_is_refused_by_integers(tmp_path):
         ("a.png", 5, "uint8", "1 to 4 channels"),
         ("a.png", 3, "float32", r"\.tiff holds them"),
         ("a.png", 3, "complex64", "of complex64"),
-        ("a.tiff", 3, "nonsense", "depth such as"),
         ("a.xyz", 3, "uint8", "suffix"),
     ],
 )

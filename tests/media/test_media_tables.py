@@ -33,14 +33,14 @@ def table(tmp_path, text):
     ],
 )
 def test_tables(tmp_path, text, columns, rows):
-    found = table(tmp_path, text)
-    assert found.columns == columns
-    assert found.values.dtype == torch.float64
-    assert found.values.tolist() == rows
+    names, values = table(tmp_path, text)
+    assert names == columns
+    assert values.dtype == torch.float64
+    assert values.tolist() == rows
 
 
 def test_empty_cells_are_nan(tmp_path):
-    values = table(tmp_path, "a,b\n1,\n,nan\n").values
+    _, values = table(tmp_path, "a,b\n1,\n,nan\n")
     assert values[0, 0] == 1
     assert values.isnan().tolist() == [[False, True], [True, True]]
 
@@ -78,10 +78,11 @@ def test_any_numbers_round_trip(tmp_path, data, dtype, suffix):
     columns = data.draw(st.one_of(st.just([]), st.lists(words, min_size=size, max_size=size)))
     columns = [name.replace("nan", "x") for name in columns]
     path = tmp_path / f"t{suffix}"
-    write_table(path, columns, torch.from_numpy(values), force=True)
-    found = read_table(path)
-    assert found.columns == tuple(columns)
-    np.testing.assert_array_equal(found.values.numpy().astype(dtype), values)
+    path.unlink(missing_ok=True)
+    write_table(path, columns, torch.from_numpy(values))
+    names, found = read_table(path)
+    assert names == tuple(columns)
+    np.testing.assert_array_equal(found.numpy().astype(dtype), values)
 
 
 def test_media_keeps_names_and_float32(tmp_path):
@@ -100,7 +101,6 @@ def test_every_column_has_a_name_or_none_has(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_infinite_or_empty_tables_are_not_written(tmp_path):
-    for values in (torch.tensor([[torch.inf]]), torch.zeros(0, 2)):
-        with pytest.raises(MediaError):
-            write_table(tmp_path / "a.csv", [], values)
+def test_empty_tables_are_not_written(tmp_path):
+    with pytest.raises(MediaError, match="a table with numbers"):
+        write_table(tmp_path / "a.csv", [], torch.zeros(0, 2))
