@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -60,13 +61,12 @@ def encoding(path: StrPath, content: str) -> AbstractContextManager[None]:
     return decoding(path, f"to write {content}", "a failure of its encoder")
 
 
-def _one_line(error: BaseException, limit: int = 200) -> str:
-    """Return the text of an error on one line of at most `limit` characters, without path and number."""
+def _one_line(error: BaseException) -> str:
+    """Return the text of an error on one line of at most 200 characters, without path and number."""
     if isinstance(error, OSError) and error.errno is None and error.__cause__:
         error = error.__cause__  # imageio hides the plugin's error behind one of its own
-    text = getattr(error, "strerror", None) or str(error)
-    text = " ".join(text.split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return textwrap.shorten(text, 200, placeholder="…")
 
 
 @contextmanager
@@ -77,11 +77,6 @@ def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
     exception, `KeyboardInterrupt` included, the temporary file is removed and an earlier file at `path` stays.
     A symbolic link is followed: its target is replaced and the link stays. An existing file is replaced only if
     `force` is true.
-
-    Examples
-    --------
-    >>> with atomic_path("record.json", force=True) as temporary:
-    ...     _ = temporary.write_text("{}")
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():

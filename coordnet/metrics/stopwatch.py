@@ -26,10 +26,7 @@ class Timing(NamedTuple):
 
 
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
-    """Time a call after one run to warm up, with fewer repeats where they would exceed ``budget`` seconds.
-
-    A warm-up that exceeds the budget is the only run.
-    """
+    """Time a call after a run to warm up, in at most ``budget`` seconds; a longer warm-up is the only run."""
     warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)

@@ -95,9 +95,8 @@ def denoise(
             estimate, learned = _filtered(values, level, bar.update)
             moved, _ = _filtered(values + step, level, bar.update)
         expected = _expected_psnr(values, estimate, moved, step, level, given=sigma is not None)
-    report = {"method": "adaptive Wiener filter, whole and local", "sigma": level}
-    report |= {"sigma_given": sigma is not None, "rounds": ROUNDS, "passes": PASSES}
-    report |= {"window": list(_windows(values)), "expected_psnr": expected}
+    report = {"method": "adaptive Wiener filter, whole and local", "sigma": level, "sigma_given": sigma is not None}
+    report |= {"rounds": ROUNDS, "passes": PASSES, "window": list(_windows(values)), "expected_psnr": expected}
     encoding = FourierEncoding.on(tuple(Axis(n) for n in signal.shape[:-1]))
     weight = make_periodic(estimate, encoding.shape)[0].contiguous()
     network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight).requires_grad_(False)

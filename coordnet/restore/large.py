@@ -38,18 +38,8 @@ def upscale_rows(
 ) -> UpscaledRows:
     """Enlarge a signal of any number of axes as ``upscale`` does, in blocks of rows that fit into some memory.
 
-    Parameters
-    ----------
-    source : (*grid, channels)
-        The signal, known everywhere. The middle of a picture decides the width of the Gaussians.
-    memory : int
-        Bytes for the blocks.
-
-    Raises
-    ------
-    ValueError
-        If the factor is below 1, the memory too little, or a value NaN or infinite; the last as late as the blocks are
-        taken.
+    The middle of a picture decides the width of the Gaussians. ``memory`` is in bytes. A factor below 1, too little
+    memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
     """
     grid = tuple(source.shape[:-1])
     shape = enlarged(grid, factor)

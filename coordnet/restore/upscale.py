@@ -41,8 +41,8 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is that of the picture enlarged from its half by the chosen width (None for a picture
-        too small for that), ``chosen["sigma"]`` the width and ``chosen["tried"]`` the PSNR of each.
+        ``chosen["sigma"]`` is the width, ``chosen["tried"]`` the PSNR of the picture enlarged from its half by each,
+        and ``expected_psnr`` the best of these (None for a picture too small for that).
 
     Raises
     ------
