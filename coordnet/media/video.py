@@ -113,7 +113,7 @@ def write_video(
     with (
         atomic_path(path) as temporary,
         encoding(path, "a video"),
-        iio.imopen(temporary, "w", plugin="pyav", options=muxing) as file,
+        iio.imopen(temporary, "w", plugin="pyav", options=muxing) as file,  # type: ignore[arg-type]
     ):
         file.init_video_stream("libx264", fps=rate, pixel_format=pixels)
         file._video_stream.options = _H264  # imageio has no argument for the codec's options
