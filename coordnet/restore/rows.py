@@ -27,6 +27,7 @@ class Rows(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """The grid's lengths, and the channels."""
+        ...
 
     def __getitem__(self, rows: slice) -> Any:
         """Return rows of the first axis, as an array or an object that NumPy converts to one."""
