@@ -130,7 +130,7 @@ def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
     """
     prepared = path.with_suffix(PREPARED)
     if prepared.is_file():
-        array = read_array(prepared, channels="last").signal
+        array = read_array(prepared).signal
         if array.ndim != 4:
             shape = tuple(array.shape[:-1])
             raise MediaError(f"{prepared}: expected frames, rows, columns and channels, found the grid {shape}")

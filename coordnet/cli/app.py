@@ -151,8 +151,8 @@ def samples() -> None:
     """List the built-in sample images."""
     from coordnet.media import SAMPLES
 
-    for name, sample in SAMPLES.items():
-        print(f"{name:16}{sample.description}")
+    for name, (_, description) in SAMPLES.items():
+        print(f"{name:16}{description}")
 
 
 @app.command()

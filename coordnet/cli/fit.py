@@ -58,7 +58,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
     """The columns of a file: coordinates first, and after them at least the given number of values, all finite."""
-    found = read_table(path).values if values else read_table(path).values[:, :dims]
+    found = read_table(path)[1] if values else read_table(path)[1][:, :dims]
     if found.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
         raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")

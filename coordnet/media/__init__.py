@@ -4,20 +4,17 @@ from coordnet.media.files import MediaError, atomic_path
 from coordnet.media.masks import read_mask
 from coordnet.media.pictures import read_image, write_image
 from coordnet.media.read import load, read_media
-from coordnet.media.samples import SAMPLES, Sample, sample_names
-from coordnet.media.signal import Kind, Media
+from coordnet.media.samples import SAMPLES
+from coordnet.media.signal import Media
 from coordnet.media.sound import read_audio, write_audio
-from coordnet.media.tables import Table, read_array, read_table, write_array, write_table
+from coordnet.media.tables import read_array, read_table, write_array, write_table
 from coordnet.media.video import read_video, write_video
 from coordnet.media.write import write_media
 
 __all__ = [
     "SAMPLES",
-    "Kind",
     "Media",
     "MediaError",
-    "Sample",
-    "Table",
     "atomic_path",
     "load",
     "read_array",
@@ -27,7 +24,6 @@ __all__ = [
     "read_media",
     "read_table",
     "read_video",
-    "sample_names",
     "write_array",
     "write_audio",
     "write_image",

@@ -1,11 +1,11 @@
 """Files that are opened and replaced safely: an error is one line, and a file is written completely or not at all."""
 
 import os
-import re
 import secrets
+import textwrap
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 
@@ -15,9 +15,8 @@ StrPath = str | PathLike[str]
 class MediaError(ValueError):
     """A file cannot be read or written: one line with the file, what was expected and what was found.
 
-    Every reader raises it for a file that is missing, empty, damaged, truncated or of another format, or that has an
-    infinite value. Every writer raises it for a signal that the format cannot hold, for NaN in an integer format, for
-    a file that exists (unless `force` is true), and if the system refuses a write.
+    Readers raise it for a file that is missing, damaged, of another format, or that has an infinite value; writers for
+    a signal that the format cannot hold, and for a file that exists (unless `force` is true).
     """
 
 
@@ -62,13 +61,12 @@ def encoding(path: StrPath, content: str) -> AbstractContextManager[None]:
     return decoding(path, f"to write {content}", "a failure of its encoder")
 
 
-def _one_line(error: BaseException, limit: int = 200) -> str:
-    """Return the text of an error on one line of at most `limit` characters, without path and number."""
+def _one_line(error: BaseException) -> str:
+    """Return the text of an error on one line of at most 200 characters, without path and number."""
     if isinstance(error, OSError) and error.errno is None and error.__cause__:
         error = error.__cause__  # imageio hides the plugin's error behind one of its own
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    text = " ".join(re.sub(r"^\[Errno \d+\] ", "", text).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return textwrap.shorten(text, 200, placeholder="…")
 
 
 @contextmanager
@@ -79,31 +77,20 @@ def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
     exception, `KeyboardInterrupt` included, the temporary file is removed and an earlier file at `path` stays.
     A symbolic link is followed: its target is replaced and the link stays. An existing file is replaced only if
     `force` is true.
-
-    Examples
-    --------
-    >>> with atomic_path("record.json", force=True) as temporary:
-    ...     _ = temporary.write_text("{}")
     """
     target = Path(os.path.realpath(path))
-    _refuse_existing(path, target, force)
+    if target.is_dir():
+        raise mismatch(path, "the name of a file to write", "a folder")
+    if target.exists() and not force:
+        raise mismatch(path, "no file of this name", "one")
+    if not target.parent.is_dir():
+        raise mismatch(path, "a place to write to", f"no folder {target.parent}")
     temporary = target.with_name(f".tmp-{secrets.token_hex(8)}{target.suffix[:32]}")
     try:
         temporary.touch(exist_ok=False)
         yield temporary
-        _refuse_existing(path, target, force)
         os.replace(temporary, target)
     except OSError as error:
-        missing = not target.parent.is_dir()
-        found = f"no folder {target.parent}" if missing else f"a refusal ({_one_line(error)})"
-        raise mismatch(path, "a place to write to", found) from error
+        raise mismatch(path, "a place to write to", f"a refusal ({_one_line(error)})") from error
     finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _refuse_existing(path: StrPath, target: Path, force: bool) -> None:
-    if target.is_dir():
-        raise mismatch(path, "the name of a file to write", "a folder")
-    if target.exists() and not force:
-        raise mismatch(path, "no file of this name", "one (force replaces it)")
+        temporary.unlink(missing_ok=True)

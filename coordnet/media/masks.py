@@ -1,7 +1,5 @@
 """Masks: which samples of a signal are known, by a picture, an animation or an array."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from jaxtyping import Bool
@@ -32,10 +30,15 @@ def read_mask(path: StrPath, shape: tuple[int, ...]) -> Bool[Tensor, "*mask"]:
         known = np.asarray((values != 0) & ~np.isnan(values))
         if known.ndim == len(shape) + 1 and known.shape[-1] == 1:
             known = known[..., 0]
-    elif suffix in IMAGE_SUFFIXES:
-        known = _picture_mask(path)
-    else:
+    elif suffix not in IMAGE_SUFFIXES:
         raise mismatch(path, "a mask as a picture, GIF or .npy", f"the suffix {suffix!r}")
+    elif is_video(path):
+        with decoding(path, "an animation"):
+            known = np.stack([image.any(axis=-1) for image in open_clip(path)[0]])
+    else:
+        pixels = read_pixels(path)
+        colors = pixels[..., :-1] if pixels.shape[-1] in (2, 4) else pixels
+        known = np.any(colors >= 128 if suffix in _LOSSY_SUFFIXES else colors != 0, axis=-1)
     if len(shape) == 3 and known.shape == shape[1:]:
         known = np.broadcast_to(known, shape)
     by_channel = suffix in ARRAY_SUFFIXES and known.ndim == len(shape) + 1
@@ -45,13 +48,3 @@ def read_mask(path: StrPath, shape: tuple[int, ...]) -> Bool[Tensor, "*mask"]:
     if not known.any():
         raise mismatch(path, "a mask that is not zero at known samples", "nothing known")
     return torch.from_numpy(known.copy())  # a broadcast frame is read-only
-
-
-def _picture_mask(path: Path) -> np.ndarray:
-    if is_video(path):
-        with decoding(path, "an animation"):
-            return np.stack([image.any(axis=-1) for image in open_clip(path)[0]])
-    pixels = read_pixels(path)
-    colors = pixels[..., :-1] if pixels.shape[-1] in (2, 4) else pixels
-    lossy = path.suffix.lower() in _LOSSY_SUFFIXES
-    return np.any(colors >= 128 if lossy else colors != 0, axis=-1)

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import torch
@@ -11,13 +12,13 @@ from torch import Tensor
 
 from coordnet.media.files import StrPath, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_image
-from coordnet.media.samples import SAMPLES, sample_path
+from coordnet.media.samples import SAMPLES
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio
 from coordnet.media.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, read_array, read_table
 from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video
 
-_KINDS: dict[str, Kind] = {
+KINDS: dict[str, Kind] = {
     **dict.fromkeys(IMAGE_SUFFIXES, "image"),
     **dict.fromkeys(VIDEO_SUFFIXES, "video"),
     **dict.fromkeys(AUDIO_SUFFIXES, "audio"),
@@ -47,24 +48,29 @@ def read_media(
     crop: str | None = None,
     row: int | None = None,
     column: int | None = None,
-    progress: bool = False,
 ) -> Media:
-    """Read a signal from a file of any supported kind, or from the built-in picture of this name.
+    """Read a signal from a file of any supported kind, or from the built-in picture of this name (see `SAMPLES`).
 
-    A file comes before a built-in picture (`sample_names`). An image or a video is resized to `size` ("HxW") and
-    then cropped to `crop` ("HxW" from the center, or "HxW+top+left"). `frames` selects frames of a video by a Python
-    slice such as "0:120"; `row` or `column` selects one line of an image, after resizing and cropping. An option that
-    does not apply raises a `MediaError`. `progress` shows a bar on standard error while a video is read.
+    An image or a video is resized to `size` ("HxW") and then cropped to `crop` ("HxW" from the center, or
+    "HxW+top+left"). `frames` selects frames of a video by a Python slice such as "0:120"; `row` or `column` selects
+    one line of an image, after resizing and cropping. An option that does not apply raises a `MediaError`.
     """
     path, name = _located(path_or_name)
-    kind = _kind(path)
+    suffix = readable_file(path, "a signal").suffix.lower()
+    if suffix not in KINDS:
+        raise mismatch(path, f"a known suffix ({' '.join(sorted(KINDS))})", repr(suffix))
+    kind = "video" if is_video(path) else KINDS[suffix]
     for option, value in {"frames": frames, "size": size, "crop": crop, "row": row, "column": column}.items():
         if value is not None and option not in _OPTIONS.get(kind, ()):
             raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")
     if kind == "image":
-        return _select_line(replace(read_image(path, size=size, crop=crop), name=name), row, column)
+        image = replace(read_image(path, size=size, crop=crop), name=name)
+        if row is not None and column is not None:
+            raise mismatch(path, "a row or a column", "both")
+        image = image if row is None else _line(image, 0, "row", row)
+        return image if column is None else _line(image, 1, "column", column)
     if kind == "video":
-        return read_video(path, frames=frames, size=size, crop=crop, progress=progress)
+        return read_video(path, frames=frames, size=size, crop=crop)
     readers: dict[Kind, Callable[[Path], Media]] = {"audio": read_audio, "table": _read_table, "array": read_array}
     return readers[kind](path)
 
@@ -73,9 +79,8 @@ def _located(path_or_name: StrPath) -> tuple[Path, str]:
     """Return the path and the name of a signal; a file comes before a built-in picture, and that before a folder."""
     path, text = Path(path_or_name), str(path_or_name)
     bare = not path.suffix and path.name == text
-    sample = sample_path(text) if bare and not path.is_file() else None
-    if sample is not None:
-        return sample, text
+    if bare and text in SAMPLES and not path.is_file():
+        return Path(str(files("skimage"))) / "data" / SAMPLES[text][0], text
     if bare and not path.exists():
         near = difflib.get_close_matches(text, SAMPLES, n=1)
         advice = f"did you mean {near[0]}?" if near else f"such as {', '.join(list(SAMPLES)[:3])}"
@@ -83,30 +88,16 @@ def _located(path_or_name: StrPath) -> tuple[Path, str]:
     return path, path.stem
 
 
-def _kind(path: Path) -> Kind:
-    readable_file(path, "a signal")
-    suffix = path.suffix.lower()
-    if suffix not in _KINDS:
-        raise mismatch(path, f"a known suffix ({' '.join(sorted(_KINDS))})", repr(suffix))
-    kind = _KINDS[suffix]
-    return "video" if kind == "image" and is_video(path) else kind
-
-
-def _select_line(media: Media, row: int | None, column: int | None) -> Media:
-    """Return one row (width, channels) or column (height, channels) of an image, or the whole image."""
-    if row is None and column is None:
-        return media
-    if row is not None and column is not None:
-        raise mismatch(media.name, "a row or a column", "both")
-    axis, index, word = (1, column, "column") if row is None else (0, row, "row")
-    length = media.signal.shape[axis]
-    if index is None or not 0 <= index < length:
-        raise mismatch(media.name, f"a {word} from 0 to {length - 1}", str(index))
-    line = media.signal.select(axis, index).contiguous()
-    return replace(media, signal=line, kind="array", name=f"{media.name}-{word}{index}")
+def _line(image: Media, axis: int, word: str, index: int) -> Media:
+    """Return one row (width, channels) or column (height, channels) of an image."""
+    length = image.signal.shape[axis]
+    if not 0 <= index < length:
+        raise mismatch(image.name, f"a {word} from 0 to {length - 1}", str(index))
+    line = image.signal.select(axis, index).contiguous()
+    return replace(image, signal=line, kind="array", name=f"{image.name}-{word}{index}")
 
 
 def _read_table(path: Path) -> Media:
-    table = read_table(path)
-    signal = torch.from_numpy(from_depth(table.values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", columns=table.columns)
+    columns, values = read_table(path)
+    signal = torch.from_numpy(from_depth(values.numpy(), path))
+    return Media(signal, "table", path.stem, "float64", columns=columns)

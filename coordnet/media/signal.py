@@ -1,6 +1,5 @@
 """A signal with the properties of its file, and the scale between numbers in a file and values of a signal."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,10 +15,9 @@ Kind = Literal["image", "video", "audio", "table", "array"]
 
 @dataclass(frozen=True)
 class Media:
-    """A signal on a lattice, with the properties that are needed to write it back as it was read.
+    """A signal on a lattice in float32, with the properties that are needed to write it back as it was read.
 
-    The signal is float32. Integer images, videos and arrays are scaled by the largest value of their type, so that
-    images are in [0, 1]; sound is scaled to [-1, 1); floats keep their values. Images have the shape
+    See `from_depth` for the scale of integers; sound is scaled to [-1, 1). Images have the shape
     (height, width, channels), videos (frames, height, width, channels), audio (samples, channels) and tables
     (rows, columns).
     """
@@ -27,7 +25,7 @@ class Media:
     signal: Float[Tensor, "*grid channels"]
     kind: Kind
     name: str  # the file's stem, or the name of the built-in picture
-    depth: str  # the type of the numbers in the file: the name of a NumPy dtype, or "int24" for sound
+    depth: str  # the NumPy dtype of the numbers in the file
     rate: float | int | None = None  # frames or samples a second, of signals with a time axis
     columns: tuple[str, ...] = ()  # the names of a table's columns
     channel_axis: bool = True  # false if the file's array has no axis of channels, so that one of length 1 was added
@@ -71,9 +69,8 @@ def from_depth(values: np.ndarray, path: StrPath) -> np.ndarray:
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32, copy=False)
     if np.isinf(narrow).any():
-        if np.isinf(values).any():
-            raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
-        raise mismatch(path, "numbers within float32", f"{np.nanmax(np.abs(values)):.3g}")
+        found = f"{np.nanmax(np.abs(values)):.3g}"
+        raise mismatch(path, "finite numbers within float32 (NaN marks missing ones)", found)
     return narrow
 
 
@@ -82,7 +79,7 @@ def to_depth(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
 
     An unsigned type holds the range [0, 1], a signed one [-1, 1]; NaN raises a `MediaError` for both.
     """
-    dtype = real_dtype(depth, path)
+    dtype = np.dtype(depth)
     if dtype.kind == "f":
         return values.astype(dtype, copy=False)
     refuse_nan(values, depth, path)
@@ -99,12 +96,3 @@ def refuse_nan(values: np.ndarray, depth: str, path: StrPath) -> None:
     """Raise a `MediaError` if a value is NaN, which no integer type holds."""
     if np.isnan(values).any():
         raise mismatch(path, f"numbers to write as {depth}", "NaN (float types keep it)")
-
-
-def real_dtype(depth: str, path: StrPath) -> np.dtype:
-    """Return the dtype of this name, which must be of booleans, integers or floats."""
-    with suppress(TypeError):
-        dtype = np.dtype(depth)
-        if dtype.kind in "biuf":
-            return dtype
-    raise mismatch(path, "a depth such as uint8, uint16 or float32", repr(depth))

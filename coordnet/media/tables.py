@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,115 +19,77 @@ TABLE_SUFFIXES = (".csv", ".tsv")
 ARRAY_SUFFIXES = (".npy",)
 MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
-Channels = Literal["auto", "last", "none"]
 
+def read_table(path: StrPath) -> tuple[tuple[str, ...], Float64[Tensor, "rows columns"]]:
+    """Read the names of the columns, if there are any, and the numbers in cells between semicolons, tabs or commas.
 
-class Table(NamedTuple):
-    """Numbers in rows and columns; `columns` is empty if the file names none."""
-
-    columns: tuple[str, ...]
-    values: Float64[Tensor, "rows columns"]
-
-
-def read_table(path: StrPath) -> Table:
-    """Read a table of numbers whose cells are separated by semicolons, tabs or commas.
-
-    The first row names the columns if none of its cells is a number. Empty cells and `nan` are NaN. A comma is
-    a decimal point if semicolons or tabs separate the cells. The message of a `MediaError` names the line.
+    The first row names the columns if none of its cells is a number. Empty cells and `nan` are NaN. The message of a
+    `MediaError` names the line.
     """
     path = readable_file(path, "a table of numbers")
     with decoding(path, "a table of numbers in UTF-8 text"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    separator = _separator(lines)
-    reader = csv.reader(lines, delimiter=separator)
-    with decoding(path, "separated cells"):
+        first = re.sub(r'"[^"]*"', "", next((line for line in lines if line.strip()), ""))
+        reader = csv.reader(lines, delimiter=next((mark for mark in ";\t" if mark in first), ","))
         rows = [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
-    width = len(rows[0][1]) if rows else 0
-    columns = ()
-    if rows and _is_header(rows[0][1], separator):
-        columns = tuple(_bare(cell) for cell in rows.pop(0)[1])
+    columns, texts = (), [cell for cell in rows[0][1] if cell.strip()] if rows else []
+    if texts and all(_number(text) is None for text in texts):
+        columns = tuple(cell.strip().lstrip("#").strip() for cell in rows.pop(0)[1])
     if not rows:
         raise mismatch(path, "rows of numbers", "none")
-    values = [_numbers(f"{path}: line {line}", cells, width, separator) for line, cells in rows]
-    return Table(columns, torch.tensor(values, dtype=torch.float64))
+    width = len(columns or rows[0][1])
+    values = [_numbers(f"{path}: line {line}", cells, width) for line, cells in rows]
+    return columns, torch.tensor(values, dtype=torch.float64)
 
 
-def _separator(lines: Sequence[str]) -> str:
-    """Return the first of semicolon, tab and comma that the first line of text has outside quotes."""
-    first = next((line for line in lines if line.strip()), "")
-    unquoted = re.sub(r'"[^"]*"', "", first)
-    return next((mark for mark in ";\t," if mark in unquoted), ",")
-
-
-def _bare(name: str) -> str:
-    return name.strip().lstrip("#").strip()
-
-
-def _is_header(cells: Sequence[str], separator: str) -> bool:
-    """Return whether a row names columns: some cell has text, and none is a number."""
-    texts = [cell for cell in cells if cell.strip()]
-    return bool(texts) and all(_number(cell, separator) is None for cell in texts)
-
-
-def _numbers(place: str, cells: Sequence[str], width: int, separator: str) -> list[float]:
+def _numbers(place: str, cells: Sequence[str], width: int) -> list[float]:
     if len(cells) != width:
         raise mismatch(place, f"{width} cells as in the first row", str(len(cells)))
     numbers = []
     for cell in cells:
-        number = _number(cell, separator)
+        number = _number(cell)
         if number is None or math.isinf(number):
             raise mismatch(place, "a finite number", repr(cell.strip()[:60]))
         numbers.append(number)
     return numbers
 
 
-def _number(cell: str, separator: str) -> float | None:
+def _number(cell: str) -> float | None:
     """Return the number in a cell, NaN for an empty one, None for anything else."""
-    text = cell.strip() if separator == "," else cell.strip().replace(",", ".")
     try:
-        return float(text or "nan") if "_" not in text else None
+        return float(cell.strip() or "nan") if "_" not in cell else None
     except ValueError:
         return None
 
 
-def write_table(
-    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, force: bool = False
-) -> None:
+def write_table(path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"]) -> None:
     """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
 
-    `columns` are names for the first row, one for each column and none that would read back as a number; if it is
-    empty, none is written. Cells are separated by commas, or by tabs if the suffix is .tsv.
+    `columns` are names for the first row, one for each column; if it is empty, none is written. Cells are separated by
+    commas, or by tabs if the suffix is .tsv.
     """
     if array.numel() == 0:
         raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
-    if torch.isinf(array).any():
-        raise mismatch(path, "finite numbers (NaN marks missing ones)", "an infinite one")
     if columns and len(columns) != array.shape[1]:
         raise mismatch(path, f"{array.shape[1]} names of columns", str(len(columns)))
-    broken = any(name != _bare(name) or len(name.splitlines()) != 1 for name in columns)
-    if broken or (columns and not _is_header(columns, "\t")):
-        raise mismatch(path, "names of columns that read back as such", str(list(columns)))
     separator = "\t" if Path(path).suffix.lower() == ".tsv" else ","
     quoting = csv.QUOTE_ALL if re.search('[;,\t"]', "".join(columns)) else csv.QUOTE_MINIMAL
-    with atomic_path(path, force=force) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if columns:
             csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
-        numbers = csv.writer(file, delimiter=separator, lineterminator="\n")
-        numbers.writerows([str(number) for number in row] for row in as_numpy(array))
+        np.savetxt(file, as_numpy(array), fmt="%s", delimiter=separator)
 
 
-def read_array(path: StrPath, channels: Channels = "auto") -> Media:
+def read_array(path: StrPath) -> Media:
     """Read an array of any number of axes into a signal of shape (*grid, channels).
 
     Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
-    NaN included. Pickled objects are never loaded. The last axis holds channels for `channels="last"`; for "none" an
-    axis of length 1 is added; for "auto" it holds them if it is one of two or more and no longer than 4.
+    NaN included. Pickled objects are never loaded. The last axis holds channels if it is one of two or more and no
+    longer than 4; otherwise an axis of length 1 is added.
     """
     path = readable_file(path, "an NPY array")
     values = load_array(path)
-    given = channels == "last" or (channels == "auto" and last_axis_holds_channels(values.shape))
-    if given and values.ndim < 2:
-        raise mismatch(path, "an axis of channels after the grid", f"shape {values.shape}")
+    given = last_axis_holds_channels(values.shape)
     scaled = np.ascontiguousarray(from_depth(values, path))
     signal = torch.from_numpy(scaled if given else scaled[..., None])
     return Media(signal, "array", path.stem, values.dtype.name, channel_axis=given)
@@ -150,21 +112,14 @@ def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
 
 
 def write_array(
-    signal: Float[Tensor, "*grid channels"],
-    path: StrPath,
-    *,
-    depth: str = "float32",
-    channel_axis: bool = True,
-    force: bool = False,
+    signal: Float[Tensor, "*grid channels"], path: StrPath, *, depth: str = "float32", channel_axis: bool = True
 ) -> None:
     """Write an array as an .npy file; integers are the signal times their largest value, clipped.
 
     `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
     channels of length 1.
     """
-    if Path(path).suffix.lower() not in ARRAY_SUFFIXES:
-        raise mismatch(path, "the suffix .npy for an array", repr(Path(path).suffix))
     values = to_depth(as_numpy(signal), depth, path)
     values = values if channel_axis or values.shape[-1] != 1 else values[..., 0]
-    with atomic_path(path, force=force) as temporary, encoding(path, "an array"):
+    with atomic_path(path) as temporary, encoding(path, "an array"):
         np.save(temporary, values, allow_pickle=False)

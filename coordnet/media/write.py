@@ -1,26 +1,20 @@
 """A signal into a file of any kind: the suffix decides the format."""
 
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.media.files import StrPath, mismatch
-from coordnet.media.pictures import IMAGE_SUFFIXES, write_image
+from coordnet.media.pictures import write_image
+from coordnet.media.read import KINDS
 from coordnet.media.signal import Kind, Media
-from coordnet.media.sound import AUDIO_SUFFIXES, write_audio
-from coordnet.media.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, write_array, write_table
-from coordnet.media.video import CLIP_SUFFIXES, write_video
+from coordnet.media.sound import write_audio
+from coordnet.media.tables import write_array, write_table
+from coordnet.media.video import write_video
 
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(IMAGE_SUFFIXES, "image"),
-    **dict.fromkeys(CLIP_SUFFIXES, "video"),  # .gif is in both: an animation is written
-    **dict.fromkeys(AUDIO_SUFFIXES, "audio"),
-    **dict.fromkeys(TABLE_SUFFIXES, "table"),
-    **dict.fromkeys(ARRAY_SUFFIXES, "array"),
-}
 _AXES: dict[Kind, int] = {"image": 2, "video": 3, "audio": 1, "table": 1}
-_DEFAULT_DEPTHS: dict[Kind, str] = {"image": "uint8", "video": "uint8", "audio": "int16"}
 
 
 def write_media(
@@ -29,35 +23,34 @@ def write_media(
     *,
     depth: str | None = None,
     rate: float | int | None = None,
-    force: bool = False,
-    progress: bool = False,
 ) -> None:
     """Write a signal (*grid, channels), whole or not at all, in the format of the path's suffix.
 
     `depth` (the type of the numbers in the file) and `rate` (frames or samples a second) are those of `media` by
     default. A bare tensor has 8 bits in pictures and videos (25 frames a second), 16 bits in sound
-    (44100 samples a second), and float32 elsewhere. An existing file is replaced only if `force` is true.
-    `progress` shows a bar on standard error while a video is written.
+    (44100 samples a second), and float32 elsewhere. An existing file is not replaced.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in _KINDS:
+    if suffix not in KINDS:
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
-    target = _KINDS[suffix]
+    target = KINDS[suffix]
     source = media if isinstance(media, Media) else Media(media, target, "", "")
     signal = source.signal
     axes = _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:
         raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")
     same_scale = (source.kind == "audio") == (target == "audio")  # sound scales integers differently
-    depth = depth or (source.depth if same_scale else "") or _DEFAULT_DEPTHS.get(target, "float32")
+    depth = depth or (source.depth if same_scale else "")
     rate = source.rate if rate is None else rate
+    options: dict[str, Any] = {"depth": depth} if depth else {}
+    pace: dict[str, Any] = {} if rate is None else {"rate": rate}
     if target == "image":
-        write_image(signal, path, depth=depth, force=force)
+        write_image(signal, path, **options)
     elif target == "video":
-        write_video(signal, path, rate=25.0 if rate is None else rate, force=force, progress=progress)
+        write_video(signal, path, **pace)
     elif target == "audio":
-        write_audio(signal, path, rate=44100.0 if rate is None else rate, depth=depth, force=force)
+        write_audio(signal, path, **pace, **options)
     elif target == "table":
-        write_table(path, source.columns, signal, force=force)
+        write_table(path, source.columns, signal)
     else:
-        write_array(signal, path, depth=depth, channel_axis=source.channel_axis, force=force)
+        write_array(signal, path, **options, channel_axis=source.channel_axis)

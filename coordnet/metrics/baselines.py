@@ -31,9 +31,7 @@ def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid c
 
     It is None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless ``patient`` is true.
     """
-    if not samples.geometry.is_whole_lattice:
-        return _griddata(samples, "linear", patient=patient)
-    return _tensor_spline(samples, 1)
+    return _interpolated(samples, 1, patient)
 
 
 def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
@@ -41,29 +39,39 @@ def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
 
     It is None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
     """
-    if not samples.geometry.is_whole_lattice:
-        return _griddata(samples, "cubic")
-    return _tensor_spline(samples, 3)
+    return _interpolated(samples, 3, patient=False)
 
 
 BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic": cubic}
 
 
-def _tensor_spline(samples: Samples, degree: int) -> Float[Tensor, "*grid channels"]:
-    """Interpolate a lattice by a tensor-product spline, one axis after another; in 2-D as ``RectBivariateSpline``."""
+def _interpolated(samples: Samples, degree: int, patient: bool) -> Tensor | None:
+    """Interpolate a lattice axis by axis, in 2-D as ``RectBivariateSpline``, and points by a triangulation."""
+    dims, weights = len(samples.grid), samples.weights
+    if samples.geometry.is_whole_lattice:
+        result = samples.values.double().cpu().numpy()
+        for j, (axis, length) in enumerate(zip(samples.axes, samples.grid, strict=True)):
+            result = _spline(axis.points().numpy(), result, Axis(length).points().numpy(), degree, j)
+        return torch.from_numpy(result).to(samples.values)
+    targets = _targets(samples)
+    if dims == 1:
+        return _by_channel(samples, lambda x, y: _spline(x[:, 0], y, targets[:, 0], degree))
+    count = math.prod(samples.values.shape[:-1]) if weights is None else int((weights > 0).any(-1).sum())
+    if (degree == 3 and dims > 2) or (count > TRIANGULATION_LIMIT.get(dims, 0) and not patient):
+        return None
+    return _by_channel(samples, lambda x, y: _triangulated(x, y, targets, {1: "linear", 3: "cubic"}[degree]))
+
+
+def _spline(x: np.ndarray, y: np.ndarray, at: np.ndarray, degree: int, axis: int = 0) -> np.ndarray:
+    """Interpolate by a spline of this degree, or a lower odd one of few points, as FITPACK: border values are held."""
     from scipy.interpolate import make_interp_spline
 
-    result = samples.values.double().cpu().numpy()
-    for j, (axis, length) in enumerate(zip(samples.axes, samples.grid, strict=True)):
-        x = axis.points().numpy()
-        at = Axis(length).points().numpy().clip(x[0], x[-1])  # holds the outermost values, as FITPACK does
-        k = min(degree, axis.count - 1)  # lower where an axis has too few samples
-        k -= k > 0 and k % 2 == 0
-        if k == 0:
-            result = np.repeat(result, length, axis=j)
-        else:
-            result = make_interp_spline(x, result, k=k, axis=j)(at)
-    return torch.from_numpy(result).to(samples.values)
+    x, first = np.unique(x, return_index=True)
+    y = y.take(first, axis)
+    if len(x) == 1:
+        return np.repeat(y, len(at), axis)
+    degree = min(degree, 2 * (len(x) // 2) - 1)
+    return make_interp_spline(x, y, k=degree, axis=axis)(at.clip(x[0], x[-1]))
 
 
 def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
@@ -90,33 +98,11 @@ def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.
     return y[KDTree(x).query(targets, workers=-1)[1]]
 
 
-def _griddata(samples: Samples, method: str, *, patient: bool = False) -> Tensor | None:
-    dims, shape = len(samples.grid), samples.values.shape[:-1]
-    count = math.prod(shape) if samples.weights is None else int((samples.weights > 0).any(-1).sum())
-    if method == "cubic" and dims > 2:
-        return None
-    if dims > 1 and count > TRIANGULATION_LIMIT.get(dims, 0) and not patient:
-        return None
-    interpolate = _rows if dims == 1 else _triangulated
-    return _by_channel(samples, lambda x, y: interpolate(x, y, samples, method))
-
-
-def _rows(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.ndarray:
-    from scipy.interpolate import make_interp_spline
-
-    x, first = np.unique(x[:, 0], return_index=True)
-    degree = min(1 if method == "linear" else 3, 2 * (len(x) // 2) - 1)
-    if degree < 1:
-        return np.repeat(y[:1], samples.grid[0], axis=0)
-    return make_interp_spline(x, y[first], k=degree)(_targets(samples)[:, 0].clip(x[0], x[-1]))
-
-
-def _triangulated(x: np.ndarray, y: np.ndarray, samples: Samples, method: str) -> np.ndarray:
+def _triangulated(x: np.ndarray, y: np.ndarray, targets: np.ndarray, method: str) -> np.ndarray:
     """``griddata``, with the value of the nearest sample outside the convex hull or where there is no triangle."""
     from scipy.interpolate import griddata
     from scipy.spatial import QhullError
 
-    targets = _targets(samples)
     try:
         result = griddata(x, y, targets, method=method)
     except (QhullError, ValueError):  # collinear points, or fewer than a simplex has

@@ -31,28 +31,16 @@ def psnr(
     data_range: float = 1.0,
     clip: bool = True,
 ) -> float:
-    """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB.
+    """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB; infinite if the two agree.
 
     Parameters
     ----------
-    estimate, truth : (*grid, channels)
-        The two signals; by convention in [0, 1].
     mask : (*grid,) or (*grid, channels), optional
-        True at the points, or the entries, to average over, such as the held-out ones.
+        True at the points, or the entries, to average over, such as the held-out ones; NaN over none.
     data_range : float
-        The span of possible values.
+        The span of possible values, which must be positive.
     clip : bool
         Clip the estimate to [0, data_range] first, as a display would.
-
-    Returns
-    -------
-    float
-        Infinite if the two agree, NaN over no entry.
-
-    Raises
-    ------
-    ValueError
-        If ``data_range`` is not positive.
     """
     _checks.positive("data_range", data_range)
     estimate = estimate.clamp(0, data_range) if clip else estimate

@@ -7,18 +7,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """The median, the shortest and the longest time of a call in seconds, and how often it was repeated."""
 
     median: float
@@ -26,16 +24,9 @@ class Timing:
     high: float
     repeats: int
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the four numbers for JSON."""
-        return asdict(self)
-
 
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
-    """Time a call after one run to warm up, with fewer repeats where they would exceed ``budget`` seconds.
-
-    A warm-up that exceeds the budget is the only run.
-    """
+    """Time a call after a run to warm up, in at most ``budget`` seconds; a longer warm-up is the only run."""
     warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)
@@ -62,25 +53,20 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Describe a machine for the record of a timing: processor, threads and versions."""
-    versions = {}
+    cpuinfo, versions = Path("/proc/cpuinfo"), {}
+    report = cpuinfo.read_text() if cpuinfo.exists() else ""  # Linux reports the processor's model
+    model = re.search(r"^model name\s*:\s*(.+)$", report, re.MULTILINE)
     for name in ("coordnet", "torch", "numpy", "scipy", "scikit-image", "PyWavelets"):
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
     return {
         "device": str(device),
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-        "processor": _processor(),
+        "processor": model[1] if model else platform.machine(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         **versions,
     }
-
-
-def _processor() -> str:
-    """The processor's model where Linux reports it, else its architecture."""
-    report = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    found = re.search(r"^model name\s*:\s*(.+)$", report, re.MULTILINE)
-    return found[1] if found else platform.machine()
 
 
 def _synchronize() -> None:

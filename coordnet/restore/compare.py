@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,12 +15,11 @@ from tqdm import tqdm
 from coordnet.fitting.methods import Method
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scoring import Scoring
-from coordnet.metrics.stopwatch import once
+from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
-T = TypeVar("T")
-WARM = 1.0  # seconds; faster work is done twice, and the second time counts
+WARM = {"repeats": 1, "budget": 1.0}  # work of less than a second is done twice, and the second time counts
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,10 @@ def compare(
     ----------
     signal : (*grid, channels)
         The signal, on the CPU; NaN where it is unknown.
-    samples, methods
-        The samples to fit, and the methods; see ``combinations``.
     epochs : int
         Number of epochs of gradient fits.
     generator : torch.Generator, optional
         Every method draws from a copy of it, so that its result does not depend on the others.
-    progress : bool
-        Show a bar.
 
     Raises
     ------
@@ -88,17 +83,13 @@ def compare(
     """
     generator = generator or torch.Generator().manual_seed(0)
     for method in methods:
-        method.encode(samples, _copied(generator))
+        method.encode(samples, generator.clone_state())
     scoring = Scoring(signal, samples)
-    attempts: list[Attempt] = []
     total = len(methods) + len(BASELINES)
     with tqdm(total=total, desc="comparing", disable=not progress, dynamic_ncols=True) as bar:
-        for method in methods:
-            work = partial(_fitted, method, samples, epochs, generator, bar)
-            attempts.append(_attempted(Attempt(method.name, method), work, scoring, bar))
-        for name, baseline in BASELINES.items():
-            work = partial(_interpolated, baseline, samples)
-            attempts.append(_attempted(Attempt(f"baseline · {name}"), work, scoring, bar))
+        works = [(Attempt(m.name, m), partial(_fitted, m, samples, epochs, generator, bar)) for m in methods]
+        works += [(Attempt(f"baseline · {name}"), partial(_interpolated, b, samples)) for name, b in BASELINES.items()]
+        attempts = [_attempted(attempt, work, scoring, bar) for attempt, work in works]
     return Comparison(scoring, ranked(attempts, scoring.ranked_by))
 
 
@@ -131,32 +122,20 @@ def _fitted(method: Method, samples: Samples, epochs: int, generator: torch.Gene
         bar.set_postfix_str(f"{method.name}, epoch {epoch} of {epochs}, fit {quality:.2f} dB")
 
     def fit(epochs: int = epochs) -> Reconstruction:
-        return method.fit(samples, epochs=epochs, generator=_copied(generator), callback=show)
+        return method.fit(samples, epochs=epochs, generator=generator.clone_state(), callback=show)
 
     if method.solver == "gradient":
         fit(epochs=1)
         model, seconds = once(fit)
     else:
-        model, seconds = _warm(fit)
+        model, seconds = timed(fit, **WARM)
     estimate, rendering = once(model.render)
     return {"estimate": estimate.detach().cpu(), "fit": model, "seconds": {"fit": seconds, "render": rendering}}
 
 
 def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
     """Time a baseline, which fits and renders in one step."""
-    estimate, seconds = _warm(lambda: baseline(samples))
+    estimate, seconds = timed(partial(baseline, samples), **WARM)
     if estimate is None:
         raise ValueError("SciPy does not reach so many points in so many dimensions")
     return {"estimate": estimate.cpu(), "seconds": {"fit": seconds, "render": None}}
-
-
-def _warm(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of some work and its seconds, those of a second run where it is fast."""
-    result, seconds = once(work)
-    return once(work) if seconds < WARM else (result, seconds)
-
-
-def _copied(generator: torch.Generator) -> torch.Generator:
-    copy = torch.Generator()
-    copy.set_state(generator.get_state())
-    return copy

@@ -22,8 +22,6 @@ def demosaic(
         The mosaic, at least 2 by 2 pixels.
     pattern : str
         The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
-    seed, progress
-        See ``inpaint``.
 
     Raises
     ------

@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.spectrum import PENALTY_FLOOR, SMOOTHING_WIDTH
 from coordnet.linalg.borders import make_periodic, reflect
+from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.operators import rotate
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -33,13 +34,14 @@ CORNER = 0.75  # share of the highest frequency; modes above it on every axis ar
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
 START = Smoothness(1.5, 0.03)  # the spectrum before the first round
 
+Values = Float[Tensor, "signals channels *lattice"]
+
 
 def denoise(
     signal: Float[Tensor, "*grid channels"],
     sigma: float | None = None,
     *,
     alpha: bool = False,
-    passes: int = PASSES,
     seed: int = 0,
     progress: bool = False,
 ) -> Restored:
@@ -48,22 +50,16 @@ def denoise(
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
     signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), where s² is the
     noise's variance. The energies of the filtered signal in overlapping windows are then the variances of a filter in
-    each window, ``passes`` times.
+    each window, ``PASSES`` times.
 
     Parameters
     ----------
-    signal : (*grid, channels)
-        The noisy signal, known everywhere.
     sigma : float, optional
         Standard deviation of the noise; estimated by ``noise_level`` if not given.
     alpha : bool
         Whether the last channel is opacity, which stays as it is.
-    passes : int
-        Number of local filters; 0 leaves the Wiener filter of the whole.
     seed : int
         Seed of the probe that estimates the remaining error.
-    progress : bool
-        Show a bar.
 
     Returns
     -------
@@ -88,7 +84,6 @@ def denoise(
         raise _checks.wrong("signal", "one to four axes and channels, nowhere empty", tuple(signal.shape))
     if not bool(torch.isfinite(signal).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
-    _checks.integer("passes", passes, 0)
     level = noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)
     mean = signal.mean(tuple(range(dims)))
     values = (signal - mean).movedim(-1, 0).unsqueeze(0)
@@ -96,28 +91,18 @@ def denoise(
     if level > 0:
         probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
         step = PROBE * level * (2 * probe - 1).to(values)
-        with tqdm(total=2 * (1 + passes), desc="denoising", disable=not progress, dynamic_ncols=True) as bar:
-            estimate, learned = _filtered(values, level, passes, bar.update)
-            moved, _ = _filtered(values + step, level, passes, bar.update)
+        with tqdm(total=2 * (1 + PASSES), desc="denoising", disable=not progress, dynamic_ncols=True) as bar:
+            estimate, learned = _filtered(values, level, bar.update)
+            moved, _ = _filtered(values + step, level, bar.update)
         expected = _expected_psnr(values, estimate, moved, step, level, given=sigma is not None)
-    report = {"method": "adaptive Wiener filter, whole and local", "sigma": level}
-    report |= {"sigma_given": sigma is not None, "rounds": ROUNDS, "passes": passes}
-    report |= {"window": list(_windows(values)), "expected_psnr": expected}
-    fit = _reconstruction(estimate, mean, report, learned)
+    report = {"method": "adaptive Wiener filter, whole and local", "sigma": level, "sigma_given": sigma is not None}
+    report |= {"rounds": ROUNDS, "passes": PASSES, "window": list(_windows(values)), "expected_psnr": expected}
+    encoding = FourierEncoding.on(tuple(Axis(n) for n in signal.shape[:-1]))
+    weight = make_periodic(estimate, encoding.shape)[0].contiguous()
+    network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight).requires_grad_(False)
+    fit = Reconstruction(network, mean, tuple(signal.shape[:-1]), (), report, learned)
     restored = torch.cat([fit.render(alignment="sample"), opacity], dim=-1)
     return Restored(restored, fit, expected, {"sigma": level})
-
-
-def _reconstruction(
-    estimate: Float[Tensor, "1 channels *lattice"], mean: Tensor, report: dict[str, Any], learned: dict[str, Tensor]
-) -> Reconstruction:
-    """Return the reconstruction whose values on the lattice are a centered estimate and the mean."""
-    grid = tuple(estimate.shape[2:])
-    encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
-    weight = make_periodic(estimate, encoding.shape)[0].contiguous()
-    network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight)
-    network.requires_grad_(False)
-    return Reconstruction(network, mean, grid, (), report, learned)
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
@@ -150,15 +135,13 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
 
 
-def _filtered(
-    values: Float[Tensor, "signals channels *lattice"], sigma: float, passes: int, advance: Callable[[], Any]
-) -> tuple[Float[Tensor, "signals channels *lattice"], dict[str, Tensor]]:
+def _filtered(values: Values, sigma: float, advance: Callable[[], Any]) -> tuple[Values, dict[str, Tensor]]:
     """Filter centered values; return the estimate, the penalty of every mode and the channels' rotation."""
     rotation, _ = _principal(values)
     rotated = rotate(rotation.mT, values)
     estimate, spectrum = _whole(rotated, sigma)
     advance()
-    for _ in range(passes):
+    for _ in range(PASSES):
         estimate = _local(rotated, estimate, sigma)
         advance()
     return rotate(rotation, estimate), {"penalty": sigma**2 / spectrum, "rotation": rotation}
@@ -171,9 +154,7 @@ def _principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tens
     return rotation.to(values), variance
 
 
-def _whole(
-    values: Float[Tensor, "signals channels *lattice"], sigma: float
-) -> tuple[Float[Tensor, "signals channels *lattice"], Float[Tensor, "signals channels *modes"]]:
+def _whole(values: Values, sigma: float) -> tuple[Values, Float[Tensor, "signals channels *modes"]]:
     """Apply the Wiener filter with one learned spectrum for each channel; return that spectrum too."""
     lattice = values.shape[2:]
     margin = tuple(PADDING if n > 1 else 0 for n in lattice)
@@ -189,9 +170,7 @@ def _whole(
     return _inside(estimate, lattice, margin), spectrum
 
 
-def _local(
-    values: Float[Tensor, "signals channels *lattice"], pilot: Float[Tensor, "signals channels *lattice"], sigma: float
-) -> Float[Tensor, "signals channels *lattice"]:
+def _local(values: Values, pilot: Values, sigma: float) -> Values:
     """Apply a Wiener filter in overlapping windows, with a pilot estimate's energies as the signal's variances."""
     lattice, shape = values.shape[2:], _windows(values)
     hops = [max(1, b // OVERLAP) for b in shape]
@@ -215,9 +194,7 @@ def _local(
 
 def _inside(f: Tensor, lattice: tuple[int, ...], margin: tuple[int, ...]) -> Tensor:
     """Cut the lattice out of a padded one with a margin before it."""
-    for axis, (n, m) in enumerate(zip(lattice, margin, strict=True), start=2):
-        f = f.narrow(axis, m, n)
-    return f
+    return f[..., *(slice(m, m + n) for n, m in zip(lattice, margin, strict=True))]
 
 
 def _windows(values: Tensor) -> tuple[int, ...]:
@@ -229,12 +206,8 @@ def _windows(values: Tensor) -> tuple[int, ...]:
 
 def _window(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
     """Return the root of a Hann window with mean square 1, so that the modes of white noise keep its variance."""
-    window = torch.ones(())
-    for length in shape:
-        phase = 2 * torch.pi * (torch.arange(length, dtype=torch.float64) + 0.5) / length
-        part = (1 - torch.cos(phase)).sqrt() if length > 1 else torch.ones(1, dtype=torch.float64)
-        window = window.unsqueeze(-1) * part
-    return window
+    phases = [2 * torch.pi * (torch.arange(n, dtype=torch.float64) + 0.5) / n for n in shape]
+    return outer_product([(1 - torch.cos(p)).sqrt() if len(p) > 1 else torch.ones_like(p) for p in phases])
 
 
 def _tiles(

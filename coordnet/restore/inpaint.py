@@ -24,8 +24,6 @@ def inpaint(
         Not zero where the signal is known; see ``sample`` for patterns.
     seed : int
         Seed of the hidden samples that decide the prior.
-    progress : bool
-        Show a bar.
 
     Returns
     -------

@@ -38,32 +38,23 @@ def upscale_rows(
 ) -> UpscaledRows:
     """Enlarge a signal of any number of axes as ``upscale`` does, in blocks of rows that fit into some memory.
 
-    Parameters
-    ----------
-    source : (*grid, channels)
-        The signal, known everywhere. The middle of a picture decides the width of the Gaussians.
-    factor, alpha
-        See ``upscale``.
-    memory : int
-        Bytes for the blocks.
-    progress : bool
-        Show a bar over the rows.
-
-    Raises
-    ------
-    ValueError
-        If the factor is below 1, the memory too little, or a value NaN or infinite; the last as late as the blocks are
-        taken.
+    The middle of a picture decides the width of the Gaussians. ``memory`` is in bytes. A factor below 1, too little
+    memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
     """
     grid = tuple(source.shape[:-1])
     shape = enlarged(grid, factor)
     needed = PLANNED * (sum(grid) + sum(shape))
     if needed > max(memory, SMALL):
         raise _checks.wrong("memory", f"at least {needed:,} bytes for axes of this length", f"{memory:,}")
-    sigma, tried = _sigma(source, alpha)
+    sigma, tried = DEFAULT_SIGMA, {}
+    if len(grid) == 2:
+        part = middle(source, MIDDLE)
+        if not bool(torch.isfinite(part).all()):
+            raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
+        sigma, tried = choose_sigma(premultiplied(part) if alpha else part)
     geometry = Lattice(grid)
     fit_plan = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
-    values = _Premultiplied(source) if alpha else source
+    values = _Premultiplied(source, source.shape) if alpha else source
     blocks = stream_render(fit_plan, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
@@ -83,22 +74,12 @@ def middle(source: Rows, side: int) -> Tensor:
     return torch.from_numpy(np.array(source[rows][:, columns]))
 
 
+@dataclass(frozen=True)
 class _Premultiplied:
     """The rows of a picture with colors times opacity."""
 
-    def __init__(self, source: Rows) -> None:
-        self.source, self.shape = source, source.shape
-        self._mmap = getattr(source, "_mmap", None)  # lets the pages that were read be given back
+    source: Rows
+    shape: tuple[int, ...]
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         return premultiplied(torch.from_numpy(self.source[rows])).numpy()
-
-
-def _sigma(source: Rows, alpha: bool) -> tuple[str, dict[str, float]]:
-    """Return the width that suits the middle of a picture; the default one for other signals."""
-    if len(source.shape) != 3:
-        return DEFAULT_SIGMA, {}
-    part = middle(source, MIDDLE)
-    if not bool(torch.isfinite(part).all()):
-        raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
-    return choose_sigma(premultiplied(part) if alpha else part)

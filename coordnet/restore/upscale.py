@@ -33,8 +33,6 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
 
     Parameters
     ----------
-    image : (height, width, channels)
-        The picture, known everywhere.
     factor : float
         Factor on the height and the width, at least 1.
     alpha : bool
@@ -43,8 +41,8 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is that of the picture enlarged from its half by the chosen width (None for a picture
-        too small for that), ``chosen["sigma"]`` the width and ``chosen["tried"]`` the PSNR of each.
+        ``chosen["sigma"]`` is the width, ``chosen["tried"]`` the PSNR of the picture enlarged from its half by each,
+        and ``expected_psnr`` the best of these (None for a picture too small for that).
 
     Raises
     ------
@@ -60,9 +58,8 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
     values = premultiplied(image) if alpha else image
     sigma, tried = choose_sigma(values)
     fit = fitted(values, sigma)
-    large = fit.render(shape)
-    chosen = {"sigma": sigma, "tried": tried}
-    return Restored(unmultiplied(large) if alpha else large, fit, tried.get(sigma), chosen)
+    large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
+    return Restored(large, fit, tried.get(sigma), {"sigma": sigma, "tried": tried})
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:

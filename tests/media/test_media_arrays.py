@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.media import MediaError, read_array, read_mask, read_media, write_array, write_media, write_video
+from coordnet.media import MediaError, read_array, read_mask, read_media, write_array, write_media
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "float16", "float32", "float64", "bool", ">f4"])
@@ -36,18 +36,8 @@ def test_integers_are_scaled_by_their_largest_value(tmp_path):
 
 def test_largest_integers_do_not_wrap(tmp_path):
     for dtype in ("int64", "uint64", "int32", "uint32"):
-        write_array(torch.tensor([[1.0], [2.0]]), tmp_path / "a.npy", depth=dtype, force=True)
-        assert (np.load(tmp_path / "a.npy") > np.iinfo(dtype).max * 0.999).all()
-
-
-def test_where_the_channels_are_can_be_said(tmp_path):
-    np.save(tmp_path / "a.npy", np.zeros((5, 9)))
-    np.save(tmp_path / "b.npy", np.zeros((5, 3)))
-    np.save(tmp_path / "c.npy", np.zeros(5))
-    assert read_array(tmp_path / "a.npy", channels="last").signal.shape == (5, 9)
-    assert read_array(tmp_path / "b.npy", channels="none").signal.shape == (5, 3, 1)
-    with pytest.raises(MediaError, match="axis of channels"):
-        read_array(tmp_path / "c.npy", channels="last")
+        write_array(torch.tensor([[1.0], [2.0]]), tmp_path / f"{dtype}.npy", depth=dtype)
+        assert (np.load(tmp_path / f"{dtype}.npy") > np.iinfo(dtype).max * 0.999).all()
 
 
 def test_nan_is_kept(tmp_path):
@@ -58,8 +48,8 @@ def test_nan_is_kept(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.array([1.0, np.inf]), "infinite"),
-        (np.array([1e300]), "within float32"),
+        (np.array([1.0, np.inf]), "finite numbers .* found inf"),
+        (np.array([1e300]), r"within float32 .* found 1e\+300"),
         (np.array([1j]), "complex128"),
         (np.array(["a"]), "type str"),
         (np.zeros(3, [("x", "f4")]), "real numbers"),
@@ -124,7 +114,8 @@ def test_masks_of_clips(tmp_path):
     known = checks(4, 6, 9)
     Image.fromarray(known[0]).save(tmp_path / "frame.png")
     np.save(tmp_path / "frame.npy", known[0])
-    write_video(torch.from_numpy(known).float()[..., None], tmp_path / "clip.gif", rate=10)
+    first, *others = [Image.fromarray(frame) for frame in known]
+    first.save(tmp_path / "clip.gif", save_all=True, append_images=others)
     np.testing.assert_array_equal(read_mask(tmp_path / "clip.gif", (4, 6, 9)).numpy(), known)
     for name in ("frame.png", "frame.npy"):
         found = read_mask(tmp_path / name, (4, 6, 9)).numpy()

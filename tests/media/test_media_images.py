@@ -51,7 +51,8 @@ def test_any_integer_image_round_trips(tmp_path, data, depth, suffix):
     shape = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4)))
     original = data.draw(arrays(depth, shape))
     path = tmp_path / f"any{suffix}"
-    write_image(torch.from_numpy(original / DEEPEST[depth]), path, depth=depth, force=True)
+    path.unlink(missing_ok=True)
+    write_image(torch.from_numpy(original / DEEPEST[depth]), path, depth=depth)
     np.testing.assert_array_equal(integers(read_image(path).signal, depth), original)
 
 
@@ -124,17 +125,10 @@ def test_sixteen_bit_colour_of_ppm(tmp_path):
     np.testing.assert_array_equal(integers(read_image(tmp_path / "a.ppm").signal, "uint16"), original)
 
 
-@pytest.mark.parametrize(("suffix", "channels"), [(".webp", 3), (".webp", 4), (".bmp", 1), (".bmp", 3)])
-def test_other_lossless_formats(tmp_path, suffix, channels):
-    original = pixels((7, 5, channels))
-    write_image(torch.from_numpy(original / 255), tmp_path / f"a{suffix}")
-    np.testing.assert_array_equal(integers(read_image(tmp_path / f"a{suffix}").signal, "uint8"), original)
-
-
 def test_jpeg_is_close(tmp_path):
     rows, columns = np.mgrid[:33, :31]
     smooth = np.stack([rows / 33, columns / 31, (rows + columns) / 64], -1)
-    write_image(torch.from_numpy(smooth), tmp_path / "a.jpg")
+    Image.fromarray(np.rint(255 * smooth).astype(np.uint8)).save(tmp_path / "a.jpg", quality=95)
     assert np.abs(read_image(tmp_path / "a.jpg").signal.numpy() - smooth).mean() < 0.01
 
 
@@ -193,13 +187,10 @@ def test_nan_stays_in_float_and_is_refused_by_integers(tmp_path):
 @pytest.mark.parametrize(
     ("name", "channels", "depth", "message"),
     [
-        ("a.jpg", 4, "uint8", "1 or 3 channels"),
-        ("a.jpg", 3, "uint16", "expected uint8"),
-        ("a.bmp", 2, "uint8", "channels"),
-        ("a.png", 5, "uint8", "channels"),
-        ("a.png", 3, "float32", r"\.tiff holds it"),
-        ("a.png", 3, "complex64", "found complex64"),
-        ("a.tiff", 3, "nonsense", "depth such as"),
+        ("a.jpg", 3, "uint8", r"the suffix \.png or \.tiff"),
+        ("a.png", 5, "uint8", "1 to 4 channels"),
+        ("a.png", 3, "float32", r"\.tiff holds them"),
+        ("a.png", 3, "complex64", "of complex64"),
         ("a.xyz", 3, "uint8", "suffix"),
     ],
 )

@@ -23,7 +23,7 @@ def table(tmp_path, text):
     [
         ("1,2\n3,4\n", (), [[1, 2], [3, 4]]),
         ("a,b\n1,2\n3,4", ("a", "b"), [[1, 2], [3, 4]]),
-        ("a;b\r\n1,5;2\r\n-3e2;4\r\n", ("a", "b"), [[1.5, 2], [-300, 4]]),
+        ("a;b\r\n1.5;2\r\n-3e2;4\r\n", ("a", "b"), [[1.5, 2], [-300, 4]]),
         ("a\tb\n1\t2\n\n3\t4\n\n", ("a", "b"), [[1, 2], [3, 4]]),
         ("# a,b\n1,2", ("a", "b"), [[1, 2]]),
         ('"x, in m","y"\n1,2', ("x, in m", "y"), [[1, 2]]),
@@ -33,14 +33,14 @@ def table(tmp_path, text):
     ],
 )
 def test_tables(tmp_path, text, columns, rows):
-    found = table(tmp_path, text)
-    assert found.columns == columns
-    assert found.values.dtype == torch.float64
-    assert found.values.tolist() == rows
+    names, values = table(tmp_path, text)
+    assert names == columns
+    assert values.dtype == torch.float64
+    assert values.tolist() == rows
 
 
 def test_empty_cells_are_nan(tmp_path):
-    values = table(tmp_path, "a,b\n1,\n,nan\n").values
+    _, values = table(tmp_path, "a,b\n1,\n,nan\n")
     assert values[0, 0] == 1
     assert values.isnan().tolist() == [[False, True], [True, True]]
 
@@ -78,10 +78,11 @@ def test_any_numbers_round_trip(tmp_path, data, dtype, suffix):
     columns = data.draw(st.one_of(st.just([]), st.lists(words, min_size=size, max_size=size)))
     columns = [name.replace("nan", "x") for name in columns]
     path = tmp_path / f"t{suffix}"
-    write_table(path, columns, torch.from_numpy(values), force=True)
-    found = read_table(path)
-    assert found.columns == tuple(columns)
-    np.testing.assert_array_equal(found.values.numpy().astype(dtype), values)
+    path.unlink(missing_ok=True)
+    write_table(path, columns, torch.from_numpy(values))
+    names, found = read_table(path)
+    assert names == tuple(columns)
+    np.testing.assert_array_equal(found.numpy().astype(dtype), values)
 
 
 def test_media_keeps_names_and_float32(tmp_path):
@@ -94,14 +95,12 @@ def test_media_keeps_names_and_float32(tmp_path):
     assert (tmp_path / "b.csv").read_text() == "left,right\n0.1,2.0\nnan,4.0\n0.3,6.0\n"
 
 
-@pytest.mark.parametrize("columns", [["a"], ["1", "2"], ["a", " b"], ["a", "b\nc"], ["a", "3"]])
-def test_names_that_would_not_read_back(tmp_path, columns):
-    with pytest.raises(MediaError, match="names of columns"):
-        write_table(tmp_path / "a.csv", columns, torch.zeros(2, 2))
+def test_every_column_has_a_name_or_none_has(tmp_path):
+    with pytest.raises(MediaError, match="2 names of columns, found 1"):
+        write_table(tmp_path / "a.csv", ["a"], torch.zeros(2, 2))
     assert not list(tmp_path.iterdir())
 
 
-def test_infinite_or_empty_tables_are_not_written(tmp_path):
-    for values in (torch.tensor([[torch.inf]]), torch.zeros(0, 2)):
-        with pytest.raises(MediaError):
-            write_table(tmp_path / "a.csv", [], values)
+def test_empty_tables_are_not_written(tmp_path):
+    with pytest.raises(MediaError, match="a table with numbers"):
+        write_table(tmp_path / "a.csv", [], torch.zeros(0, 2))

@@ -19,11 +19,14 @@ def moving(frames=9, height=24, width=32):
 
 
 def numbered(path, frames=10):
-    """Write a GIF whose frame i is of grey level 20 i."""
-    levels = torch.arange(frames) * 20 / 255
-    clip = levels[:, None, None, None].expand(frames, 6, 8, 1)
-    write_video(clip, path, rate=10)
-    return clip
+    """Write a clip, as a video or a GIF, whose frame i is of grey level 20 i."""
+    levels = np.arange(frames, dtype=np.uint8) * 20
+    if path.suffix == ".gif":
+        first, *others = [Image.new("L", (8, 6), int(level)) for level in levels]
+        first.save(path, save_all=True, append_images=others, duration=100)
+    else:
+        write_video(torch.from_numpy(levels / 255)[:, None, None, None].expand(frames, 6, 8, 1), path, rate=10)
+    return levels
 
 
 def levels(media):
@@ -35,7 +38,7 @@ def psnr(a, b):
 
 
 @pytest.mark.parametrize("size", [(24, 32), (23, 31), (24, 31), (5, 1), (2, 2)])
-@pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv", ".avi", ".gif"])
+@pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv", ".avi"])
 def test_round_trip_of_any_size(tmp_path, size, suffix):
     clip = moving(9, *size)
     write_video(clip, tmp_path / f"a{suffix}", rate=12.5)
@@ -50,22 +53,6 @@ def test_round_trip_of_any_size(tmp_path, size, suffix):
 def test_rate_is_kept(tmp_path, rate):
     write_video(moving(12), tmp_path / "a.mp4", rate=rate)
     assert read_video(tmp_path / "a.mp4").rate == pytest.approx(rate, rel=1e-4)
-    write_video(moving(30), tmp_path / "a.gif", rate=rate)
-    assert read_video(tmp_path / "a.gif").rate == pytest.approx(rate, rel=0.01)
-
-
-def test_grey_gif_and_repeated_frames_are_exact(tmp_path):
-    clip = torch.randint(0, 256, (6, 9, 7, 1), generator=torch.Generator().manual_seed(0)) / 255
-    clip[3] = clip[2]
-    write_video(clip, tmp_path / "a.gif", rate=20)
-    signal = read_video(tmp_path / "a.gif").signal
-    torch.testing.assert_close(signal, clip.expand(-1, -1, -1, 3), rtol=0, atol=0)
-
-
-def test_few_colors_are_nearly_exact_in_gif(tmp_path):
-    clip = torch.randint(0, 256, (4, 10, 12, 3), generator=torch.Generator().manual_seed(0)) / 255
-    write_video(clip, tmp_path / "a.gif", rate=20)
-    torch.testing.assert_close(read_video(tmp_path / "a.gif").signal, clip, rtol=0, atol=1.01 / 255)
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".mkv"])
@@ -150,14 +137,12 @@ def test_truncated_video_gives_the_frames_before_the_break(tmp_path):
         read_video(tmp_path / "head.mp4")
 
 
-def test_truncated_gif_gives_the_frames_before_the_break(tmp_path):
-    clip = torch.rand(8, 20, 20, 1, generator=torch.Generator().manual_seed(0))
-    write_video(clip, tmp_path / "a.gif", rate=25)
+def test_truncated_gif_is_refused(tmp_path):
+    numbered(tmp_path / "a.gif")
     data = (tmp_path / "a.gif").read_bytes()
-    (tmp_path / "cut.gif").write_bytes(data[: len(data) * 3 // 4])
-    found = read_video(tmp_path / "cut.gif").signal
-    assert 0 < len(found) < 8
-    torch.testing.assert_close(found, read_video(tmp_path / "a.gif").signal[: len(found)])
+    (tmp_path / "cut.gif").write_bytes(data[: len(data) // 2])
+    with pytest.raises(MediaError, match="cannot be decoded"):
+        read_video(tmp_path / "cut.gif")
 
 
 def test_sound_alone_is_no_video(tmp_path):
@@ -171,24 +156,14 @@ def test_sound_alone_is_no_video(tmp_path):
         read_video(tmp_path / "a.mp4")
 
 
-def test_progress_goes_to_standard_error(tmp_path, capsys):
-    write_video(moving(), tmp_path / "a.mp4", rate=25, progress=True)
-    read_video(tmp_path / "a.mp4", progress=True)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("a.mp4") >= 2
-    read_video(tmp_path / "a.mp4")
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
     ("name", "shape", "rate"),
     [
         ("a.mp4", (3, 4, 4, 4), 25),
         ("a.mp4", (0, 4, 4, 3), 25),
-        ("a.gif", (3, 4, 4, 3), 120),
+        ("a.mkv", (3, 4, 4, 3), 1200),
         ("a.mp4", (3, 4, 4, 3), 0),
-        ("a.webm", (3, 4, 4, 3), 25),
+        ("a.gif", (3, 4, 4, 3), 25),
     ],
 )
 def test_what_a_video_cannot_hold(tmp_path, name, shape, rate):

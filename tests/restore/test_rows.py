@@ -13,10 +13,8 @@ import coordnet as cn
 from coordnet.cli.specs import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
-from coordnet.media import rows as mapped
 from coordnet.media.files import MediaError
 from coordnet.media.rows import open_rows, write_rows
-from coordnet.priors.smoothness import Smoothness
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import SIGMAS, choose_sigma, premultiplied, unmultiplied
@@ -35,13 +33,12 @@ def streamed(plan, source, shape, **options):
 
 @pytest.mark.parametrize("rows", [7, 64, 65, 1000])
 @pytest.mark.parametrize("encoder", [Gaussian, DFT])
-@pytest.mark.parametrize("alignment", ["pixel", "sample"])
-def test_blocks_of_any_size_make_the_render(rows, encoder, alignment, monkeypatch, generator):
+def test_blocks_of_any_size_make_the_render(rows, encoder, monkeypatch, generator):
     values = torch.rand(150, 31, 2, generator=generator) + 3
     plan = planned((150, 31), encoder)
     monkeypatch.setattr(streaming, "block_rows", lambda *_: rows)
-    made = streamed(plan, values.numpy(), (211, 50), alignment=alignment)
-    assert torch.allclose(made, plan.fit(values).render((211, 50), alignment), atol=1e-5)
+    made = streamed(plan, values.numpy(), (311, 50))
+    assert torch.allclose(made, plan.fit(values).render((311, 50)), atol=1e-5)
 
 
 @pytest.mark.parametrize("grid", [(300,), (20, 9, 140)])
@@ -50,30 +47,21 @@ def test_any_number_of_axes_and_little_memory(grid, generator):
     plan, shape = planned(grid), tuple(n + 11 for n in grid)
     blocks = list(stream_render(plan, values.numpy(), shape, memory=2**20))
     assert torch.allclose(torch.from_numpy(np.concatenate(blocks)), plan.fit(values).render(shape), atol=1e-5)
-    assert (len(blocks) > 1) == (len(grid) > 1)
+    assert len(blocks) > 1
 
 
 def test_what_cannot_be_streamed(generator):
     values = torch.rand(9, 8, 1, generator=generator).numpy()
-    for plan, source, memory, said in (
-        (planned((9, 8)), values[:8], None, "`source`: expected shape"),
-        (planned((9, 8)), np.full_like(values, np.nan), None, "`source`: expected finite"),
-        (planned((9, 8)), values, 100, "`memory`: expected at least"),
-        (planned((9, 8), prior=Smoothness()), values, None, "`plan`: expected one of least squares"),
-        (planned((9, 8), dtype=torch.float64), values, None, "`plan`: expected one of float32 .*float64"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            list(stream_render(plan, source, (18, 16), memory=memory))
+    with pytest.raises(ValueError, match="`source`: expected finite"):
+        list(stream_render(planned((9, 8)), np.full_like(values, np.nan), (18, 16)))
+    with pytest.raises(ValueError, match="`memory`: expected at least"):
+        list(stream_render(planned((9, 8)), values, (18, 16), memory=100))
 
 
 @pytest.mark.parametrize("shape", [(40, 30, 2), (50, 1), (12, 9, 7, 1)])
-def test_rows_of_a_memory_map_in_fortran_s_order(shape, monkeypatch, generator, tmp_path):
-    monkeypatch.setattr(mapped, "MAX_MAPPED_BYTES", 3 * mapped.READAHEAD_BYTES)
+def test_rows_of_an_array_in_fortran_s_order(shape, generator, tmp_path):
     values = torch.rand(*shape, generator=generator).numpy()
     np.save(tmp_path / "a.npy", np.asfortranarray(values))
-    stored = np.load(tmp_path / "a.npy", mmap_mode="r")
-    assert np.array_equal(mapped.read_rows(stored, slice(3, 11)), values[3:11])
-    assert np.array_equal(mapped.read_rows(stored, slice(0, 1000)), values)
     with open_rows(tmp_path / "a.npy") as found:
         assert np.array_equal(found[2:9], values[2:9])
 
@@ -127,7 +115,8 @@ def test_rows_are_read_as_they_were_written(suffix, depth, channels, tmp_path):
 def test_tiles_and_plain_strips_of_tiff(tmp_path):
     picture = (synthetic_photograph(100, 90).numpy() * 65535).astype(np.uint16)
     tifffile.imwrite(tmp_path / "plain.tif", picture, photometric="rgb")
-    assert np.allclose(open_rows(tmp_path / "plain.tif")[20:70], picture[20:70] / 65535, atol=1e-6)
+    with open_rows(tmp_path / "plain.tif") as found:
+        assert np.allclose(found[20:70], picture[20:70] / 65535, atol=1e-6)
     pytest.importorskip("zarr")
     tifffile.imwrite(tmp_path / "tiles.tif", picture, photometric="rgb", tile=(32, 32), compression="zlib")
     with open_rows(tmp_path / "tiles.tif") as found:
@@ -149,8 +138,8 @@ def test_files_that_have_no_rows(tmp_path):
         "none.npy": "no file of this name",
         "none.zarr": "nothing of this name",
     }.items():
-        with pytest.raises(MediaError, match=said):
-            open_rows(tmp_path / name)
+        with pytest.raises(MediaError, match=said), open_rows(tmp_path / name) as found:
+            found[0:1]
 
 
 # the command
@@ -171,8 +160,8 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, run, tmp_path):
     geometry = Lattice((140, 33))
     encoding = ComplexEncoding.like(Gaussian, geometry, sigma=sigma)
     expected = cn.plan(encoding, geometry).fit(picture).render((210, 50))
-    found = open_rows(tmp_path / "out" / f"reconstruction{suffix}")
-    assert torch.allclose(torch.from_numpy(np.array(found[0:210])), expected, atol=1e-5)
+    with open_rows(tmp_path / "out" / f"reconstruction{suffix}") as found:
+        assert torch.allclose(torch.from_numpy(found[0:210]), expected, atol=1e-5)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {path.with_stem("reconstruction").name} | {
         "figure.png",
         "record.json",
@@ -229,11 +218,10 @@ def test_upscale_in_rows_refuses(run, tmp_path):
         assert said in found
 
 
-@pytest.mark.parametrize("fortran", [False, True])
-def test_memory_stays_where_it_is_told(fortran, tmp_path):
+def test_memory_stays_where_it_is_told(tmp_path):
     """A map of 64 MiB becomes 256 MiB within 16 MiB, beside what the process takes before."""
     shape, path = (4096, 4096), tmp_path / "a.npy"
-    np.lib.format.open_memmap(path, mode="w+", dtype="float32", shape=shape, fortran_order=fortran)
+    np.lib.format.open_memmap(path, mode="w+", dtype="float32", shape=shape)
     code = f"""
 import coordnet as cn
 from coordnet.encodings.encoders import Gaussian
@@ -242,7 +230,7 @@ from coordnet.bench.memory import peak_gib
 from coordnet.media.rows import open_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
-source = open_rows(__import__("pathlib").Path({str(path)!r}))
+source = open_rows(__import__("pathlib").Path({str(path)!r})).__enter__()
 small, large = (Lattice((n, n)) for n in (256, 4096))
 plans = [cn.plan(ComplexEncoding.like(Gaussian, g), g) for g in (small, large)]
 render = plans[1].renderer((8192, 8192))
