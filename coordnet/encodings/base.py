@@ -81,4 +81,5 @@ class EncodingByAxis(Encoding):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
-        return {"kind": self.kind, "encoders": [e.description() for e in self.axis_encoders]}
+        encoders = [{"name": e.name, **e.configuration()} for e in self.axis_encoders]
+        return {"kind": self.kind, "encoders": encoders}

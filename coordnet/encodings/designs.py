@@ -62,16 +62,13 @@ def designs(
 
 def same(a: Encoder, b: Encoder) -> bool:
     """Whether two encoders are the same map: one object, or objects of one class with equal attributes and tensors."""
-    if a is b:
-        return True
+    if a is b or type(a) is not type(b):
+        return a is b
     ours, theirs = _tensors(a), _tensors(b)
-    if type(a) is not type(b) or ours.keys() != theirs.keys() or any(True for _ in a.children()):
-        return False
-    tensors = {"_parameters", "_buffers", *ours}
-    values, others = ({k: v for k, v in vars(e).items() if k not in tensors} for e in (a, b))
+    values, others = ({k: v for k, v in vars(e).items() if k not in ("_parameters", "_buffers")} for e in (a, b))
     try:
-        return values == others and all(torch.equal(ours[k], theirs[k]) for k in ours)
-    except (RuntimeError, ValueError):  # arrays, and tensors on different devices
+        return values == others and ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+    except (RuntimeError, ValueError):  # attributes that are arrays or tensors, and tensors on different devices
         return False
 
 
@@ -168,6 +165,4 @@ def _equal(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
 
 
 def _tensors(encoder: Encoder) -> dict[str, Tensor]:
-    """The parameters, the buffers, and the tensors that are plain attributes."""
-    plain = {name: value for name, value in vars(encoder).items() if isinstance(value, Tensor)}
-    return {**dict(encoder.named_parameters()), **dict(encoder.named_buffers()), **plain}
+    return {**dict(encoder.named_parameters()), **dict(encoder.named_buffers())}

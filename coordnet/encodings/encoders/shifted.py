@@ -1,9 +1,9 @@
 """Shifted bases: one bump, moved to the nodes t_k of a regular row."""
 
 import copy
-import itertools
 import math
 from abc import abstractmethod
+from dataclasses import KW_ONLY
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
+from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings, interval
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.sampling.axes import Axes, Axis
 
@@ -25,27 +25,22 @@ class ShiftedBasis(Encoder):
     Parameters
     ----------
     features : int
-        K, the number of nodes within [start, stop).
-    start, stop : float
-        The interval that the nodes divide; [0, 1) by default.
+        K, the number of nodes within [start, stop), which they divide.
     padding : int
         The number of nodes beyond either end, so that the border is reached from both sides.
-    **rest
-        Scales, gain and learnable; see ``FeatureMap``.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
+    See ``FeatureMap`` for the other arguments.
     """
 
-    def __init__(self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, **rest: Any) -> None:
-        super().__init__(features, **rest)
-        self.start = _checks.finite("start", start)
-        self.stop = _checks.finite("stop", stop)
-        if not stop > start:
-            raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
-        self.padding = _checks.integer("padding", padding, 0)
+    _: KW_ONLY
+    start: float = 0.0
+    stop: float = 1.0
+    padding: int = 0
+
+    def __post_init__(self, generator: torch.Generator | None) -> None:
+        super().__post_init__(generator)
+        self.start, self.stop = interval(self.start, self.stop)
+        _checks.integer("padding", self.padding, 0)
 
     @property
     def columns(self) -> int:
@@ -87,8 +82,7 @@ class ShiftedBasis(Encoder):
         nodes = self.nodes
         if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
             return None
-        tensors = itertools.chain(self.parameters(), self.buffers())
-        local = self if all(t.device.type == "cpu" for t in tensors) else copy.deepcopy(self).cpu()
+        local = copy.deepcopy(self).cpu()
         x = axis.points(torch.float64)
 
         def block(first: int, last: int) -> Block:
@@ -120,9 +114,7 @@ class Gaussian(ShiftedBasis):
     name = "gaussian"
     summary = "a Gaussian bump at each node"
     scales = (Parameter("sigma", "length", Spacings(0.64), "standard deviation of the bump"),)
-
-    def __init__(self, features: int, sigma: float, **place: Any) -> None:
-        super().__init__(features, sigma=sigma, **place)
+    sigma: Scale
 
     @property
     def support(self) -> float:
@@ -157,9 +149,7 @@ class Triangle(ShiftedBasis):
     name = "triangle"
     summary = "a triangle at each node"
     scales = (Parameter("half_width", "length", Spacings(1.0), "distance from the peak to zero"),)
-
-    def __init__(self, features: int, half_width: float, **place: Any) -> None:
-        super().__init__(features, half_width=half_width, **place)
+    half_width: Scale
 
     @property
     def support(self) -> float:
@@ -235,9 +225,7 @@ class Rectangle(ShiftedBasis):
     name = "rectangle"
     summary = "a box at each node"
     scales = (Parameter("width", "length", Spacings(1.0), "width of the box"),)
-
-    def __init__(self, features: int, width: float, **place: Any) -> None:
-        super().__init__(features, width=width, **place)
+    width: Scale
 
     @property
     def support(self) -> float:

@@ -1,14 +1,13 @@
 """Uniform B-splines."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Parameter, Spacings
+from coordnet.encodings.encoders.base import Parameter, Scale, Spacings
 from coordnet.encodings.encoders.shifted import TIE, ShiftedBasis, box
 
 
@@ -36,11 +35,6 @@ class BSpline(ShiftedBasis):
     h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. With h the spacing of the nodes
     its span is all splines of degree p on uniform knots. Degree 0 has no derivative in h: learn a ``Rectangle``'s.
 
-    Raises
-    ------
-    ValueError
-        If the degree is not 0 to 5, or it is 0 and h is to be learned.
-
     Notes
     -----
     Unser, "Splines: a perfect fit for signal and image processing" (IEEE Signal Processing Magazine, 1999).
@@ -49,13 +43,14 @@ class BSpline(ShiftedBasis):
     name = "bspline"
     summary = "a B-spline of degree 0 to 5 at each node"
     scales = (Parameter("spacing", "length", Spacings(1.0), "distance of the knots"),)
+    spacing: Scale
+    degree: int = 3
 
-    def __init__(self, features: int, spacing: float, degree: int = 3, **place: Any) -> None:
-        super().__init__(features, spacing=spacing, **place)
-        self.degree = _checks.integer("degree", degree, 0)
-        if degree > 5:
-            raise _checks.wrong("degree", "0 to 5", degree)
-        if degree == 0 and self.learnable:
+    def __post_init__(self, generator: torch.Generator | None) -> None:
+        super().__post_init__(generator)
+        if _checks.integer("degree", self.degree, 0) > 5:
+            raise _checks.wrong("degree", "0 to 5", self.degree)
+        if self.degree == 0 and self.learnable:
             raise _checks.wrong("learnable", "a degree of at least 1, or the rectangle encoder", True)
 
     @property

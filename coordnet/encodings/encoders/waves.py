@@ -1,13 +1,12 @@
 """Sine and square: shifted waves, whose encoding matrices have a stable rank of about 2."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.encodings.encoders.base import Parameter
+from coordnet.encodings.encoders.base import Parameter, Scale
 from coordnet.encodings.encoders.shifted import ShiftedBasis, straight_through
 
 
@@ -15,9 +14,7 @@ class ShiftedWave(ShiftedBasis):
     """A periodic φ of frequency f, in cycles over the unit interval."""
 
     scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
-
-    def __init__(self, features: int, frequency: float, **place: Any) -> None:
-        super().__init__(features, frequency=frequency, **place)
+    frequency: Scale
 
 
 class Sine(ShiftedWave):
