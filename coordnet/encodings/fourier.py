@@ -1,6 +1,6 @@
 """The Fourier encoding of a padded lattice, whose matrices are FFTs."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -59,10 +59,11 @@ class FourierEncoding(Encoding):
     def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
 
-        The default is 16 nodes, or 6 in three dimensions and more, where they cost most.
+        The padded lengths are those for which FFTs are fast; a single sample is not padded. The default is 16 nodes,
+        or 6 in three dimensions and more, where they cost most.
         """
-        padding = padding if padding is not None else 16 if len(axes) <= 2 else 6
-        return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
+        padding = (16 if len(axes) <= 2 else 6) if padding is None else _checks.integer("padding", padding, 0)
+        return cls(axes, tuple(1 if a.count == 1 else next_fast_len(a.count + padding, True) for a in axes))
 
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
@@ -79,10 +80,3 @@ class FourierEncoding(Encoding):
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
         axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
         return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}
-
-
-def _fast_length(count: int, padding: int) -> int:
-    """The next length from count + padding on for which FFTs are fast; a single sample is not padded."""
-    if count == 1:
-        return 1
-    return cast(int, next_fast_len(count + _checks.integer("padding", padding, 0), True))
