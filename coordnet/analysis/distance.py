@@ -22,9 +22,7 @@ def distance_preservation(
     The displacements δ are in units of the unit interval, (m, d) for a joint encoder. The encoder's nodes are dense
     around the position c, the ``center``: one number for all axes, or one for each.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 3.
+    Source: Zheng et al. (ECCV 2022), section 3.
     """
     c = torch.as_tensor(center).to(delta).expand(delta.shape[1:])
     base = encoder(c)
@@ -40,14 +38,9 @@ def similarity_map(
     ``nodes`` are the indices of p. The result is (m, *lattice), 1 at each node itself; for a complex encoding the
     cosines of the axes are multiplied.
 
-    Raises
-    ------
-    ValueError
-        If the nodes do not have d indices.
+    A ``ValueError`` is raised if the nodes do not have d indices.
 
-    Notes
-    -----
-    Figure 3 of Li et al. (NeurIPS 2021).
+    Source: Figure 3 of Li et al. (NeurIPS 2021).
     """
     if nodes.shape[1] != len(axes):
         raise _checks.wrong("nodes", f"{len(axes)} indices for each node", nodes.shape[1])

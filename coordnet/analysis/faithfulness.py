@@ -19,14 +19,9 @@ def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: floa
     w_l, the ``frequencies``, are angles from one position to the next, d is the ``length`` and σ the ``width`` in bins
     of 2π/d.
 
-    Raises
-    ------
-    ValueError
-        If d is below 2, or σ is not positive.
+    A ``ValueError`` is raised if d is below 2, or σ is not positive.
 
-    Notes
-    -----
-    Idé et al. (2024), section 3.
+    Source: Idé et al. (2024), section 3.
     """
     _checks.integer("length", length, 2)
     sigma = _checks.positive("width", width) * 2 * math.pi / length
@@ -43,9 +38,7 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
     For a Fourier family it is the kernel density of the frequencies, as in the paper; for others the energy of the
     matrix's columns at the signed frequencies ±k, averaged over both: flat for the DFT encoding.
 
-    Notes
-    -----
-    Idé et al. (2024), section 3, for the density.
+    Source: Idé et al. (2024), section 3, for the density.
     """
     if encoder.frequencies is not None:
         return frequency_density(2 * math.pi * axis.spacing * encoder.frequencies, axis.count)
@@ -59,14 +52,9 @@ def position_reconstruction(weights: Float[Tensor, " bins"], position: int, leng
     The ``weights`` are g_k, flat for the DFT encoding, whose reconstruction is exact; s is the ``position`` of the
     impulse and d the ``length``.
 
-    Raises
-    ------
-    ValueError
-        If s is outside 0 … d - 1, or there is not one weight for each frequency.
+    A ``ValueError`` is raised if s is outside 0 … d - 1, or there is not one weight for each frequency.
 
-    Notes
-    -----
-    Algorithm 1 of Idé et al. (2024).
+    Source: Algorithm 1 of Idé et al. (2024).
     """
     if not 0 <= position < _checks.integer("length", length, 2):
         raise _checks.wrong("position", f"at least 0 and below {length}", position)

@@ -20,14 +20,9 @@ def matched_scale(sigma: float) -> float:
     The product follows from 1/(2√π σ_g) = √(2π) σ_f, with lengths in units of the unit interval and frequencies in
     cycles over it.
 
-    Raises
-    ------
-    ValueError
-        If σ is not positive.
+    A ``ValueError`` is raised if σ is not positive.
 
-    Notes
-    -----
-    Zheng et al., "Rethinking Positional Encoding" (2021).
+    Source: Zheng et al., "Rethinking Positional Encoding" (2021).
     """
     return PRODUCT / _checks.positive("sigma", sigma)
 

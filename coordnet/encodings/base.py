@@ -36,10 +36,7 @@ class Encoding(nn.Module, ABC):
     ) -> list[Float[Tensor, "_ _"]]:
         """The factors of the encoding matrix on a lattice: (N_j, K_j) for each axis, or one (N, K).
 
-        Raises
-        ------
-        ValueError
-            If the encoding has no matrix.
+        A ``ValueError`` is raised if the encoding has no matrix.
         """
 
     @abstractmethod

@@ -50,10 +50,7 @@ def designs(
 ) -> list[Any]:
     """The design of every axis of a lattice; axes that are equal, with equal encoders, share one.
 
-    Raises
-    ------
-    ValueError
-        If there is not one encoder for each axis.
+    A ``ValueError`` is raised if there is not one encoder for each axis.
     """
     pairs = _pairs(encoding, axes)
     return for_each_distinct(pairs, lambda pair: design(*pair, dtype, device, dense=dense), _equal)

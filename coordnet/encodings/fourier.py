@@ -20,13 +20,8 @@ class FourierEncoding(Encoding):
     highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
     encoding on every axis, kept implicit: its matrices are FFTs. ``shape`` has the padded lengths.
 
-    Raises
-    ------
-    ValueError
-        If a padded length is below the length of its axis.
+    A ``ValueError`` is raised if a padded length is below the length of its axis.
 
-    Notes
-    -----
     Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
     """
 

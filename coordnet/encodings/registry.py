@@ -24,10 +24,7 @@ _BY_AXIS = {kind.kind: kind for kind in (SimpleEncoding, DirectionalEncoding, Co
 def encoding_from(configuration: dict[str, Any]) -> Encoding:
     """Construct an encoding from its configuration, without the values of its buffers and parameters.
 
-    Raises
-    ------
-    ValueError
-        If the configuration names an encoding or an encoder that does not exist.
+    A ``ValueError`` is raised if the configuration names an encoding or an encoder that does not exist.
     """
     match configuration:
         case {"kind": kind, "encoders": [*encoders]} if kind in _BY_AXIS:

@@ -17,8 +17,6 @@ from coordnet.sampling.samples import Geometry, Samples
 class SimpleEncoding(EncodingByAxis, DenseEncoding):
     """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation of one encoder for each axis.
 
-    Notes
-    -----
     A linear head on it gives images of rank at most 2 (Zheng et al., ECCV 2022, section 5).
     """
 
@@ -48,8 +46,6 @@ class SimpleEncoding(EncodingByAxis, DenseEncoding):
 class DirectionalEncoding(EncodingByAxis, DenseEncoding):
     """ψ of x, y, (x + y) / 2 and (x - y + 1) / 2: four directions of the plane, with four encoders.
 
-    Notes
-    -----
     Zheng et al. (ECCV 2022) give a quarter of the features to each direction.
     """
 

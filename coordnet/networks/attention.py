@@ -18,13 +18,9 @@ class PositionedTokens(nn.Module):
 
     P is initialized with seed 0 unless a generator is given.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range, or the points have another number of coordinates than Ψ takes.
+    A ``ValueError`` is raised if an argument is out of its range, or the points have another number of coordinates than
+    Ψ takes.
 
-    Notes
-    -----
     Vaswani et al. (NeurIPS 2017) add; Li et al. (NeurIPS 2021) do both.
     """
 
@@ -135,9 +131,7 @@ class AttentionClassifier(nn.Module):
 def initialize(module: nn.Module, generator: torch.Generator) -> None:
     """Draw every matrix uniformly within ±√(6 / (fan-in + fan-out)), with zero biases and unit norms.
 
-    Notes
-    -----
-    Glorot and Bengio (AISTATS 2010).
+    Source: Glorot and Bengio (AISTATS 2010).
     """
     with torch.no_grad():
         for name, parameter in module.named_parameters():

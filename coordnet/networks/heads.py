@@ -43,10 +43,7 @@ class Linear(Head):
 class MLP(Head):
     """A multilayer perceptron with ReLU activations: ``depth`` hidden layers of ``width`` units; depth 0 is linear.
 
-    Raises
-    ------
-    ValueError
-        If the depth is negative or the width below 1.
+    A ``ValueError`` is raised if the depth is negative or the width below 1.
     """
 
     name: ClassVar[str] = "mlp"
@@ -74,10 +71,9 @@ class Siren(MLP):
     Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the
     pre-activations has variance 1 in every layer but the first. ``omega`` is ω₀.
 
-    Notes
-    -----
-    Sitzmann et al., "Implicit Neural Representations with Periodic Activation Functions" (NeurIPS 2020), section 3.2
-    and theorem 1.8 of its supplement. Its coordinates are in [-1, 1]: ``Identity`` with a gain of 2 has their span.
+    Source: Sitzmann et al., "Implicit Neural Representations with Periodic Activation Functions" (NeurIPS 2020),
+    section 3.2 and theorem 1.8 of its supplement. Its coordinates are in [-1, 1]: ``Identity`` with a gain of 2 has
+    their span.
     """
 
     name: ClassVar[str] = "siren"
@@ -100,10 +96,9 @@ class Finer(Siren):
 
     ``bias`` is the half-width of the uniform draw of the first layer's biases.
 
-    Notes
-    -----
-    Liu et al., "FINER: Flexible Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic Activation
-    Functions" (CVPR 2024), equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their code.
+    Source: Liu et al., "FINER: Flexible Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic
+    Activation Functions" (CVPR 2024), equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their
+    code.
     """
 
     name: ClassVar[str] = "finer"
@@ -124,9 +119,7 @@ class Finer(Siren):
 class GaussianMLP(MLP):
     """A multilayer perceptron with exp(-x² / (2a²)) activations; ``scale`` is a.
 
-    Notes
-    -----
-    Ramasinghe and Lucey, "Beyond Periodicity: Towards a Unifying Framework for Activations in Coordinate-MLPs"
+    Source: Ramasinghe and Lucey, "Beyond Periodicity: Towards a Unifying Framework for Activations in Coordinate-MLPs"
     (ECCV 2022), table 1.
     """
 
@@ -145,10 +138,8 @@ class Wire(MLP):
 
     ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀.
 
-    Notes
-    -----
-    Saragadam et al., "WIRE: Wavelet Implicit Neural Representations" (CVPR 2023), equation 4. A complex unit has twice
-    the parameters of a real one; the width is that of complex units.
+    Source: Saragadam et al., "WIRE: Wavelet Implicit Neural Representations" (CVPR 2023), equation 4. A complex unit
+    has twice the parameters of a real one; the width is that of complex units.
     """
 
     name: ClassVar[str] = "wire"
@@ -169,10 +160,7 @@ HEADS: dict[str, type[Head]] = {h.name: h for h in (Linear, MLP, Siren, Finer, G
 def head_from(configuration: dict[str, Any]) -> Head:
     """Construct a head from its configuration.
 
-    Raises
-    ------
-    ValueError
-        If the configuration is not that of a head.
+    A ``ValueError`` is raised if the configuration is not that of a head.
     """
     options = dict(configuration)
     kind = HEADS.get(options.pop("kind", ""))

@@ -60,10 +60,7 @@ class Reconstruction:
 
         More points than ``memory`` bytes of intermediate results allow are evaluated in chunks.
 
-        Raises
-        ------
-        ValueError
-            If the points have another number of coordinates.
+        A ``ValueError`` is raised if the points have another number of coordinates.
         """
         d = self.network.encoding.dimensions
         if points.shape[-1:] != (d,):
@@ -81,10 +78,7 @@ class Reconstruction:
         Their positions follow from the alignment, see ``Axis.render``. Lattices that need more than ``memory`` bytes of
         intermediate results are rendered in blocks of rows.
 
-        Raises
-        ------
-        ValueError
-            If ``shape`` has another number of axes.
+        A ``ValueError`` is raised if ``shape`` has another number of axes.
         """
         return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory)
 
@@ -138,10 +132,7 @@ class Reconstruction:
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
         """Read a reconstruction that ``save`` wrote; its renders are the same to the bit.
 
-        Raises
-        ------
-        ValueError
-            If the file is missing, damaged, or was not written by ``save``.
+        A ``ValueError`` is raised if the file is missing, damaged, or was not written by ``save``.
         """
         from safetensors import SafetensorError, safe_open
 

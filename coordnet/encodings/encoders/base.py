@@ -63,10 +63,8 @@ class Parameter:
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
 
-        Raises
-        ------
-        ValueError
-            If a text is neither a number nor in the parameter's unit (``0.64px``, or ``0.25/px`` for a frequency).
+        A ``ValueError`` is raised if a text is neither a number nor in the parameter's unit (``0.64px``, or ``0.25/px``
+        for a frequency).
         """
         if isinstance(value, str):
             suffix, text = "px" if self.unit == "length" else "/px", value.strip()

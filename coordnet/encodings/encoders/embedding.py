@@ -53,9 +53,7 @@ class LearnedEmbedding(Table, Encoder):
 
     See ``Table`` for its initial values.
 
-    Notes
-    -----
-    The learned one-dimensional embedding that Li et al. (NeurIPS 2021) compare with; Gehring et al. (2017).
+    Source: The learned one-dimensional embedding that Li et al. (NeurIPS 2021) compare with; Gehring et al. (2017).
     """
 
     name = "embedding"
@@ -87,9 +85,7 @@ class JointEmbedding(Table, JointEncoder):
 
     The lengths n₁ … n_d are the ``grid``; see ``Table`` for its initial values.
 
-    Notes
-    -----
-    The learned two-dimensional embedding that Li et al. (NeurIPS 2021) compare with.
+    Source: The learned two-dimensional embedding that Li et al. (NeurIPS 2021) compare with.
     """
 
     name = "joint-embedding"

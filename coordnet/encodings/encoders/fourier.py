@@ -22,10 +22,7 @@ class FourierFeatures(FeatureMap):
     The frequencies are computed from the scale and a ``base``, which is drawn or computed once; a joint encoder's are
     vectors (m, d).
 
-    Raises
-    ------
-    ValueError
-        If the number of features is odd, or another argument is out of its range.
+    A ``ValueError`` is raised if the number of features is odd, or another argument is out of its range.
     """
 
     def _draw(self, generator: torch.Generator) -> None:
@@ -69,9 +66,7 @@ class AxisFourier(FourierFeatures, Encoder):
 class LinearFourier(AxisFourier):
     """LinF: K / 2 frequencies in even steps from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 6; their code is given log₂ f_max.
+    Source: Zheng et al. (ECCV 2022), section 6; their code is given log₂ f_max.
     """
 
     name = "linf"
@@ -91,9 +86,7 @@ class LinearFourier(AxisFourier):
 class LogFourier(LinearFourier):
     """LogF: K / 2 frequencies in even ratios from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 6; Mildenhall et al., "NeRF" (ECCV 2020), has the powers of two.
+    Source: Zheng et al. (ECCV 2022), section 6; Mildenhall et al., "NeRF" (ECCV 2020), has the powers of two.
     """
 
     name = "logf"
@@ -111,10 +104,8 @@ class RandomFourier(AxisFourier):
 
     As features grow the similarity tends to exp(-2π²σ²δ²).
 
-    Notes
-    -----
-    Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable rank
-    is in Zheng et al., "Rethinking Positional Encoding" (2021).
+    Source: Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable
+    rank is in Zheng et al., "Rethinking Positional Encoding" (2021).
     """
 
     name = "rff"
@@ -141,9 +132,7 @@ class JointRandomFourier(FourierFeatures, JointEncoder):
 
     σ is in cycles over the unit interval. As features grow the similarity tends to exp(-2π² Σ σ_j² δ_j²).
 
-    Notes
-    -----
-    Tancik et al. (NeurIPS 2020), equation 5.
+    Source: Tancik et al. (NeurIPS 2020), equation 5.
     """
 
     name = "joint-rff"
@@ -166,10 +155,8 @@ class Sinusoidal(AxisFourier):
 
     The step, the distance of positions s and s + 1, is in units of the unit interval; ``rho`` is ρ, above 1.
 
-    Notes
-    -----
-    Vaswani et al., "Attention Is All You Need" (NeurIPS 2017), section 3.5, with the sines after the cosines instead
-    of between them. Idé et al. (2024) show that it is a low-pass filter.
+    Source: Vaswani et al., "Attention Is All You Need" (NeurIPS 2017), section 3.5, with the sines after the cosines
+    instead of between them. Idé et al. (2024) show that it is a low-pass filter.
     """
 
     name = "sinusoidal"
@@ -195,9 +182,8 @@ class MultiSine(FourierFeatures, JointEncoder):
 
     The positions are s_j = x_j / step_j, with the step in units of the unit interval.
 
-    Notes
-    -----
-    Li et al. (NeurIPS 2021), the baseline MD-Sine; they give it for d = 2, and here ρ is halved for every further axis.
+    Source: Li et al. (NeurIPS 2021), the baseline MD-Sine; they give it for d = 2, and here ρ is halved for every
+    further axis.
     """
 
     name = "md-sine"

@@ -18,9 +18,7 @@ class DFT(Encoder):
 
     Here s = x / step, with the step in units of the unit interval. The rows of s = 0 … K - 1 are orthonormal.
 
-    Notes
-    -----
-    Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), section 4.
+    Source: Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), section 4.
     """
 
     name = "dft"

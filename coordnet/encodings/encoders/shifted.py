@@ -106,9 +106,7 @@ class ShiftedBasis(Encoder):
 class Gaussian(ShiftedBasis):
     """φ(u) = exp(-u² / (2σ²)), with σ in units of the unit interval; see ``ShiftedBasis`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), section 4.
+    Source: Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), section 4.
     """
 
     name = "gaussian"
@@ -140,9 +138,7 @@ class Triangle(ShiftedBasis):
     The half width h, half the width d of the papers, is in units of the unit interval; see ``ShiftedBasis`` for the
     other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
+    Source: Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
     autocorrelation of the triangle, which is the cubic B-spline that ``similarity`` gives.
     """
 
@@ -178,9 +174,7 @@ class Triangle(ShiftedBasis):
 class Impulse(ShiftedBasis):
     """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others; see ``ShiftedBasis``.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
+    Source: Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
     """
 
     name = "impulse"
@@ -216,10 +210,8 @@ class Rectangle(ShiftedBasis):
     zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose edges are logistic curves
     of a tenth of d.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any other. The
-    surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
+    Source: Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any
+    other. The surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
     """
 
     name = "rectangle"

@@ -16,9 +16,7 @@ def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]
 
     Evaluated at -|u|, where the fewest terms cancel. Degree 0 is 1 on [-1/2, 1/2).
 
-    Notes
-    -----
-    de Boor, "A Practical Guide to Splines" (2001), chapter IX; Schoenberg (1946).
+    Source: de Boor, "A Practical Guide to Splines" (2001), chapter IX; Schoenberg (1946).
     """
     if degree == 0:
         return box(u)
@@ -35,9 +33,7 @@ class BSpline(ShiftedBasis):
     h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. With h the spacing of the nodes
     its span is all splines of degree p on uniform knots. Degree 0 has no derivative in h: learn a ``Rectangle``'s.
 
-    Notes
-    -----
-    Unser, "Splines: a perfect fit for signal and image processing" (IEEE Signal Processing Magazine, 1999).
+    Source: Unser, "Splines: a perfect fit for signal and image processing" (IEEE Signal Processing Magazine, 1999).
     """
 
     name = "bspline"

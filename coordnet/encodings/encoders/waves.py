@@ -20,9 +20,7 @@ class ShiftedWave(ShiftedBasis):
 class Sine(ShiftedWave):
     """φ(u) = sin(2πfu), f in cycles over the unit interval; see ``ShiftedBasis`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4, with the angular frequency 2πf: the matrix has rank 2.
+    Source: Zheng et al. (ECCV 2022), section 4, with the angular frequency 2πf: the matrix has rank 2.
     """
 
     name = "sine"
@@ -54,9 +52,7 @@ class Square(ShiftedWave):
 
     Its derivative in f is zero almost everywhere; a learnable f is trained by the derivative of tanh(4 sin 2πfu).
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4.
+    Source: Zheng et al. (ECCV 2022), section 4.
     """
 
     name = "square"
