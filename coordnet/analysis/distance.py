@@ -38,9 +38,7 @@ def similarity_map(
     ``nodes`` are the indices of p. The result is (m, *lattice), 1 at each node itself; for a complex encoding the
     cosines of the axes are multiplied.
 
-    A ``ValueError`` is raised if the nodes do not have d indices.
-
-    Source: Figure 3 of Li et al. (NeurIPS 2021).
+    A ``ValueError`` is raised if the nodes do not have d indices. Source: figure 3 of Li et al. (NeurIPS 2021).
     """
     if nodes.shape[1] != len(axes):
         raise _checks.wrong("nodes", f"{len(axes)} indices for each node", nodes.shape[1])

@@ -41,13 +41,9 @@ class Linear(Head):
 
 @dataclass(frozen=True)
 class MLP(Head):
-    """A multilayer perceptron with ReLU activations: ``depth`` hidden layers of ``width`` units; depth 0 is linear.
-
-    A ``ValueError`` is raised if the depth is negative or the width below 1.
-    """
+    """A multilayer perceptron with ReLU activations: ``depth`` hidden layers of ``width`` units; depth 0 is linear."""
 
     name: ClassVar[str] = "mlp"
-
     depth: int = 4
     width: int = 256
 
@@ -77,7 +73,6 @@ class Siren(MLP):
     """
 
     name: ClassVar[str] = "siren"
-
     omega: float = 30.0
 
     def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -94,15 +89,12 @@ class Siren(MLP):
 class Finer(Siren):
     """A multilayer perceptron with sin(ω₀ (|x| + 1) x) activations, SIREN's weights and wider first biases.
 
-    ``bias`` is the half-width of the uniform draw of the first layer's biases.
-
-    Source: Liu et al., "FINER: Flexible Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic
-    Activation Functions" (CVPR 2024), equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their
-    code.
+    ``bias`` is the half-width of the uniform draw of the first layer's biases. Source: Liu et al., "FINER: Flexible
+    Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic Activation Functions" (CVPR 2024),
+    equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their code.
     """
 
     name: ClassVar[str] = "finer"
-
     bias: float = 1.0
 
     def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -124,7 +116,6 @@ class GaussianMLP(MLP):
     """
 
     name: ClassVar[str] = "gaussian"
-
     scale: float = 0.1
 
     def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -136,15 +127,13 @@ class GaussianMLP(MLP):
 class Wire(MLP):
     """Complex layers with Gabor activations exp(iω₀x) exp(-|s₀x|²); the output is the real part (WIRE).
 
-    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀.
-
-    Source: Saragadam et al., "WIRE: Wavelet Implicit Neural Representations" (CVPR 2023), equation 4. A complex unit
-    has twice the parameters of a real one; the width is that of complex units.
+    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀. Source: Saragadam et al., "WIRE: Wavelet Implicit
+    Neural Representations" (CVPR 2023), equation 4. A complex unit has twice the parameters of a real one; the width is
+    that of complex units.
     """
 
     name: ClassVar[str] = "wire"
     complex: ClassVar[bool] = True
-
     omega: float = 10.0
     scale: float = 10.0
 
@@ -158,10 +147,7 @@ HEADS: dict[str, type[Head]] = {h.name: h for h in (Linear, MLP, Siren, Finer, G
 
 
 def head_from(configuration: dict[str, Any]) -> Head:
-    """Construct a head from its configuration.
-
-    A ``ValueError`` is raised if the configuration is not that of a head.
-    """
+    """Construct a head from its configuration; a ``ValueError`` is raised if it is not that of a head."""
     options = dict(configuration)
     kind = HEADS.get(options.pop("kind", ""))
     if kind is None:

@@ -93,29 +93,17 @@ class _ModuleOfFields(nn.Module):
 
 
 class FeatureMap(_ModuleOfFields, ABC):
-    """A map of positions to K features with positive scale parameters, fixed or trained.
+    """A map of positions to K features, ``features`` ≥ 1, with positive scale parameters, fixed or trained.
 
-    Every argument of the constructor is an attribute of its name. A scale is a number where it is fixed and a tensor in
-    the graph where it is trained: then its logarithm is the parameter ``log_NAME``, so that it stays positive and a
-    step of Adam is relative.
+    Every argument of the constructor is an attribute of its name, and a ``ValueError`` is raised if one is out of its
+    range. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row norm (see
+    ``like``). The ``generator`` draws the parameters of encoders that are random, by default with seed 0.
 
-    Parameters
-    ----------
-    features : int
-        K, at least 1.
-    gain : float
-        The factor on every feature; the papers divide an encoding matrix by its largest row norm (see ``like``).
-    generator : torch.Generator, optional
-        Draws the parameters of encoders that are random, by default with seed 0.
-    learnable : bool
-        Train the scales, from their given values on. This corrects a bad start, but can overfit from a good one where
-        there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64 spacings to 0.27 and the
-        held-out PSNR from 27.5 to 14.1 dB. Then hold out samples (``held_out`` of ``fit_gradient``).
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
+    A scale is a number where it is fixed. With ``learnable`` it is a tensor in the graph and its logarithm a parameter,
+    ``log_NAME``, so that it stays positive and a step of Adam is relative. This corrects a bad start, but can overfit
+    from a good one where there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
+    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. Then hold out samples (``held_out`` of
+    ``fit_gradient``).
     """
 
     name: ClassVar[str]
@@ -221,26 +209,13 @@ class FeatureMap(_ModuleOfFields, ABC):
         generator: torch.Generator | None = None,
         **options: Any,
     ) -> M:
-        """Return the encoder that suits some samples.
+        """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
-        Parameters
-        ----------
-        axes : Axis, or tuple of Axis
-            One axis, or the d axes of a lattice for a joint encoder.
-        features : int, optional
-            K; by default the number of samples of an axis, or a number of a joint encoder's own.
-        normalize : bool
-            Divide by the largest row norm of the encoding matrix of the samples, as the papers do.
-        generator : torch.Generator, optional
-            See ``FeatureMap``.
-        **options
-            The encoder's own parameters. Scales are numbers in units of the unit interval, ``Spacings``, or texts in
-            sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown or out of its range.
+        ``features`` is K, by default the number of samples of an axis, or a number of a joint encoder's own.
+        ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do. The
+        options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
+        texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
+        unknown or out of its range.
         """
         if features is not None:
             _checks.integer("features", features, 1)

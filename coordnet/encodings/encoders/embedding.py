@@ -53,7 +53,7 @@ class LearnedEmbedding(Table, Encoder):
 
     See ``Table`` for its initial values.
 
-    Source: The learned one-dimensional embedding that Li et al. (NeurIPS 2021) compare with; Gehring et al. (2017).
+    Li et al. (NeurIPS 2021) compare with this one-dimensional embedding, which is that of Gehring et al. (2017).
     """
 
     name = "embedding"
@@ -85,7 +85,7 @@ class JointEmbedding(Table, JointEncoder):
 
     The lengths n₁ … n_d are the ``grid``; see ``Table`` for its initial values.
 
-    Source: The learned two-dimensional embedding that Li et al. (NeurIPS 2021) compare with.
+    Li et al. (NeurIPS 2021) compare with this embedding in two dimensions.
     """
 
     name = "joint-embedding"

@@ -18,22 +18,12 @@ _PRIMES = (1, 2654435761, 805459861)
 class HashGrid(JointEncoder):
     """ψ(x): at each of L levels the multilinear interpolation of trained rows at the corners of x's cell.
 
-    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells along each axis. Its rows are in a table of length
-    T; where the level has more corners than T they share rows by a hash, ⊕_j i_j π_j mod T.
+    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells along each of the 1 to 3 axes, with N_min the cells
+    of the ``coarsest`` level and b ≥ 1 the ``growth``. Its rows of K / L features are in a ``table`` of length T, drawn
+    uniformly within ±10⁻⁴; where the level has more corners than T they share rows by a hash, ⊕_j i_j π_j mod T.
 
-    Parameters
-    ----------
-    dimensions, features : int
-        d, 1 to 3; and K, a multiple of the levels: K / L features for each level.
-    levels, table : int
-        L, and the number T of rows of a level, drawn uniformly within ±10⁻⁴, by default with seed 0.
-    coarsest, growth : int, float
-        N_min, the cells of the first level along an axis; and b, at least 1, the ratio of neighboring resolutions.
-
-    Notes
-    -----
-    Müller et al., "Instant Neural Graphics Primitives with a Multiresolution Hash Encoding" (SIGGRAPH 2022),
-    section 3, equations 1 to 4.
+    Source: Müller et al., "Instant Neural Graphics Primitives with a Multiresolution Hash Encoding" (SIGGRAPH 2022),
+    section 3, equations 1 to 4. L is the number of ``levels``.
     """
 
     name = "hash-grid"

@@ -15,21 +15,12 @@ from coordnet.sampling.axes import Axes
 class LearnableFourier(JointEncoder):
     """PE = concat over groups of GeLU(F W₁ + B₁) W₂ + B₂ with F = (1/√|F|) [cos XWᵀ, sin XWᵀ].
 
-    The d coordinates are G groups of M; the weights are shared by the groups, each of which gives K/G features. W
-    is drawn from N(0, γ⁻²), with seed 0 by default, and kept in units of γ⁻¹.
+    The d coordinates are G ``groups`` of M; the weights are shared by the groups, each of which gives K/G features. W
+    is drawn from N(0, γ⁻²), and kept in units of γ⁻¹; ``gamma``, the width of the similarity in units of the unit
+    interval, is trained beside it if ``learnable``. ``fourier`` is |F|, even, twice the number of rows of W, and
+    ``hidden`` the width |H| of the modulator, 0 for none: K is G |F| then.
 
-    Parameters
-    ----------
-    dimensions, features : int
-        d and K (the paper's D), multiples of the groups; without the modulator K is G |F|.
-    gamma : float or tuple of float
-        γ, the width of the similarity, in units of the unit interval; ``learnable`` trains it beside W.
-    fourier, hidden, groups : int
-        |F|, even, twice the number of rows of W; |H|, the width of the modulator, 0 for none; and G.
-
-    Notes
-    -----
-    Li et al., "Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding" (NeurIPS 2021),
+    Source: Li et al., "Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding" (NeurIPS 2021),
     Algorithm 1. F·F' is ½ exp(-‖δ‖² / (2γ²)) in the mean over W.
     """
 

@@ -22,14 +22,8 @@ TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the
 class ShiftedBasis(Encoder):
     """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
 
-    Parameters
-    ----------
-    features : int
-        K, the number of nodes within [start, stop), which they divide.
-    padding : int
-        The number of nodes beyond either end, so that the border is reached from both sides.
-
-    See ``FeatureMap`` for the other arguments.
+    K is the number of nodes within [start, stop), and ``padding`` that of the nodes beyond either end, so that the
+    border is reached from both sides. See ``FeatureMap`` for the other arguments.
     """
 
     _: KW_ONLY
