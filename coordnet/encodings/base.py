@@ -30,14 +30,15 @@ class Encoding(nn.Module, ABC):
         """Return the same kind of encoding for another lattice, where an encoding belongs to one; else itself."""
         return self
 
-    @abstractmethod
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
     ) -> list[Float[Tensor, "_ _"]]:
         """The factors of the encoding matrix on a lattice: (N_j, K_j) for each axis, or one (N, K).
 
-        A ``ValueError`` is raised if the encoding has no matrix.
+        A ``ValueError`` is raised by a Fourier encoding, which has none.
         """
+        received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
+        raise _checks.wrong("encoding", "one that has matrices, or an adaptive prior", received)
 
     @abstractmethod
     def configuration(self) -> dict[str, Any]:

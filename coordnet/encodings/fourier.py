@@ -1,6 +1,6 @@
 """The Fourier encoding of a padded lattice, whose matrices are FFTs."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -20,9 +20,8 @@ class FourierEncoding(Encoding):
     highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
     encoding on every axis, kept implicit: its matrices are FFTs. ``shape`` has the padded lengths.
 
-    A ``ValueError`` is raised if a padded length is below the length of its axis.
-
-    Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
+    A ``ValueError`` is raised if a padded length is below the length of its axis. Idé et al., "Improving Transformers
+    using Faithful Positional Encoding" (2024), has the one-axis encoding.
     """
 
     is_factored = True
@@ -58,14 +57,8 @@ class FourierEncoding(Encoding):
         or 6 in three dimensions and more, where they cost most.
         """
         padding = (16 if len(axes) <= 2 else 6) if padding is None else _checks.integer("padding", padding, 0)
-        return cls(axes, tuple(1 if a.count == 1 else next_fast_len(a.count + padding, True) for a in axes))
-
-    def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-    ) -> list[Float[Tensor, "_ _"]]:
-        """Refuse with a ``ValueError``: the matrices are FFTs."""
-        received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
-        raise _checks.wrong("encoding", "one that has matrices, or an adaptive prior", received)
+        lengths = (1 if a.count == 1 else next_fast_len(a.count + padding, True) for a in axes)
+        return cls(axes, tuple(cast(int, length) for length in lengths))
 
     def for_lattice(self, axes: Axes) -> "FourierEncoding":
         """Return the encoding of another lattice with the default padding."""

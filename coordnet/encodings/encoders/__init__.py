@@ -14,8 +14,8 @@ from coordnet.encodings.encoders.fourier import (
 from coordnet.encodings.encoders.hash_grid import HashGrid
 from coordnet.encodings.encoders.learnable_fourier import LearnableFourier
 from coordnet.encodings.encoders.positional import DFT, Identity
-from coordnet.encodings.encoders.shifted import Gaussian, Impulse, Rectangle, ShiftedBasis, Triangle
-from coordnet.encodings.encoders.splines import BSpline
+from coordnet.encodings.encoders.shifted import Gaussian, Impulse, ShiftedBasis
+from coordnet.encodings.encoders.splines import BSpline, Rectangle, Triangle
 from coordnet.encodings.encoders.waves import Sine, Square
 
 __all__ = [

@@ -131,7 +131,7 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     def _set_scale(self, name: str, value: float | tuple[float, ...]) -> None:
         if self.learnable:
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)
             self.register_parameter(f"log_{name}", nn.Parameter(torch.tensor(value, dtype=torch.float64).log()))
         else:
             setattr(self, name, value)

@@ -1,5 +1,6 @@
 """Learnable Fourier features of multi-dimensional positions."""
 
+import itertools
 import math
 from typing import Any
 
@@ -35,21 +36,15 @@ class LearnableFourier(JointEncoder):
 
     def _draw(self, generator: torch.Generator) -> None:
         self._check_groups()
-        self.frequencies = nn.Parameter(
-            torch.randn(self.fourier // 2, self.dimensions // self.groups, generator=generator)
-        )
+        draws = torch.randn(self.fourier // 2, self.dimensions // self.groups, generator=generator)
+        self.frequencies = nn.Parameter(draws)
         self.log_variance = nn.Parameter(torch.zeros(()))
-        self.modulator = nn.Sequential()
-        if self.hidden:
-            first, last = (
-                nn.utils.skip_init(nn.Linear, fan_in, fan_out)
-                for fan_in, fan_out in ((self.fourier, self.hidden), (self.hidden, self.features // self.groups))
-            )
-            self.modulator.extend([first, nn.GELU(), last])
-            for linear in (first, last):
-                bound = 1 / math.sqrt(linear.in_features)
-                for parameter in linear.parameters():
-                    nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        sizes = (self.fourier, self.hidden, self.features // self.groups) if self.hidden else ()
+        linear = [nn.utils.skip_init(nn.Linear, *pair) for pair in itertools.pairwise(sizes)]
+        for layer, fan_in in zip(linear, sizes, strict=False):
+            for parameter in layer.parameters():
+                nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
+        self.modulator = nn.Sequential(linear[0], nn.GELU(), linear[1]) if linear else nn.Sequential()
 
     def _check_groups(self) -> None:
         groups = _checks.integer("groups", self.groups, 1)

@@ -38,10 +38,7 @@ class DFT(Encoder):
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """(1 + 2 Σ cos ω_k δ (+ cos πδ)) / K with δ in positions: exact at whole positions, for odd K at all."""
-        s, d = (delta / self.step).unsqueeze(-1), self.features
-        k = torch.arange(1, (d + 1) // 2, dtype=delta.dtype, device=delta.device)
-        total = 1 + 2 * (2 * math.pi / d * s * k).cos().sum(-1)
-        return (total + (math.pi * s.squeeze(-1)).cos() if d % 2 == 0 else total) / d
+        return self.encode(delta) @ self.encode(delta.new_zeros(()))
 
     def stable_rank(self, samples: int) -> float:
         """N where the samples are whole positions and at most K of them: all singular values are 1."""

@@ -126,45 +126,6 @@ class Gaussian(ShiftedBasis):
         return min(float(samples), 1 / (2 * math.sqrt(math.pi) * self.scale("sigma")))
 
 
-class Triangle(ShiftedBasis):
-    """φ(u) = max(1 - |u| / h, 0); with K = N and h of one spacing, linear interpolation.
-
-    The half width h, half the width d of the papers, is in units of the unit interval; see ``ShiftedBasis`` for the
-    other arguments.
-
-    Source: Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
-    autocorrelation of the triangle, which is the cubic B-spline that ``similarity`` gives.
-    """
-
-    name = "triangle"
-    summary = "a triangle at each node"
-    scales = (Parameter("half_width", "length", Spacings(1.0), "distance from the peak to zero"),)
-    half_width: Scale
-
-    @property
-    def support(self) -> float:
-        """Half the width, h."""
-        return self.scale("half_width")
-
-    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
-        return (1 - distance.abs() / self.half_width).clamp(min=0)
-
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The cubic B-spline: with u = |δ| / h, 1 - 3u²/2 + 3u³/4 below 1 and (2 - u)³/4 up to 2."""
-        u = delta.abs() / self.half_width
-        inner = 1 - 1.5 * u.square() + 0.75 * u**3
-        return torch.where(u < 1, inner, 0.25 * (2 - u).clamp(min=0) ** 3)
-
-    def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """¼ max(d - |δ|, 0)², scaled to 1 at δ = 0, as Zheng et al. (ECCV 2022) print it."""
-        return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square()
-
-    def stable_rank(self, samples: int) -> float:
-        """min(N, (4/3) / d) with d = 2h."""
-        return min(float(samples), (4 / 3) / (2 * self.scale("half_width")))
-
-
 class Impulse(ShiftedBasis):
     """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others; see ``ShiftedBasis``.
 
@@ -195,41 +156,6 @@ class Impulse(ShiftedBasis):
     def stable_rank(self, samples: int) -> float:
         """N."""
         return float(samples)
-
-
-class Rectangle(ShiftedBasis):
-    """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
-
-    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative in d is
-    zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose edges are logistic curves
-    of a tenth of d.
-
-    Source: Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any
-    other. The surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
-    """
-
-    name = "rectangle"
-    summary = "a box at each node"
-    scales = (Parameter("width", "length", Spacings(1.0), "width of the box"),)
-    width: Scale
-
-    @property
-    def support(self) -> float:
-        """Half of d, and the shift of the edge."""
-        return self.scale("width") / 2 + TIE * self.nodes.spacing
-
-    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
-        u = (distance + TIE * self.nodes.spacing) / self.width
-        return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs()))) if self.learnable else box(u)
-
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """D(δ) = max(1 - |δ| / d, 0)."""
-        return (1 - delta.abs() / self.width).clamp(min=0)
-
-    def stable_rank(self, samples: int) -> float:
-        """min(N, 1/d)."""
-        return min(float(samples), 1 / self.scale("width"))
 
 
 def box(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
