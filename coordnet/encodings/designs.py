@@ -48,10 +48,7 @@ def designs(
     *,
     dense: bool = False,
 ) -> list[Any]:
-    """The design of every axis of a lattice; axes that are equal, with equal encoders, share one.
-
-    A ``ValueError`` is raised if there is not one encoder for each axis.
-    """
+    """The design of every axis of a lattice; axes that are equal, with equal encoders, share one."""
     pairs = _pairs(encoding, axes)
     return for_each_distinct(pairs, lambda pair: design(*pair, dtype, device, dense=dense), _equal)
 

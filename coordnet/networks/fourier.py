@@ -63,5 +63,5 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
 
 
 def _turn(cycles: Float[Tensor, " n"], dtype: torch.dtype) -> Tensor:
-    """Return exp(2πi cycles)."""
+    """exp(2πi cycles)."""
     return torch.polar(torch.ones_like(cycles), 2 * math.pi * (cycles - cycles.round())).to(dtype)

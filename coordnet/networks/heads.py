@@ -64,12 +64,10 @@ class MLP(Head):
 class Siren(MLP):
     """A multilayer perceptron with sin(ω₀ x) activations and their initialization (SIREN).
 
-    Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the
-    pre-activations has variance 1 in every layer but the first. ``omega`` is ω₀.
-
-    Source: Sitzmann et al., "Implicit Neural Representations with Periodic Activation Functions" (NeurIPS 2020),
-    section 3.2 and theorem 1.8 of its supplement. Its coordinates are in [-1, 1]: ``Identity`` with a gain of 2 has
-    their span.
+    Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the pre-
+    activations has variance 1 in every layer but the first. ``omega`` is ω₀. Source: Sitzmann et al., "Implicit Neural
+    Representations with Periodic Activation Functions" (NeurIPS 2020), section 3.2 and theorem 1.8 of its supplement.
+    Its coordinates are in [-1, 1]: ``Identity`` with a gain of 2 has their span.
     """
 
     name: ClassVar[str] = "siren"

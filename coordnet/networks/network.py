@@ -81,8 +81,7 @@ class CoordinateNetwork(nn.Module):
     @property
     def parameter_count(self) -> int:
         """The weights and biases of the head, as the papers count them, and the trainable numbers of the encoding."""
-        layers = (self.first, self.rest)
-        head = sum(t.numel() for layer in layers for t in layer.state_dict().values())
+        head = sum(t.numel() for layer in (self.first, self.rest) for t in layer.state_dict().values())
         return head + sum(t.numel() for t in self.encoding.parameters())
 
     @property

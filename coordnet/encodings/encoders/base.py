@@ -23,10 +23,7 @@ _GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "gain"}
 
 @dataclass(frozen=True)
 class Spacings:
-    """A scale in sample spacings: number · spacing where it is a length, number / spacing where it is a frequency.
-
-    Its text is ``0.64px`` or ``0.25/px``.
-    """
+    """A length in sample spacings, written ``0.64px``, or a frequency in cycles over one, written ``0.25/px``."""
 
     number: float
     unit: Literal["length", "frequency"] = "length"
@@ -63,8 +60,8 @@ class Parameter:
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
 
-        A ``ValueError`` is raised if a text is neither a number nor in the parameter's unit (``0.64px``, or ``0.25/px``
-        for a frequency).
+        A ``ValueError`` is raised if a text is neither a number nor one in sample spacings, as ``Spacings`` are
+        written.
         """
         if isinstance(value, str):
             suffix, text = "px" if self.unit == "length" else "/px", value.strip()
@@ -250,8 +247,7 @@ class Encoder(FeatureMap):
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
 
-        Where the integral depends on x it is averaged over the pairs of positions in [0, 1) at distance δ,
-        by quadrature; |δ| ≤ 1 then.
+        Where it depends on x it is averaged over the pairs in [0, 1) at distance δ, by quadrature; |δ| ≤ 1 then.
         """
         return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
 

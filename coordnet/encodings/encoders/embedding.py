@@ -15,10 +15,7 @@ from coordnet.sampling.axes import Axes, Axis
 
 
 class Table(FeatureMap):
-    """A trained table (n₁, …, n_d, K) of rows on a lattice, multilinear between them and constant beyond its ends.
-
-    It is drawn from N(0, 1/K), by default with seed 0.
-    """
+    """A trained table (n₁, …, n_d, K) of rows on a lattice, drawn from N(0, 1/K), with multilinear interpolation."""
 
     random = True
 
@@ -51,9 +48,8 @@ class Table(FeatureMap):
 class LearnedEmbedding(Table, Encoder):
     """ψ(x): row i of a table at position start + (stop - start) i / rows, linear between, constant beyond the ends.
 
-    See ``Table`` for its initial values.
-
-    Li et al. (NeurIPS 2021) compare with this one-dimensional embedding, which is that of Gehring et al. (2017).
+    See ``Table`` for its initial values. Li et al. (NeurIPS 2021) compare with this one-dimensional embedding, which is
+    that of Gehring et al. (2017).
     """
 
     name = "embedding"
@@ -83,9 +79,8 @@ class LearnedEmbedding(Table, Encoder):
 class JointEmbedding(Table, JointEncoder):
     """ψ(x): row (i₁, …, i_d) of a table at node (i₁/n₁, …, i_d/n_d), multilinear between, constant beyond the ends.
 
-    The lengths n₁ … n_d are the ``grid``; see ``Table`` for its initial values.
-
-    Li et al. (NeurIPS 2021) compare with this embedding in two dimensions.
+    The lengths n₁ … n_d are the ``grid``; see ``Table`` for its initial values. Li et al. (NeurIPS 2021)
+    compare with this embedding in two dimensions.
     """
 
     name = "joint-embedding"

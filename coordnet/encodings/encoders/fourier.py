@@ -20,9 +20,7 @@ class FourierFeatures(FeatureMap):
     """ψ(x) = [cos 2πf₁·x … cos 2πf_m·x, sin 2πf₁·x … sin 2πf_m·x] with m = K / 2 frequencies.
 
     The frequencies are computed from the scale and a ``base``, which is drawn or computed once; a joint encoder's are
-    vectors (m, d).
-
-    A ``ValueError`` is raised if the number of features is odd, or another argument is out of its range.
+    vectors (m, d). A ``ValueError`` is raised if the number of features is odd.
     """
 
     def _draw(self, generator: torch.Generator) -> None:

@@ -35,10 +35,7 @@ class Sine(ShiftedWave):
         return torch.cos(2 * math.pi * self.frequency * delta)
 
     def stable_rank(self, samples: int) -> float:
-        """The rank of sin(a - b) = sin a cos b - cos a sin b by the Gram matrices of both factors; 2 for whole f.
-
-        The paper's bound is 2.
-        """
+        """At most 2, by the Gram matrices of both factors of sin(a - b) = sin a cos b - cos a sin b; 2 for whole f."""
         w = 4 * math.pi * self.scale("frequency")  # the Gram matrices follow from ∫₀¹ cos wx and ∫₀¹ sin wx
         c, s = math.sin(w) / w, (1 - math.cos(w)) / w
         gram = 0.5 * torch.tensor([[1 + c, s], [s, 1 - c]], dtype=torch.float64)
@@ -69,8 +66,8 @@ class Square(ShiftedWave):
         return 1 - 2 * torch.minimum(halves, 2 - halves)
 
     def stable_rank(self, samples: int) -> float:
-        """π²/4 for whole f: the first harmonic has 8/π² of the energy, in two equal singular values.
+        """π²/4 for whole f, and close to it for others above 1; the paper only says that it is near the sine's 2.
 
-        It is close for other f above 1. The paper only says that it is near the sine's 2.
+        The first harmonic has 8/π² of the energy, in two equal singular values.
         """
         return min(float(samples), math.pi**2 / 4)
