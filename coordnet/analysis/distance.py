@@ -20,11 +20,8 @@ def distance_preservation(
     """ψ(c)·ψ(c + δ) / ψ(c)·ψ(c), the measured twin of ``encoder.similarity(delta)``.
 
     The displacements δ are in units of the unit interval, (m, d) for a joint encoder. The encoder's nodes are dense
-    around the position c, the ``center``: one number for all axes, or one for each.
-
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 3.
+    around the position c, the ``center``: one number for all axes, or one for each. Source: Zheng et al. (ECCV 2022),
+    section 3.
     """
     c = torch.as_tensor(center).to(delta).expand(delta.shape[1:])
     base = encoder(c)
@@ -38,16 +35,8 @@ def similarity_map(
     """The cosine Ψ(p)·Ψ(q) / (|Ψ(p)| |Ψ(q)|) between chosen nodes p of a lattice and all its points q.
 
     ``nodes`` are the indices of p. The result is (m, *lattice), 1 at each node itself; for a complex encoding the
-    cosines of the axes are multiplied.
-
-    Raises
-    ------
-    ValueError
-        If the nodes do not have d indices.
-
-    Notes
-    -----
-    Figure 3 of Li et al. (NeurIPS 2021).
+    cosines of the axes are multiplied. A ``ValueError`` is raised if the nodes do not have d indices. Source: figure 3
+    of Li et al. (NeurIPS 2021).
     """
     if nodes.shape[1] != len(axes):
         raise _checks.wrong("nodes", f"{len(axes)} indices for each node", nodes.shape[1])

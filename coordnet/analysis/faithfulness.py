@@ -17,16 +17,7 @@ def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: floa
     """g_k ∝ Σ_l exp(-(ω_k - w_l)² / (2σ²)) at the DFT frequencies ω_k = 2πk/d, k = 0 … ⌊d/2⌋, with Σ g_k = 1.
 
     w_l, the ``frequencies``, are angles from one position to the next, d is the ``length`` and σ the ``width`` in bins
-    of 2π/d.
-
-    Raises
-    ------
-    ValueError
-        If d is below 2, or σ is not positive.
-
-    Notes
-    -----
-    Idé et al. (2024), section 3.
+    of 2π/d. A ``ValueError`` is raised if d is below 2, or σ is not positive. Source: Idé et al. (2024), section 3.
     """
     _checks.integer("length", length, 2)
     sigma = _checks.positive("width", width) * 2 * math.pi / length
@@ -42,10 +33,7 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
 
     For a Fourier family it is the kernel density of the frequencies, as in the paper; for others the energy of the
     matrix's columns at the signed frequencies ±k, averaged over both: flat for the DFT encoding.
-
-    Notes
-    -----
-    Idé et al. (2024), section 3, for the density.
+    The density is that of Idé et al. (2024), section 3.
     """
     if encoder.frequencies is not None:
         return frequency_density(2 * math.pi * axis.spacing * encoder.frequencies, axis.count)
@@ -57,16 +45,8 @@ def position_reconstruction(weights: Float[Tensor, " bins"], position: int, leng
     """The inverse DFT of the coefficients of δ_{t,s} weighted by g_k, scaled to norm 1.
 
     The ``weights`` are g_k, flat for the DFT encoding, whose reconstruction is exact; s is the ``position`` of the
-    impulse and d the ``length``.
-
-    Raises
-    ------
-    ValueError
-        If s is outside 0 … d - 1, or there is not one weight for each frequency.
-
-    Notes
-    -----
-    Algorithm 1 of Idé et al. (2024).
+    impulse and d the ``length``. A ``ValueError`` is raised if s is outside 0 … d - 1, or there is not one weight for
+    each frequency. Source: algorithm 1 of Idé et al. (2024).
     """
     if not 0 <= position < _checks.integer("length", length, 2):
         raise _checks.wrong("position", f"at least 0 and below {length}", position)

@@ -17,14 +17,8 @@ def singular_values(matrix: Float[Tensor, "n k"]) -> Float[Tensor, " r"]:
 def stable_rank(matrix: Float[Tensor, "n k"]) -> float:
     """The stable rank ‖A‖_F² / ‖A‖₂², at most the rank, from the Gram matrix of the shorter side in float64.
 
-    Raises
-    ------
-    ValueError
-        If the matrix is zero.
-
-    Notes
-    -----
-    Zheng et al., "Rethinking Positional Encoding" (2021), section 3.
+    A ``ValueError`` is raised if the matrix is zero. Source: Zheng et al., "Rethinking Positional Encoding" (2021),
+    section 3.
     """
     a = matrix.detach().double()
     total = float(a.square().sum())
@@ -44,19 +38,10 @@ def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[in
     """The numerical rank of each channel of a rendered image.
 
     A linear head on a simple encoding gives a(x) + b(y), whose rank is at most 2. On a complex encoding the rank is
-    that of the coefficients, at most the smaller of K₁ and K₂.
+    that of the coefficients, at most the smaller of K₁ and K₂. Singular values below ``rcond`` times the largest count
+    as zero; the default is ε max(N₁, N₂), with ε of the fit's dtype.
 
-    Singular values below ``rcond`` times the largest count as zero; the default is ε max(N₁, N₂), with ε of the fit's
-    dtype.
-
-    Raises
-    ------
-    ValueError
-        If the fit does not have two dimensions.
-
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 5.
+    A ``ValueError`` is raised if the fit does not have two dimensions. Source: Zheng et al. (ECCV 2022), section 5.
     """
     if len(fit.grid) != 2:
         raise _checks.wrong("fit", "one of an image, two dimensions", len(fit.grid))

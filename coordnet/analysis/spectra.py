@@ -11,25 +11,15 @@ from coordnet.analysis.matrices import stable_rank
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.sampling.axes import Axes, Axis
 
-PRODUCT = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f ≈ 0.1125
-
 
 def matched_scale(sigma: float) -> float:
     """The scale of equal stable rank, of random Fourier features for a Gaussian and vice versa: σ_g σ_f = 1/(2√2 π).
 
-    The product follows from 1/(2√π σ_g) = √(2π) σ_f, with lengths in units of the unit interval and frequencies in
-    cycles over it.
-
-    Raises
-    ------
-    ValueError
-        If σ is not positive.
-
-    Notes
-    -----
-    Zheng et al., "Rethinking Positional Encoding" (2021).
+    The product, 0.1125, follows from 1/(2√π σ_g) = √(2π) σ_f, with lengths in units of the unit interval and
+    frequencies in cycles over it. A ``ValueError`` is raised if σ is not positive. Source: Zheng et al., "Rethinking
+    Positional Encoding" (2021).
     """
-    return PRODUCT / _checks.positive("sigma", sigma)
+    return 1 / (2 * math.sqrt(2) * math.pi) / _checks.positive("sigma", sigma)
 
 
 @dataclass(frozen=True)

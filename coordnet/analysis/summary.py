@@ -84,13 +84,8 @@ def _distances(encoder: Encoder | JointEncoder, axes: Axes) -> tuple[Tensor, Ten
     limit = min(SPACINGS * first.spacing, first.spacing * (first.count // 2), 1.0)
     half = torch.linspace(0, limit, 9 if encoder.joint else 49, dtype=torch.float64)
     delta = torch.cat([-half[1:].flip(0), half])
-    similarity = encoder.similarity(_along_first(half, encoder, len(axes)))
+    offsets = torch.nn.functional.pad(delta.unsqueeze(-1), (0, len(axes) - 1)) if encoder.joint else delta
+    similarity = encoder.similarity(offsets[len(half) - 1 :])
     center = tuple(a.start + a.spacing * (a.count // 2) for a in axes)
-    offsets = _along_first(delta, encoder, len(axes))
     measured = distance_preservation(encoder, offsets, center if encoder.joint else center[0])
     return delta, torch.cat([similarity[1:].flip(0), similarity]), measured
-
-
-def _along_first(delta: Tensor, encoder: Encoder | JointEncoder, dims: int) -> Tensor:
-    """Displacements by δ along the first axis, as the encoder takes them."""
-    return torch.nn.functional.pad(delta.unsqueeze(-1), (0, dims - 1)) if encoder.joint else delta

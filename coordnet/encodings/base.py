@@ -30,17 +30,15 @@ class Encoding(nn.Module, ABC):
         """Return the same kind of encoding for another lattice, where an encoding belongs to one; else itself."""
         return self
 
-    @abstractmethod
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
     ) -> list[Float[Tensor, "_ _"]]:
         """The factors of the encoding matrix on a lattice: (N_j, K_j) for each axis, or one (N, K).
 
-        Raises
-        ------
-        ValueError
-            If the encoding has no matrix.
+        A ``ValueError`` is raised by a Fourier encoding, which has none.
         """
+        received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
+        raise _checks.wrong("encoding", "one that has matrices, or an adaptive prior", received)
 
     @abstractmethod
     def configuration(self) -> dict[str, Any]:
@@ -81,4 +79,5 @@ class EncodingByAxis(Encoding):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
-        return {"kind": self.kind, "encoders": [e.description() for e in self.axis_encoders]}
+        encoders = [{"name": e.name, **e.configuration()} for e in self.axis_encoders]
+        return {"kind": self.kind, "encoders": encoders}

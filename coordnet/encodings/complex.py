@@ -16,13 +16,7 @@ from coordnet.sampling.samples import Geometry, Samples
 
 
 class ComplexEncoding(EncodingByAxis):
-    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, kept as its factors.
-
-    Raises
-    ------
-    ValueError
-        If there are no encoders.
-    """
+    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, kept as its factors."""
 
     kind = "complex"
     is_factored = True
@@ -45,13 +39,7 @@ class ComplexEncoding(EncodingByAxis):
     def like(
         cls, encoder: type[Encoder] | type[JointEncoder], samples: Samples | Geometry, **options: Any
     ) -> "ComplexEncoding":
-        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options.
-
-        Raises
-        ------
-        ValueError
-            If the encoder is joint.
-        """
+        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options."""
         if encoder.joint:
             raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", encoder.name)
         return cls([cast(type[Encoder], encoder).like(axis, **options) for axis in samples.axes])

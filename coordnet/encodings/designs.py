@@ -1,7 +1,6 @@
 """The one way from an encoder and an axis to a matrix, dense or banded, and the pseudo-inverses of a lattice."""
 
 import math
-import warnings
 from typing import Any, cast
 
 import torch
@@ -12,7 +11,7 @@ from coordnet.encodings.base import Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.buffers import is_tracked
-from coordnet.linalg.kronecker import Matrix, RankWarning, default_rcond, factorize, for_each_distinct
+from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each_distinct
 from coordnet.sampling.axes import Axes, Axis
 
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
@@ -49,29 +48,20 @@ def designs(
     *,
     dense: bool = False,
 ) -> list[Any]:
-    """The design of every axis of a lattice; axes that are equal, with equal encoders, share one.
-
-    Raises
-    ------
-    ValueError
-        If there is not one encoder for each axis.
-    """
+    """The design of every axis of a lattice; axes that are equal, with equal encoders, share one."""
     pairs = _pairs(encoding, axes)
     return for_each_distinct(pairs, lambda pair: design(*pair, dtype, device, dense=dense), _equal)
 
 
 def same(a: Encoder, b: Encoder) -> bool:
     """Whether two encoders are the same map: one object, or objects of one class with equal attributes and tensors."""
-    if a is b:
-        return True
+    if a is b or type(a) is not type(b):
+        return a is b
     ours, theirs = _tensors(a), _tensors(b)
-    if type(a) is not type(b) or ours.keys() != theirs.keys() or any(True for _ in a.children()):
-        return False
-    tensors = {"_parameters", "_buffers", *ours}
-    values, others = ({k: v for k, v in vars(e).items() if k not in tensors} for e in (a, b))
+    values, others = ({k: v for k, v in vars(e).items() if k not in ("_parameters", "_buffers")} for e in (a, b))
     try:
-        return values == others and all(torch.equal(ours[k], theirs[k]) for k in ours)
-    except (RuntimeError, ValueError):  # arrays, and tensors on different devices
+        return values == others and ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+    except (RuntimeError, ValueError):  # attributes that are arrays or tensors, and tensors on different devices
         return False
 
 
@@ -80,32 +70,22 @@ def separable_inverse(
     axes: Axes,
     *,
     rcond: float | None = None,
-    warn: bool = True,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> list[Matrix] | None:
     """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
 
     Bands are in float64; axes that are short or not local have dense matrices. It is None where no axis is faster as
-    a band, or the relative cut ``rcond`` of ``KroneckerLeastSquares`` would remove a singular value of the Kronecker
-    matrix: the dense path is for that. ``dtype`` is that of the values that will be multiplied.
-
-    Warns
-    -----
-    RankWarning
-        Where a band is too near to singular for its normal matrix to be factorized, unless ``warn`` is false.
+    a band, an axis is nearly singular, or the relative cut ``rcond`` of ``KroneckerLeastSquares`` would remove a
+    singular value of the Kronecker matrix: the dense path is for that. ``dtype`` is that of the values that will be
+    multiplied.
     """
     pairs = _pairs(encoding, axes)
     bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair), _equal)
     if all(band is None for band in bands):
         return None
     inverses = for_each_distinct(pairs, lambda pair: _axis_inverse(*pair, dtype, device), _equal)
-    missing = [j for j, found in enumerate(inverses) if found is None]
-    if missing:
-        singular = next((j for j in missing if bands[j] is not None), None)
-        if warn and singular is not None:
-            message = f"the band of axis {singular} is singular or nearly so; its dense matrix is factorized instead"
-            warnings.warn(message, RankWarning, stacklevel=4)
+    if any(found is None for found in inverses):
         return None
     matrices, conditions = zip(*inverses, strict=True)
     size = max(max(axis.count, encoder.columns) for encoder, axis in pairs)
@@ -125,17 +105,15 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
     transpose = design.mT
     tall = design.shape[0] >= design.shape[1]
-    solved = inverse(_product(transpose, design) if tall else _product(design, transpose), tolerance)
+    gram = transpose.fused(design) if tall else design.fused(transpose)
+    solved = inverse(cast(BandedMatrix, gram), tolerance)
     if solved is None:
         return None
-    result = (_product(solved, transpose) if tall else _product(transpose, solved)).trimmed(tolerance)
+    product = solved.fused(transpose) if tall else transpose.fused(solved)
+    result = cast(BandedMatrix, product).trimmed(tolerance)
     norms = (design.infinity_norm(), transpose.infinity_norm(), result.infinity_norm(), result.mT.infinity_norm())
     condition = math.sqrt(math.prod(norms))
     return None if condition > MAX_CONDITION else (result, condition)
-
-
-def _product(a: BandedMatrix, b: BandedMatrix) -> BandedMatrix:
-    return cast(BandedMatrix, a.fused(b))
 
 
 def _axis_inverse(
@@ -168,6 +146,4 @@ def _equal(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
 
 
 def _tensors(encoder: Encoder) -> dict[str, Tensor]:
-    """The parameters, the buffers, and the tensors that are plain attributes."""
-    plain = {name: value for name, value in vars(encoder).items() if isinstance(value, Tensor)}
-    return {**dict(encoder.named_parameters()), **dict(encoder.named_buffers()), **plain}
+    return {**dict(encoder.named_parameters()), **dict(encoder.named_buffers())}

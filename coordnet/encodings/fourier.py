@@ -20,14 +20,8 @@ class FourierEncoding(Encoding):
     highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
     encoding on every axis, kept implicit: its matrices are FFTs. ``shape`` has the padded lengths.
 
-    Raises
-    ------
-    ValueError
-        If a padded length is below the length of its axis.
-
-    Notes
-    -----
-    Idé et al., "Improving Transformers using Faithful Positional Encoding" (2024), has the one-axis encoding.
+    A ``ValueError`` is raised if a padded length is below the length of its axis. Idé et al., "Improving Transformers
+    using Faithful Positional Encoding" (2024), has the one-axis encoding.
     """
 
     is_factored = True
@@ -59,17 +53,12 @@ class FourierEncoding(Encoding):
     def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
 
-        The default is 16 nodes, or 6 in three dimensions and more, where they cost most.
+        The padded lengths are those for which FFTs are fast; a single sample is not padded. The default is 16 nodes,
+        or 6 in three dimensions and more, where they cost most.
         """
-        padding = padding if padding is not None else 16 if len(axes) <= 2 else 6
-        return cls(axes, tuple(_fast_length(axis.count, padding) for axis in axes))
-
-    def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-    ) -> list[Float[Tensor, "_ _"]]:
-        """Refuse with a ``ValueError``: the matrices are FFTs."""
-        received = "a Fourier encoding without a spectrum, whose matrices are FFTs"
-        raise _checks.wrong("encoding", "one that has matrices, or an adaptive prior", received)
+        padding = (16 if len(axes) <= 2 else 6) if padding is None else _checks.integer("padding", padding, 0)
+        lengths = (1 if a.count == 1 else next_fast_len(a.count + padding, True) for a in axes)
+        return cls(axes, tuple(cast(int, length) for length in lengths))
 
     def for_lattice(self, axes: Axes) -> "FourierEncoding":
         """Return the encoding of another lattice with the default padding."""
@@ -79,10 +68,3 @@ class FourierEncoding(Encoding):
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
         axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
         return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}
-
-
-def _fast_length(count: int, padding: int) -> int:
-    """The next length from count + padding on for which FFTs are fast; a single sample is not padded."""
-    if count == 1:
-        return 1
-    return cast(int, next_fast_len(count + _checks.integer("padding", padding, 0), True))

@@ -24,4 +24,4 @@ class JointEncoding(DenseEncoding):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
-        return {"kind": "joint", "encoder": self.encoder.description()}
+        return {"kind": "joint", "encoder": {"name": self.encoder.name, **self.encoder.configuration()}}

@@ -9,22 +9,14 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.base import DenseEncoding, EncodingByAxis
-from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier, ShiftedBasis
+from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.encodings.joint import JointEncoding
-from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry, Samples
 
 
 class SimpleEncoding(EncodingByAxis, DenseEncoding):
     """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation of one encoder for each axis.
 
-    Raises
-    ------
-    ValueError
-        If there are no encoders.
-
-    Notes
-    -----
     A linear head on it gives images of rank at most 2 (Zheng et al., ECCV 2022, section 5).
     """
 
@@ -52,15 +44,8 @@ class SimpleEncoding(EncodingByAxis, DenseEncoding):
 
 
 class DirectionalEncoding(EncodingByAxis, DenseEncoding):
-    """ψ of x, y, (x + y) / 2 and (x - y + 1) / 2: four directions of the plane, for shifted bases.
+    """ψ of x, y, (x + y) / 2 and (x - y + 1) / 2: four directions of the plane, with four encoders.
 
-    Raises
-    ------
-    ValueError
-        If there are not four encoders, one for each direction.
-
-    Notes
-    -----
     Zheng et al. (ECCV 2022) give a quarter of the features to each direction.
     """
 
@@ -77,24 +62,3 @@ class DirectionalEncoding(EncodingByAxis, DenseEncoding):
         x, y = points.unbind(-1)
         directions = (x, y, (x + y) / 2, (x - y + 1) / 2)
         return torch.cat([e(t) for e, t in zip(self.encoders, directions, strict=True)], dim=-1)
-
-    @classmethod
-    def like(
-        cls, encoder: type[Encoder], samples: Samples | Geometry, *, features: int, **options: Any
-    ) -> "DirectionalEncoding":
-        """Return the encoding with ``features`` in all, a quarter for each direction.
-
-        Raises
-        ------
-        ValueError
-            If ``features`` is no multiple of four, the samples do not have two dimensions, or the encoder is no
-            shifted basis.
-        """
-        if _checks.integer("features", features, 4) % 4:
-            raise _checks.wrong("features", "a multiple of four", features)
-        axes = samples.axes
-        if len(axes) != 2 or not issubclass(encoder, ShiftedBasis):
-            received = f"{encoder.name} in {len(axes)}"
-            raise _checks.wrong("encoder", "a shifted basis in two dimensions", received)
-        unit = Axis(max(axis.count for axis in axes))
-        return cls([encoder.like(unit, features=features // 4, **options) for _ in range(4)])

@@ -47,7 +47,7 @@ class LeastSquaresPlan(DirectPlan):
     Warns
     -----
     RankWarning
-        If an axis has a lower rank than it has columns, or its band is singular.
+        If an axis has a lower rank than it has columns.
 
     Raises
     ------

@@ -1,6 +1,5 @@
 """Attention with positions: tokens with encoded positions, and a small Transformer that classifies them."""
 
-import math
 from typing import Literal
 
 import torch
@@ -16,15 +15,9 @@ Padding = Bool[Tensor, "batch tokens"]
 class PositionedTokens(nn.Module):
     """t + P Ψ(x) with a trained P ("add"), or [t, Ψ(x)] ("concatenate"), for tokens t of some width at points x.
 
-    P is initialized with seed 0 unless a generator is given.
+    P is initialized with seed 0 unless a generator is given. A ``ValueError`` is raised if an argument is out of its
+    range, or the points have another number of coordinates than Ψ takes.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range, or the points have another number of coordinates than Ψ takes.
-
-    Notes
-    -----
     Vaswani et al. (NeurIPS 2017) add; Li et al. (NeurIPS 2021) do both.
     """
 
@@ -61,27 +54,12 @@ class PositionedTokens(nn.Module):
 class AttentionClassifier(nn.Module):
     """A classifier of sets of tokens: embed, add or append positions, attend, average, map to logits.
 
-    Parameters
-    ----------
-    encoding : DenseEncoding, optional
-        The encoding of the positions, see ``PositionedTokens``; without it the tokens have no order.
-    inputs, classes : int
-        The numbers per token, and the number of logits.
-    width, depth, heads : int
-        The Transformer's dimensions; the heads divide the width (including that of an appended encoding).
-    dropout : float
-        The dropout probability while training; it draws from torch's global generator.
-    generator : torch.Generator, optional
-        The source of the initial weights; by default one with seed 0.
+    ``encoding`` and ``combine`` are those of ``PositionedTokens``; without an encoding the tokens have no order. A
+    token has ``inputs`` numbers, and the number of logits is ``classes``. The heads divide the width, including that of
+    an appended encoding. Dropout draws from torch's global generator, the initial weights from ``generator``, by
+    default one with seed 0. A ``ValueError`` is raised if an argument is out of its range.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range or the heads do not divide the width.
-
-    Notes
-    -----
-    The encoder of Vaswani et al. (NeurIPS 2017), normalized before each sublayer (Xiong et al., ICML 2020).
+    The encoder is that of Vaswani et al. (NeurIPS 2017), normalized before each sublayer (Xiong et al., ICML 2020).
     """
 
     def __init__(
@@ -133,16 +111,9 @@ class AttentionClassifier(nn.Module):
 
 
 def initialize(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw every matrix uniformly within ±√(6 / (fan-in + fan-out)), with zero biases and unit norms.
-
-    Notes
-    -----
-    Glorot and Bengio (AISTATS 2010).
-    """
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if parameter.ndim > 1:
-                bound = math.sqrt(6 / sum(parameter.shape))
-                parameter.uniform_(-bound, bound, generator=generator)
-            else:
-                parameter.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+    """Draw every matrix as Glorot and Bengio (AISTATS 2010) do, with zero biases and unit norms."""
+    for name, parameter in module.named_parameters():
+        if parameter.ndim > 1:
+            nn.init.xavier_uniform_(parameter, generator=generator)
+        else:
+            nn.init.constant_(parameter, 1.0 if "norm" in name and name.endswith("weight") else 0.0)

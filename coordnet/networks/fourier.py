@@ -42,10 +42,8 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
     The positions are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
     k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs whatever the number of positions.
 
-    Notes
-    -----
-    Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970). Phases are
-    reduced in float64.
+    Source: Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970). Phases
+    are reduced in float64.
     """
     length, count = values.shape[-1], onto.count
     start = (onto.start - own.start) / (own.spacing * length)
@@ -65,5 +63,5 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
 
 
 def _turn(cycles: Float[Tensor, " n"], dtype: torch.dtype) -> Tensor:
-    """Return exp(2πi cycles)."""
+    """exp(2πi cycles)."""
     return torch.polar(torch.ones_like(cycles), 2 * math.pi * (cycles - cycles.round())).to(dtype)

@@ -41,16 +41,9 @@ class Linear(Head):
 
 @dataclass(frozen=True)
 class MLP(Head):
-    """A multilayer perceptron with ReLU activations: ``depth`` hidden layers of ``width`` units; depth 0 is linear.
-
-    Raises
-    ------
-    ValueError
-        If the depth is negative or the width below 1.
-    """
+    """A multilayer perceptron with ReLU activations: ``depth`` hidden layers of ``width`` units; depth 0 is linear."""
 
     name: ClassVar[str] = "mlp"
-
     depth: int = 4
     width: int = 256
 
@@ -71,17 +64,13 @@ class MLP(Head):
 class Siren(MLP):
     """A multilayer perceptron with sin(ω₀ x) activations and their initialization (SIREN).
 
-    Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the
-    pre-activations has variance 1 in every layer but the first. ``omega`` is ω₀.
-
-    Notes
-    -----
-    Sitzmann et al., "Implicit Neural Representations with Periodic Activation Functions" (NeurIPS 2020), section 3.2
-    and theorem 1.8 of its supplement. Its coordinates are in [-1, 1]: ``Identity`` with a gain of 2 has their span.
+    Weights are uniform within ±1/fan-in in the first layer and ±√(6/fan-in)/ω₀ after it, so that ω₀ times the pre-
+    activations has variance 1 in every layer but the first. ``omega`` is ω₀. Source: Sitzmann et al., "Implicit Neural
+    Representations with Periodic Activation Functions" (NeurIPS 2020), section 3.2 and theorem 1.8 of its supplement.
+    Its coordinates are in [-1, 1]: ``Identity`` with a gain of 2 has their span.
     """
 
     name: ClassVar[str] = "siren"
-
     omega: float = 30.0
 
     def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -98,16 +87,12 @@ class Siren(MLP):
 class Finer(Siren):
     """A multilayer perceptron with sin(ω₀ (|x| + 1) x) activations, SIREN's weights and wider first biases.
 
-    ``bias`` is the half-width of the uniform draw of the first layer's biases.
-
-    Notes
-    -----
-    Liu et al., "FINER: Flexible Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic Activation
-    Functions" (CVPR 2024), equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their code.
+    ``bias`` is the half-width of the uniform draw of the first layer's biases. Source: Liu et al., "FINER: Flexible
+    Spectral-bias Tuning in Implicit Neural Representation by Variable-periodic Activation Functions" (CVPR 2024),
+    equations 4 to 6. The factor |x| + 1 is held fixed in the derivative, as in their code.
     """
 
     name: ClassVar[str] = "finer"
-
     bias: float = 1.0
 
     def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -124,14 +109,11 @@ class Finer(Siren):
 class GaussianMLP(MLP):
     """A multilayer perceptron with exp(-x² / (2a²)) activations; ``scale`` is a.
 
-    Notes
-    -----
-    Ramasinghe and Lucey, "Beyond Periodicity: Towards a Unifying Framework for Activations in Coordinate-MLPs"
+    Source: Ramasinghe and Lucey, "Beyond Periodicity: Towards a Unifying Framework for Activations in Coordinate-MLPs"
     (ECCV 2022), table 1.
     """
 
     name: ClassVar[str] = "gaussian"
-
     scale: float = 0.1
 
     def activation(self, x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -143,17 +125,13 @@ class GaussianMLP(MLP):
 class Wire(MLP):
     """Complex layers with Gabor activations exp(iω₀x) exp(-|s₀x|²); the output is the real part (WIRE).
 
-    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀.
-
-    Notes
-    -----
-    Saragadam et al., "WIRE: Wavelet Implicit Neural Representations" (CVPR 2023), equation 4. A complex unit has twice
-    the parameters of a real one; the width is that of complex units.
+    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀. Source: Saragadam et al., "WIRE: Wavelet Implicit
+    Neural Representations" (CVPR 2023), equation 4. A complex unit has twice the parameters of a real one; the width is
+    that of complex units.
     """
 
     name: ClassVar[str] = "wire"
     complex: ClassVar[bool] = True
-
     omega: float = 10.0
     scale: float = 10.0
 
@@ -167,13 +145,7 @@ HEADS: dict[str, type[Head]] = {h.name: h for h in (Linear, MLP, Siren, Finer, G
 
 
 def head_from(configuration: dict[str, Any]) -> Head:
-    """Construct a head from its configuration.
-
-    Raises
-    ------
-    ValueError
-        If the configuration is not that of a head.
-    """
+    """Construct a head from its configuration; a ``ValueError`` is raised if it is not that of a head."""
     options = dict(configuration)
     kind = HEADS.get(options.pop("kind", ""))
     if kind is None:

@@ -1,7 +1,6 @@
 """Coordinate networks: a head on an encoding."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import cast
 
@@ -22,19 +21,9 @@ class CoordinateNetwork(nn.Module):
 
     On a complex encoding the first layer is a ``KroneckerLinear``; further layers act on each point.
 
-    Parameters
-    ----------
-    encoding, head, channels
-        The function is head(encoding(x)), with ``channels`` outputs.
-    generator : torch.Generator, optional
-        The source of the initial weights, uniform within the head's bounds; by default one with seed 0.
-    weight : (channels, K₁, …, K_d), optional
-        The solution of a closed-form fit, for a linear head on a complex or Fourier encoding.
-
-    Raises
-    ------
-    ValueError
-        If a Fourier encoding has no weight, or the number of channels is below 1.
+    The initial weights are uniform within the head's bounds, by default drawn with seed 0. A linear head on a complex
+    encoding can have the ``weight`` (channels, K₁, …, K_d) of a closed-form fit; on a Fourier encoding it must, else a
+    ``ValueError`` is raised.
     """
 
     def __init__(
@@ -56,7 +45,7 @@ class CoordinateNetwork(nn.Module):
         rest: list[nn.Module] = []
         for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False), 1):
             kind = partial(ComplexLinear, real=layer == len(head.widths)) if head.complex else _real
-            rest += [Activation(head), _linear(kind, fan_in, fan_out, head, layer, generator)]
+            rest += [Activation(head), _drawn(kind(fan_in, fan_out), fan_in, head, layer, generator)]
         self.rest = nn.Sequential(*rest)
 
     def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
@@ -67,9 +56,12 @@ class CoordinateNetwork(nn.Module):
             return FourierLinear(weight)
         if weight is not None:
             return KroneckerLinear(weight)
-        if encoding.is_factored:
-            return _kronecker_linear(encoding.shape, width, self.head, generator)
-        return _linear(_real, encoding.shape[0], width, self.head, 0, generator)
+        features = math.prod(encoding.shape)
+        if not encoding.is_factored:
+            return _drawn(_real(features, width), features, self.head, 0, generator)
+        bias = nn.Parameter(torch.empty(width)) if self.head.widths else None
+        first = KroneckerLinear(nn.Parameter(torch.empty(width, *encoding.shape)), bias)
+        return _drawn(first, features, self.head, 0, generator)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points in units of the unit interval."""
@@ -89,8 +81,7 @@ class CoordinateNetwork(nn.Module):
     @property
     def parameter_count(self) -> int:
         """The weights and biases of the head, as the papers count them, and the trainable numbers of the encoding."""
-        layers = (self.first, self.rest)
-        head = sum(t.numel() for layer in layers for t in layer.state_dict().values())
+        head = sum(t.numel() for layer in (self.first, self.rest) for t in layer.state_dict().values())
         return head + sum(t.numel() for t in self.encoding.parameters())
 
     @property
@@ -106,18 +97,9 @@ class CoordinateNetwork(nn.Module):
 _real = partial(nn.utils.skip_init, nn.Linear)  # initialized below, by the generator
 
 
-def _linear(
-    kind: Callable[[int, int], nn.Module], fan_in: int, fan_out: int, head: Head, layer: int, generator: torch.Generator
-) -> nn.Module:
-    linear = kind(fan_in, fan_out)
-    for parameter, bound in zip((linear.weight, linear.bias), head.bounds(fan_in, layer), strict=True):
-        nn.init.uniform_(cast(Tensor, parameter), -bound, bound, generator=generator)
-    return linear
-
-
-def _kronecker_linear(modes: tuple[int, ...], channels: int, head: Head, generator: torch.Generator) -> KroneckerLinear:
-    bounds = head.bounds(math.prod(modes), 0)
-    shapes = ((channels, *modes), (channels,))
-    draws = (torch.empty(s).uniform_(-b, b, generator=generator) for s, b in zip(shapes, bounds, strict=True))
-    weight, bias = map(nn.Parameter, draws)
-    return KroneckerLinear(weight, bias if head.widths else None)
+def _drawn(module: nn.Module, fan_in: int, head: Head, layer: int, generator: torch.Generator) -> nn.Module:
+    """Draw the weights and biases of a layer uniformly within the head's bounds."""
+    for parameter, bound in zip((module.weight, module.bias), head.bounds(fan_in, layer), strict=True):
+        if parameter is not None:
+            nn.init.uniform_(cast(Tensor, parameter), -bound, bound, generator=generator)
+    return module

@@ -23,30 +23,14 @@ MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """A signal as a function: f(x) = network(x) + offset.
+    """A signal as a function: f(x) = network(x) + offset."""
 
-    Attributes
-    ----------
-    network : CoordinateNetwork
-        The function, with ``channels`` outputs for each signal of a batch.
-    offset : (*batch, channels)
-        The mean that was subtracted from the signal before the fit; zero where none was.
-    grid : tuple of int
-        The signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative.
-    batch : tuple of int
-        The leading dimensions of the values that were fitted together.
-    report : dict
-        How the fit went: ranks, degrees of freedom, iterations and more, depending on the method.
-    learned : dict of tensors
-        Further estimates of the method, such as the spectrum of an adaptive prior.
-    """
-
-    network: CoordinateNetwork
-    offset: Float[Tensor, "*batch channels"]
-    grid: tuple[int, ...]
-    batch: tuple[int, ...] = ()
-    report: dict[str, Any] = field(default_factory=dict)
-    learned: dict[str, Tensor] = field(default_factory=dict)
+    network: CoordinateNetwork  # with ``channels`` outputs for each signal of a batch
+    offset: Float[Tensor, "*batch channels"]  # the mean that was subtracted before the fit; zero where none was
+    grid: tuple[int, ...]  # the signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative
+    batch: tuple[int, ...] = ()  # the leading dimensions of the values that were fitted together
+    report: dict[str, Any] = field(default_factory=dict)  # ranks, iterations and more, depending on the method
+    learned: dict[str, Tensor] = field(default_factory=dict)  # such as the spectrum of an adaptive prior
 
     @property
     def channels(self) -> int:
@@ -58,12 +42,8 @@ class Reconstruction:
     ) -> Float[Tensor, "*result channels"]:
         """Evaluate at points in units of the unit interval: (*batch, *points, channels). Gradients flow to them.
 
-        More points than ``memory`` bytes of intermediate results allow are evaluated in chunks.
-
-        Raises
-        ------
-        ValueError
-            If the points have another number of coordinates.
+        More points than ``memory`` bytes of intermediate results allow are evaluated in chunks. A ``ValueError`` is
+        raised if the points have another number of coordinates.
         """
         d = self.network.encoding.dimensions
         if points.shape[-1:] != (d,):
@@ -79,12 +59,8 @@ class Reconstruction:
         """Evaluate on a lattice of ``shape`` outputs, the signal's own by default: (*batch, *shape, channels).
 
         Their positions follow from the alignment, see ``Axis.render``. Lattices that need more than ``memory`` bytes of
-        intermediate results are rendered in blocks of rows.
-
-        Raises
-        ------
-        ValueError
-            If ``shape`` has another number of axes.
+        intermediate results are rendered in blocks of rows. A ``ValueError`` is raised if ``shape`` has another number
+        of axes.
         """
         return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory)
 
@@ -110,13 +86,7 @@ class Reconstruction:
         return values + offset if is_tracked(values) or is_tracked(offset) else values.add_(offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the reconstruction to a safetensors file, its configuration in the metadata.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
+        """Write the reconstruction to a safetensors file, its configuration in the metadata."""
         from safetensors.torch import save_file
 
         network = self.network
@@ -138,10 +108,7 @@ class Reconstruction:
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
         """Read a reconstruction that ``save`` wrote; its renders are the same to the bit.
 
-        Raises
-        ------
-        ValueError
-            If the file is missing, damaged, or was not written by ``save``.
+        A ``ValueError`` is raised if the file is missing, damaged, or of another kind.
         """
         from safetensors import SafetensorError, safe_open
 

@@ -138,7 +138,7 @@ class EncodingModes(Modes):
         device: torch.device | str = "cpu",
     ) -> None:
         self.codomain = tuple(axis.count for axis in axes)
-        inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
+        inverse = separable_inverse(encoding, axes, rcond=rcond, dtype=dtype, device=device)
         kept: Tensor | None = None
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             per_axis = for_each_distinct(inverse, lambda a: _spanning_axis(a, device), _equal)

@@ -175,9 +175,8 @@ def test_a_singular_band_falls_back_with_a_warning(generator):
     with pytest.warns(RankWarning):
         designs = encoding.matrices(samples.axes)
         twin = KroneckerLeastSquares(designs, rcond=1e-10).inverse((values - values.mean()).movedim(-1, 0))
-    with pytest.warns(RankWarning) as caught:
+    with pytest.warns(RankWarning, match="has numerical rank"):
         plan = cn.plan(encoding, samples, cn.LeastSquares(rcond=1e-10), dtype=torch.float64)
-    assert "the band of axis 0 is singular" in str(caught[0].message)
     assert isinstance(plan.operator, Composition)
     fitted = mode_product(plan.fit(values).network.first.weight, designs)
     assert torch.allclose(fitted, mode_product(twin, designs), atol=1e-9)

@@ -1,15 +1,21 @@
 """Encoders of one axis and of several jointly."""
 
-from coordnet.encodings.encoders.base import Encoder, FeatureMap, Parameter, Spacings
+from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder, Parameter, Spacings
 from coordnet.encodings.encoders.embedding import JointEmbedding, LearnedEmbedding
-from coordnet.encodings.encoders.fourier import FourierFeatures, LinearFourier, LogFourier, RandomFourier
+from coordnet.encodings.encoders.fourier import (
+    FourierFeatures,
+    JointRandomFourier,
+    LinearFourier,
+    LogFourier,
+    MultiSine,
+    RandomFourier,
+    Sinusoidal,
+)
 from coordnet.encodings.encoders.hash_grid import HashGrid
-from coordnet.encodings.encoders.joint import JointEncoder
-from coordnet.encodings.encoders.joint_fourier import JointFourier, JointRandomFourier, MultiSine
 from coordnet.encodings.encoders.learnable_fourier import LearnableFourier
-from coordnet.encodings.encoders.positional import DFT, Identity, Sinusoidal
-from coordnet.encodings.encoders.shifted import Gaussian, Impulse, Rectangle, ShiftedBasis, Triangle
-from coordnet.encodings.encoders.splines import BSpline
+from coordnet.encodings.encoders.positional import DFT, Identity
+from coordnet.encodings.encoders.shifted import Gaussian, Impulse, ShiftedBasis
+from coordnet.encodings.encoders.splines import BSpline, Rectangle, Triangle
 from coordnet.encodings.encoders.waves import Sine, Square
 
 __all__ = [
@@ -24,7 +30,6 @@ __all__ = [
     "Impulse",
     "JointEmbedding",
     "JointEncoder",
-    "JointFourier",
     "JointRandomFourier",
     "LearnableFourier",
     "LearnedEmbedding",

@@ -1,12 +1,10 @@
 """Encoders: maps of positions to K features, with their scale parameters and their theory."""
 
 import copy
-import inspect
 import math
-import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import torch
 from jaxtyping import Float
@@ -15,20 +13,17 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Axes, Axis, lattice_points
 
 M = TypeVar("M", bound="FeatureMap")
-Scale = float | tuple[float, ...]
-_IN_SPACINGS = re.compile(r"\s*([-+0-9.eE]+?)\s*(/?)px\s*")
+Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
+AxisScales = float | tuple[float, ...] | list[float] | Tensor  # one number for all axes, or one for each
 _GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "gain"}
 
 
 @dataclass(frozen=True)
 class Spacings:
-    """A scale in sample spacings: number · spacing where it is a length, number / spacing where it is a frequency.
-
-    Its text is ``0.64px`` or ``0.25/px``.
-    """
+    """A length in sample spacings, written ``0.64px``, or a frequency in cycles over one, written ``0.25/px``."""
 
     number: float
     unit: Literal["length", "frequency"] = "length"
@@ -65,55 +60,47 @@ class Parameter:
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
 
-        Raises
-        ------
-        ValueError
-            If a text is neither a number nor in the parameter's unit (``0.64px``, or ``0.25/px`` for a frequency).
+        A ``ValueError`` is raised if a text is neither a number nor one in sample spacings, as ``Spacings`` are
+        written.
         """
         if isinstance(value, str):
-            value = self._parse(value)
+            suffix, text = "px" if self.unit == "length" else "/px", value.strip()
+            try:
+                number = float(text.removesuffix(suffix))
+            except ValueError:
+                expected = f"a positive number, or one in sample spacings such as 0.5{suffix}"
+                raise _checks.wrong(self.name, expected, repr(value)) from None
+            value = Spacings(number, self.unit) if text.endswith(suffix) else number
         return value.on(spacing) if isinstance(value, Spacings) else float(value)
 
-    def _parse(self, text: str) -> Spacings | float:
-        match = _IN_SPACINGS.fullmatch(text)
-        try:
-            number = float(match[1] if match else text)
-            if match is None:
-                return number
-            if bool(match[2]) == (self.unit == "frequency"):
-                return Spacings(number, self.unit)
-        except ValueError:
-            pass
-        form = "0.64px" if self.unit == "length" else "0.25/px"
-        expected = f"a positive number, or one in sample spacings such as {form}"
-        raise _checks.wrong(self.name, expected, repr(text))
+    def checked(self, value: float) -> float:
+        """The value in units of the unit interval; a ``ValueError`` if it is not positive or below the lower bound."""
+        if _checks.positive(self.name, value) < self.least:
+            raise _checks.wrong(self.name, f"at least {self.least:g}", value)
+        return float(value)
 
 
-class FeatureMap(nn.Module, ABC):
-    """A map of positions to K features with positive scale parameters, fixed or trained.
+@dataclass_transform(eq_default=False)
+class _ModuleOfFields(nn.Module):
+    """A module whose annotated attributes are its constructor's arguments, as a dataclass has them."""
 
-    A scale is an attribute of its own name: a number where it is fixed, a tensor in the graph where it is trained.
-    A trained scale is kept as its logarithm, ``log_NAME``, so that it stays positive and a step of Adam is relative.
-    Every other argument of the constructor is an attribute of its name too.
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(eq=False, repr=False)(cls)
 
-    Parameters
-    ----------
-    features : int
-        K, at least 1.
-    gain : float
-        The factor on every feature; the papers divide an encoding matrix by its largest row norm (see ``like``).
-    learnable : bool
-        Train the scales, from their given values on. This corrects a bad start, but can overfit from a good one where
-        there are as many features as samples: then hold out samples (``held_out`` of ``fit_gradient``) or take small
-        steps. On a 128×128 crop a Gaussian's σ falls from 0.64 spacings to 0.27 in 300 epochs at a rate of 0.1, and
-        the held-out PSNR from 27.5 to 14.1 dB; with a tenth held out it is 21.6 dB, at a rate of 0.01 27.5 dB.
-    **scales
-        The scale parameters: positive numbers, or tuples with one for each axis.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
+class FeatureMap(_ModuleOfFields, ABC):
+    """A map of positions to K features, ``features`` ≥ 1, with positive scale parameters, fixed or trained.
+
+    Every argument of the constructor is an attribute of its name, and a ``ValueError`` is raised if one is out of its
+    range. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row norm (see
+    ``like``). The ``generator`` draws the parameters of encoders that are random, by default with seed 0.
+
+    A scale is a number where it is fixed. With ``learnable`` it is a tensor in the graph and its logarithm a parameter,
+    ``log_NAME``, so that it stays positive and a step of Adam is relative. This corrects a bad start, but can overfit
+    from a good one where there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
+    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. Then hold out samples (``held_out`` of
+    ``fit_gradient``).
     """
 
     name: ClassVar[str]
@@ -121,27 +108,28 @@ class FeatureMap(nn.Module, ABC):
     scales: ClassVar[tuple[Parameter, ...]] = ()
     random: ClassVar[bool] = False
     joint: ClassVar[bool]
+    _: KW_ONLY
+    gain: float = 1.0
+    learnable: bool = False
+    generator: InitVar[torch.Generator | None] = None
 
-    def __init__(self, features: int, gain: float = 1.0, learnable: bool = False, **scales: Scale) -> None:
-        super().__init__()
-        self.features = _checks.integer("features", features, 1)
-        self.gain = _checks.positive("gain", gain)
-        self.learnable = bool(learnable)
-        for name, value in scales.items():
-            self._set_scale(name, self._check_scale(name, value))
+    def __post_init__(self, generator: torch.Generator | None) -> None:
+        nn.Module.__init__(self)
+        self.features = _checks.integer("features", self.features, 1)
+        self.gain = _checks.positive("gain", self.gain)
+        for p in self.scales:
+            value = getattr(self, p.name)
+            each = tuple(map(p.checked, value)) if isinstance(value, tuple) else p.checked(value)
+            self._set_scale(p.name, each)
+        self._draw(generator or torch.Generator().manual_seed(0))
 
-    def _check_scale(self, name: str, value: Scale) -> Scale:
-        if isinstance(value, tuple):
-            return tuple(_checks.positive(name, v) for v in value)
-        least = next((p.least for p in self.scales if p.name == name), 0.0)
-        if _checks.positive(name, value) < least:
-            raise _checks.wrong(name, f"at least {least:g}", value)
-        return float(value)
+    def _draw(self, generator: torch.Generator) -> None:
+        """Draw or compute the tensors that the encoder keeps."""
 
-    def _set_scale(self, name: str, value: Scale) -> None:
+    def _set_scale(self, name: str, value: float | tuple[float, ...]) -> None:
         if self.learnable:
-            log = torch.tensor(value, dtype=torch.float64).log()
-            self.register_parameter(f"log_{name}", nn.Parameter(log))
+            vars(self).pop(name, None)
+            self.register_parameter(f"log_{name}", nn.Parameter(torch.tensor(value, dtype=torch.float64).log()))
         else:
             setattr(self, name, value)
 
@@ -155,19 +143,12 @@ class FeatureMap(nn.Module, ABC):
         return _numbers(value) if isinstance(value, Tensor) else value
 
     def rescaled(self: M, factor: float) -> M:
-        """A copy whose scale parameters are multiplied by ``factor``, and raised to their lower bounds.
-
-        Raises
-        ------
-        ValueError
-            If the factor is not positive.
-        """
+        """A copy whose scale parameters are multiplied by a positive factor, and raised to their lower bounds."""
         _checks.positive("factor", factor)
         other = copy.deepcopy(self)
-        for parameter in self.scales:
-            value = torch.as_tensor(self.scale(parameter.name), dtype=torch.float64)
-            scaled = (factor * value).clamp(min=parameter.least)
-            other._set_scale(parameter.name, _numbers(scaled))
+        for p in self.scales:
+            value = torch.as_tensor(self.scale(p.name), dtype=torch.float64)
+            other._set_scale(p.name, _numbers((factor * value).clamp(min=p.least)))
         return other
 
     @property
@@ -196,33 +177,14 @@ class FeatureMap(nn.Module, ABC):
         return math.nan
 
     @classmethod
-    def arguments(cls) -> list[str]:
-        """The names of the constructor's arguments: its own, then those that it passes on to its bases."""
-        names: dict[str, None] = {}
-        for base in cls.__mro__[: cls.__mro__.index(FeatureMap) + 1]:
-            if "__init__" in vars(base):
-                parameters = inspect.signature(base.__init__).parameters.values()
-                named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-                names |= dict.fromkeys(named[1:])
-                if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-                    break
-        without = {"generator"} if cls.scales else {"generator", "learnable"}
-        return [name for name in names if name not in without]
-
-    @classmethod
     def options(cls) -> tuple[str, ...]:
         """The names of the options that ``like`` takes beside the scale parameters."""
-        others = _GIVEN_BY_LIKE | {parameter.name for parameter in cls.scales}
-        return tuple(name for name in cls.arguments() if name not in others)
+        others = _GIVEN_BY_LIKE | ({p.name for p in cls.scales} or {"learnable"})
+        return tuple(f.name for f in fields(cls) if f.name not in others)
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON holds them."""
-        scales = {parameter.name for parameter in self.scales}
-        return {name: self.scale(name) if name in scales else getattr(self, name) for name in self.arguments()}
-
-    def description(self) -> dict[str, Any]:
-        """The name and the arguments, from which ``encoding_from`` constructs the encoder again."""
-        return {"name": self.name, **self.configuration()}
+        return {f.name: self.scale(f.name) for f in fields(self)}
 
     @classmethod
     @abstractmethod
@@ -244,31 +206,18 @@ class FeatureMap(nn.Module, ABC):
         generator: torch.Generator | None = None,
         **options: Any,
     ) -> M:
-        """Return the encoder that suits some samples.
+        """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
-        Parameters
-        ----------
-        axes : Axis, or tuple of Axis
-            One axis, or the d axes of a lattice for a joint encoder.
-        features : int, optional
-            K; by default the number of samples of an axis, or a number of a joint encoder's own.
-        normalize : bool
-            Divide by the largest row norm of the encoding matrix of the samples, as the papers do.
-        generator : torch.Generator, optional
-            Draws the parameters of encoders that are random.
-        **options
-            The encoder's own parameters. Scales are numbers in units of the unit interval, ``Spacings``, or texts in
-            sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``; ``learnable=True`` trains them.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown or out of its range.
+        ``features`` is K, by default the number of samples of an axis, or a number of a joint encoder's own.
+        ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do. The
+        options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
+        texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
+        unknown or out of its range.
         """
         if features is not None:
             _checks.integer("features", features, 1)
         axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
-        arguments: dict[str, Any] = {"generator": generator} if cls.random else {}
+        arguments: dict[str, Any] = {"generator": generator}
         for p in cls.scales:
             given = options.pop(p.name, None)
             each = tuple(p.suited(a.spacing) if given is None else p.on(given, a.spacing) for a in axes)
@@ -288,6 +237,7 @@ class Encoder(FeatureMap):
     """A map ψ: R → R^K of one coordinate to K features; see ``FeatureMap`` for the arguments."""
 
     joint = False
+    features: int
 
     @property
     def frequencies(self) -> Float[Tensor, " m"] | None:
@@ -297,8 +247,7 @@ class Encoder(FeatureMap):
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
 
-        Where the integral depends on x it is averaged over the pairs of positions in [0, 1) at distance δ,
-        by quadrature; |δ| ≤ 1 then.
+        Where it depends on x it is averaged over the pairs in [0, 1) at distance δ, by quadrature; |δ| ≤ 1 then.
         """
         return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
 
@@ -321,6 +270,58 @@ class Encoder(FeatureMap):
         return cls(features or axes[0].count, **arguments)
 
 
-def _numbers(scale: Tensor) -> Scale:
-    values = scale.detach().double().cpu().tolist()
+class JointEncoder(FeatureMap):
+    """A map ψ: R^d → R^K of points to K features, d the ``dimensions``; see ``FeatureMap`` for the other arguments.
+
+    A scale is one positive number for all axes, or a tuple with one for each.
+    """
+
+    joint = True
+    dimensions: int
+    features: int
+
+    def __post_init__(self, generator: torch.Generator | None) -> None:
+        d = _checks.integer("dimensions", self.dimensions, 1)
+        for p in self.scales:
+            value = getattr(self, p.name)
+            each = tuple(value) if isinstance(value, tuple | list) else (value,) * d
+            if len(each) != d:
+                raise _checks.wrong(p.name, f"one number, or {d}, one for each axis", value)
+            setattr(self, p.name, each)
+        super().__post_init__(generator)
+
+    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
+        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, by quadrature; D(0) = 1."""
+        return mean_similarity(self.encode, delta, self.kinks)
+
+    def per_axis(self, name: str, like: Tensor) -> Float[Tensor, " d"]:
+        """A scale parameter as a vector with one number for each axis, with the dtype and device of a tensor."""
+        return torch.as_tensor(getattr(self, name), dtype=torch.float64).to(like)
+
+    def forward(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """ψ at points in units of the unit interval; device and dtype follow them."""
+        if x.shape[-1] != self.dimensions:
+            raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", tuple(x.shape))
+        return super().forward(x)
+
+    @classmethod
+    def positions(cls, axes: Axes) -> Float[Tensor, "n d"]:
+        """The points of the lattice that the axes span, first axis slowest."""
+        return lattice_points(axes).flatten(0, -2)
+
+    @classmethod
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEncoder":
+        """Construct for the samples of d axes, with 512 features by default."""
+        return cls(len(axes), features or 512, **arguments)
+
+
+def interval(start: float, stop: float) -> tuple[float, float]:
+    """The ends of an interval, checked to be finite and in order."""
+    if not _checks.finite("stop", stop) > _checks.finite("start", start):
+        raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
+    return float(start), float(stop)
+
+
+def _numbers(scale: Tensor) -> float | tuple[float, ...]:
+    values = scale.detach().double().tolist()
     return tuple(values) if isinstance(values, list) else values

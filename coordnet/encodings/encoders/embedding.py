@@ -1,6 +1,7 @@
 """Learned embeddings: a table of feature rows, one for each position, with linear interpolation between them."""
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -9,55 +10,63 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder
-from coordnet.encodings.encoders.joint import JointEncoder
+from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder, interval
 from coordnet.sampling.axes import Axes, Axis
 
 
-class LearnedEmbedding(Encoder):
+class Table(FeatureMap):
+    """A trained table (n₁, …, n_d, K) of rows on a lattice, drawn from N(0, 1/K), with multilinear interpolation."""
+
+    random = True
+
+    def _draw(self, generator: torch.Generator) -> None:
+        shape = (*(axis.count for axis in self.axes), self.features)
+        draws = torch.randn(shape, generator=generator)
+        self.table = nn.Parameter(draws / self.features**0.5)
+
+    @property
+    @abstractmethod
+    def axes(self) -> Axes:
+        """The positions of the rows along each axis."""
+
+    @property
+    def kinks(self) -> list[Float[Tensor, "_"]]:
+        """The positions of the rows along each axis."""
+        return [axis.points() for axis in self.axes]
+
+    def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """ψ at positions x, before the gain."""
+        table, points = self.table.to(x), x if self.joint else x.unsqueeze(-1)
+        parts = ((a.start, a.spacing, a.count - 1) for a in self.axes)
+        start, spacing, last = (x.new_tensor(part) for part in zip(*parts, strict=True))
+        position = torch.minimum(((points - start) / spacing).clamp(min=0), last)
+        below = torch.minimum(position.detach().floor(), (last - 1).clamp(min=0))
+        rows = last.long()
+        return multilinear(below.long(), position - below, lambda i: table[tuple(torch.minimum(i, rows).unbind(-1))])
+
+
+class LearnedEmbedding(Table, Encoder):
     """ψ(x): row i of a table at position start + (stop - start) i / rows, linear between, constant beyond the ends.
 
-    The table (rows, K) is drawn from N(0, 1/K), by default with seed 0, and always trained.
-
-    Notes
-    -----
-    The learned one-dimensional embedding that Li et al. (NeurIPS 2021) compare with; Gehring et al. (2017).
+    See ``Table`` for its initial values. Li et al. (NeurIPS 2021) compare with this one-dimensional embedding, which is
+    that of Gehring et al. (2017).
     """
 
     name = "embedding"
     summary = "a trained table of rows, one a sample"
-    random = True
-    table: nn.Parameter
+    rows: int
+    start: float = 0.0
+    stop: float = 1.0
 
-    def __init__(
-        self,
-        features: int,
-        rows: int,
-        start: float = 0.0,
-        stop: float = 1.0,
-        gain: float = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(features, gain)
-        self.rows = _checks.integer("rows", rows, 1)
-        if not _checks.finite("stop", stop) > _checks.finite("start", start):
-            raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
-        self.start, self.stop = float(start), float(stop)
-        self.table = _table((rows, features), generator)
+    def _draw(self, generator: torch.Generator) -> None:
+        _checks.integer("rows", self.rows, 1)
+        self.start, self.stop = interval(self.start, self.stop)
+        super()._draw(generator)
 
     @property
-    def axis(self) -> Axis:
+    def axes(self) -> Axes:
         """The positions of the rows."""
-        return Axis(self.rows, self.start, (self.stop - self.start) / self.rows)
-
-    @property
-    def kinks(self) -> list[Float[Tensor, "_"]]:
-        """The positions of the rows."""
-        return [self.axis.points()]
-
-    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x, before the gain."""
-        return _between_rows(self.table.to(x), (self.axis,), x.unsqueeze(-1))
+        return (Axis(self.rows, self.start, (self.stop - self.start) / self.rows),)
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnedEmbedding":
@@ -67,53 +76,26 @@ class LearnedEmbedding(Encoder):
         return cls(features or axis.count, rows, axis.start, axis.stop, **arguments)
 
 
-class JointEmbedding(JointEncoder):
+class JointEmbedding(Table, JointEncoder):
     """ψ(x): row (i₁, …, i_d) of a table at node (i₁/n₁, …, i_d/n_d), multilinear between, constant beyond the ends.
 
-    The table (n₁, …, n_d, K), with n₁ … n_d the ``grid``, is drawn from N(0, 1/K), by default with seed 0.
-
-    Raises
-    ------
-    ValueError
-        If the grid does not have d lengths.
-
-    Notes
-    -----
-    The learned two-dimensional embedding that Li et al. (NeurIPS 2021) compare with.
+    The lengths n₁ … n_d are the ``grid``; see ``Table`` for its initial values. Li et al. (NeurIPS 2021)
+    compare with this embedding in two dimensions.
     """
 
     name = "joint-embedding"
     summary = "a trained table of rows, one a sample of the grid"
-    random = True
-    table: nn.Parameter
+    grid: tuple[int, ...] | list[int]
 
-    def __init__(
-        self,
-        dimensions: int,
-        features: int,
-        grid: tuple[int, ...] | list[int],
-        gain: float = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(dimensions, features, gain)
-        if len(grid) != dimensions:
-            raise _checks.wrong("grid", f"{dimensions} lengths, one for each axis", grid)
-        self.grid = [_checks.integer("grid", n, 1) for n in grid]
-        self.table = _table((*grid, features), generator)
+    def _draw(self, generator: torch.Generator) -> None:
+        if len(self.grid) != self.dimensions:
+            raise _checks.wrong("grid", f"{self.dimensions} lengths, one for each axis", self.grid)
+        super()._draw(generator)
 
     @property
     def axes(self) -> Axes:
         """The positions of the rows along each axis."""
         return tuple(Axis(n) for n in self.grid)
-
-    @property
-    def kinks(self) -> list[Float[Tensor, "_"]]:
-        """The positions of the rows along each axis."""
-        return [axis.points() for axis in self.axes]
-
-    def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """ψ at positions x, before the gain."""
-        return _between_rows(self.table.to(x), self.axes, x)
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEmbedding":
@@ -138,19 +120,3 @@ def multilinear(
         weight = torch.where(bits == 1, ratio, 1 - ratio).prod(-1, keepdim=True)
         total = total + weight * row(below + bits)
     return total
-
-
-def _between_rows(table: Tensor, axes: Axes, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-    """Interpolate a table (n₁, …, n_d, K) of rows on a lattice, held constant beyond its ends."""
-    start, spacing, last = (
-        x.new_tensor(part) for part in zip(*((a.start, a.spacing, a.count - 1) for a in axes), strict=True)
-    )
-    position = torch.minimum(((x - start) / spacing).clamp(min=0), last)
-    below = torch.minimum(position.detach().floor(), (last - 1).clamp(min=0))
-    index = below.long()
-    return multilinear(index, position - below, lambda i: table[tuple(torch.minimum(i, last.long()).unbind(-1))])
-
-
-def _table(shape: tuple[int, ...], generator: torch.Generator | None) -> nn.Parameter:
-    generator = generator or torch.Generator().manual_seed(0)
-    return nn.Parameter(torch.randn(shape, generator=generator) / shape[-1] ** 0.5)

@@ -1,4 +1,4 @@
-"""Fourier families: pairs of a cosine and a sine at chosen frequencies."""
+"""Fourier families: pairs of a cosine and a sine at chosen frequencies, of a coordinate or of a point."""
 
 import math
 from abc import abstractmethod
@@ -9,88 +9,71 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
+from coordnet.encodings.encoders.base import AxisScales, Encoder, FeatureMap, JointEncoder, Parameter, Scale, Spacings
 from coordnet.sampling.axes import Axes
 
 SIGMA = Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies")
+STEP = Parameter("step", "length", Spacings(1.0), "distance of neighboring positions s = x / step")
 
 
-class FourierFeatures(Encoder):
-    """ψ(x) = [cos 2πf₁x … cos 2πf_m x, sin 2πf₁x … sin 2πf_m x] with m = K / 2 frequencies.
+class FourierFeatures(FeatureMap):
+    """ψ(x) = [cos 2πf₁·x … cos 2πf_m·x, sin 2πf₁·x … sin 2πf_m·x] with m = K / 2 frequencies.
 
-    The frequencies are computed from ``base`` (m,) and the scale; see ``FeatureMap`` for the other arguments.
+    The frequencies are computed from the scale and a ``base``, which is drawn or computed once; a joint encoder's are
+    vectors (m, d). A ``ValueError`` is raised if the number of features is odd.
     """
 
-    base: Tensor
+    def _draw(self, generator: torch.Generator) -> None:
+        if self.features % 2:
+            raise _checks.wrong("features", "an even number, a cosine and a sine for each frequency", self.features)
+        self.register_buffer("base", self._base(self.features // 2, generator))
 
-    def __init__(self, base: Float[Tensor, " m"], /, **rest: Any) -> None:
-        super().__init__(2 * base.numel(), **rest)
-        self.register_buffer("base", base.double())
+    @abstractmethod
+    def _base(self, m: int, generator: torch.Generator) -> Tensor:
+        """The part of the frequencies that the scale does not change, in float64."""
 
     @property
     @abstractmethod
-    def frequencies(self) -> Float[Tensor, " m"]:
+    def frequencies(self) -> Float[Tensor, "m"] | Float[Tensor, "m d"]:
         """The frequencies in cycles over the unit interval."""
 
-    def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
-        """ψ at positions x, before the gain."""
-        return waves(x.unsqueeze(-1) * self.frequencies.to(x))
+    def _phases(self, x: Tensor) -> Float[Tensor, "*points m"]:
+        f = self.frequencies.to(x)
+        return 2 * math.pi * (x @ f.T if self.joint else x.unsqueeze(-1) * f)
 
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The mean over the frequencies of cos 2πfδ, exactly ψ(x)·ψ(x + δ) over ψ(x)·ψ(x)."""
-        return mean_cosine(delta.unsqueeze(-1) * self.frequencies.to(delta))
+    def encode(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """ψ at positions x, before the gain."""
+        phases = self._phases(x)
+        return torch.cat([phases.cos(), phases.sin()], dim=-1)
+
+    def similarity(self, delta: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """The mean over the frequencies of cos 2πf·δ, exactly ψ(x)·ψ(x + δ) over ψ(x)·ψ(x)."""
+        return self._phases(delta).cos().mean(-1)
+
+
+class AxisFourier(FourierFeatures, Encoder):
+    """Fourier features of one coordinate."""
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "FourierFeatures":
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "AxisFourier":
         """Construct with a feature for each sample by default, rounded up to pairs."""
         count = axes[0].count
-        return cls(features or count + count % 2, **arguments)  # type: ignore[call-arg]
+        return cls(features or count + count % 2, **arguments)
 
 
-def waves(cycles: Float[Tensor, "*points m"]) -> Float[Tensor, "*points k"]:
-    """The cosines of phases given in cycles, followed by their sines."""
-    phase = 2 * math.pi * cycles
-    return torch.cat([phase.cos(), phase.sin()], dim=-1)
-
-
-def mean_cosine(cycles: Float[Tensor, "*shape m"]) -> Float[Tensor, "*shape"]:
-    """The mean over the last axis of the cosines of phases given in cycles."""
-    return (2 * math.pi * cycles).cos().mean(-1)
-
-
-def pairs(features: int) -> int:
-    """Half of an even number of features; a ``ValueError`` if it is odd or below 2."""
-    features = _checks.integer("features", features, 2)
-    if features % 2:
-        raise _checks.wrong("features", "an even number, a cosine and a sine for each frequency", features)
-    return features // 2
-
-
-def normal_draws(shape: tuple[int, ...], generator: torch.Generator | None) -> Float[Tensor, "..."]:
-    """Standard normal draws in float64, by default from a generator with seed 0."""
-    generator = generator or torch.Generator().manual_seed(0)
-    return torch.randn(shape, dtype=torch.float64, generator=generator)
-
-
-class FrequencyRow(FourierFeatures):
-    """A row of K / 2 frequencies from 1 to f_max, in cycles over the unit interval."""
-
-    def __init__(self, features: int, f_max: float, **rest: Any) -> None:
-        steps = torch.linspace(0, 1, pairs(features), dtype=torch.float64)
-        super().__init__(steps, f_max=f_max, **rest)
-
-
-class LinearFourier(FrequencyRow):
+class LinearFourier(AxisFourier):
     """LinF: K / 2 frequencies in even steps from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 6; their code is given log₂ f_max.
+    Source: Zheng et al. (ECCV 2022), section 6; their code is given log₂ f_max.
     """
 
     name = "linf"
     summary = "frequencies in even steps from 1"
     scales = (Parameter("f_max", "frequency", Spacings(0.25, "frequency"), "highest frequency", least=1.0),)
+    f_max: Scale
+
+    def _base(self, m: int, generator: torch.Generator) -> Tensor:
+        return torch.linspace(0, 1, m, dtype=torch.float64)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -98,12 +81,10 @@ class LinearFourier(FrequencyRow):
         return 1 + (self.f_max - 1) * self.base
 
 
-class LogFourier(FrequencyRow):
+class LogFourier(LinearFourier):
     """LogF: K / 2 frequencies in even ratios from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 6; Mildenhall et al., "NeRF" (ECCV 2020), has the powers of two.
+    Source: Zheng et al. (ECCV 2022), section 6; Mildenhall et al., "NeRF" (ECCV 2020), has the powers of two.
     """
 
     name = "logf"
@@ -116,32 +97,23 @@ class LogFourier(FrequencyRow):
         return self.f_max**self.base
 
 
-class RandomFourier(FourierFeatures):
+class RandomFourier(AxisFourier):
     """RFF: K / 2 frequencies drawn from N(0, σ²), by default with seed 0; σ in cycles over the unit interval.
 
     As features grow the similarity tends to exp(-2π²σ²δ²).
 
-    Notes
-    -----
-    Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable rank
-    is in Zheng et al., "Rethinking Positional Encoding" (2021).
+    Source: Tancik et al., "Fourier Features Let Networks Learn High Frequency Functions" (NeurIPS 2020); its stable
+    rank is in Zheng et al., "Rethinking Positional Encoding" (2021).
     """
 
     name = "rff"
     summary = "frequencies drawn from a normal distribution; joint over the axes in a simple encoding"
     scales = (SIGMA,)
     random = True
+    sigma: Scale
 
-    def __init__(
-        self,
-        features: int,
-        sigma: float,
-        gain: float = 1.0,
-        generator: torch.Generator | None = None,
-        learnable: bool = False,
-    ) -> None:
-        draws = normal_draws((pairs(features),), generator)
-        super().__init__(draws, gain=gain, learnable=learnable, sigma=sigma)
+    def _base(self, m: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(m, dtype=torch.float64, generator=generator)
 
     @property
     def frequencies(self) -> Float[Tensor, " m"]:
@@ -151,3 +123,78 @@ class RandomFourier(FourierFeatures):
     def stable_rank(self, samples: int) -> float:
         """min(N, √(2π) σ); a finite draw stays below."""
         return min(float(samples), math.sqrt(2 * math.pi) * self.scale("sigma"))
+
+
+class JointRandomFourier(FourierFeatures, JointEncoder):
+    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)), by default with seed 0.
+
+    σ is in cycles over the unit interval. As features grow the similarity tends to exp(-2π² Σ σ_j² δ_j²).
+
+    Source: Tancik et al. (NeurIPS 2020), equation 5.
+    """
+
+    name = "joint-rff"
+    summary = "frequency vectors drawn from a normal distribution"
+    scales = (SIGMA,)
+    random = True
+    sigma: AxisScales
+
+    def _base(self, m: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(self.dimensions, m, dtype=torch.float64, generator=generator).T
+
+    @property
+    def frequencies(self) -> Float[Tensor, "m d"]:
+        """B, in cycles over the unit interval."""
+        return self.base * self.per_axis("sigma", self.base)
+
+
+class Sinusoidal(AxisFourier):
+    """ψ(s) = [cos(s ρ^(-2l/K)), sin(s ρ^(-2l/K))], l = 0 … K/2 - 1, at s = x / step.
+
+    The step, the distance of positions s and s + 1, is in units of the unit interval; ``rho`` is ρ, above 1.
+
+    Source: Vaswani et al., "Attention Is All You Need" (NeurIPS 2017), section 3.5, with the sines after the cosines
+    instead of between them. Idé et al. (2024) show that it is a low-pass filter.
+    """
+
+    name = "sinusoidal"
+    summary = "the Transformer's: angular frequencies falling in even ratios from 1 to 1/ρ"
+    scales = (STEP,)
+    step: Scale
+    rho: float = 10000.0
+
+    def _base(self, m: int, generator: torch.Generator) -> Tensor:
+        if _checks.positive("rho", self.rho) <= 1:
+            raise _checks.wrong("rho", "a number above 1", self.rho)
+        self.rho = float(self.rho)
+        return self.rho ** (-2 * torch.arange(m, dtype=torch.float64) / self.features)
+
+    @property
+    def frequencies(self) -> Float[Tensor, " m"]:
+        """ρ^(-2l/K) / (2π step), in cycles over the unit interval."""
+        return self.base / (2 * math.pi * self.step)
+
+
+class MultiSine(FourierFeatures, JointEncoder):
+    """MD-sine: cos and sin of Σ_j s_j / ρ_j^(2k/K), k = 0 … K/2 - 1, with ρ_j = 10000 / 2^j, j = 0 … d - 1.
+
+    The positions are s_j = x_j / step_j, with the step in units of the unit interval.
+
+    Source: Li et al. (NeurIPS 2021), the baseline MD-Sine; they give it for d = 2, and here ρ is halved for every
+    further axis.
+    """
+
+    name = "md-sine"
+    summary = "the Transformer's frequencies, added over the axes"
+    scales = (STEP,)
+    step: AxisScales
+
+    def _base(self, m: int, generator: torch.Generator) -> Tensor:
+        rho = 10000.0 / 2.0 ** torch.arange(self.dimensions, dtype=torch.float64)
+        exponents = -2 * torch.arange(m, dtype=torch.float64) / self.features
+        return rho ** exponents.unsqueeze(-1)
+
+    @property
+    def frequencies(self) -> Float[Tensor, "m d"]:
+        """B, in cycles over the unit interval."""
+        return self.base / (2 * math.pi * self.per_axis("step", self.base))

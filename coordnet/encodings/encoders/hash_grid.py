@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
+from coordnet.encodings.encoders.base import JointEncoder
 from coordnet.encodings.encoders.embedding import multilinear
-from coordnet.encodings.encoders.joint import JointEncoder
 from coordnet.sampling.axes import Axes
 
 _PRIMES = (1, 2654435761, 805459861)
@@ -18,62 +18,34 @@ _PRIMES = (1, 2654435761, 805459861)
 class HashGrid(JointEncoder):
     """ψ(x): at each of L levels the multilinear interpolation of trained rows at the corners of x's cell.
 
-    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells along each axis. Its rows are in a table of length
-    T; where the level has more corners than T they share rows by a hash, ⊕_j i_j π_j mod T.
+    Level l divides the unit interval into N_l = ⌊N_min b^l⌋ cells along each of the 1 to 3 axes, with N_min the cells
+    of the ``coarsest`` level and b ≥ 1 the ``growth``. Its rows of K / L features are in a ``table`` of length T, drawn
+    uniformly within ±10⁻⁴; where the level has more corners than T they share rows by a hash, ⊕_j i_j π_j mod T.
 
-    Parameters
-    ----------
-    dimensions : int
-        d, 1 to 3.
-    features : int
-        K, a multiple of the levels: K / L features for each level.
-    levels, table : int
-        L, and the number T of rows of a level, drawn uniformly within ±10⁻⁴, by default with seed 0.
-    coarsest : int
-        N_min, the cells of the first level along an axis.
-    growth : float
-        b, at least 1, the ratio of neighboring resolutions.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
-
-    Notes
-    -----
-    Müller et al., "Instant Neural Graphics Primitives with a Multiresolution Hash Encoding" (SIGGRAPH 2022),
-    section 3, equations 1 to 4.
+    Source: Müller et al., "Instant Neural Graphics Primitives with a Multiresolution Hash Encoding" (SIGGRAPH 2022),
+    section 3, equations 1 to 4. L is the number of ``levels``.
     """
 
     name = "hash-grid"
     summary = "trained rows at the corners of grids of many resolutions"
     random = True
-    rows: nn.Parameter
+    features: int = 32
+    levels: int = 16
+    table: int = 2**14
+    coarsest: int = 16
+    growth: float = 1.5
 
-    def __init__(
-        self,
-        dimensions: int,
-        features: int = 32,
-        levels: int = 16,
-        table: int = 2**14,
-        coarsest: int = 16,
-        growth: float = 1.5,
-        gain: float = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(dimensions, features, gain)
-        if dimensions > len(_PRIMES):
-            raise _checks.wrong("dimensions", "1 to 3", dimensions)
-        self.levels = _checks.integer("levels", levels, 1)
-        self.table = _checks.integer("table", table, 1)
-        self.coarsest = _checks.integer("coarsest", coarsest, 1)
-        self.growth = _checks.positive("growth", growth)
-        if features % levels:
-            raise _checks.wrong("features", f"a multiple of the {levels} levels", features)
-        if growth < 1:
-            raise _checks.wrong("growth", "a number of at least 1", growth)
-        generator = generator or torch.Generator().manual_seed(0)
-        rows = torch.empty(levels, table, features // levels)
+    def _draw(self, generator: torch.Generator) -> None:
+        if self.dimensions > len(_PRIMES):
+            raise _checks.wrong("dimensions", "1 to 3", self.dimensions)
+        for name in ("levels", "table", "coarsest"):
+            _checks.integer(name, getattr(self, name), 1)
+        if self.features % self.levels:
+            raise _checks.wrong("features", f"a multiple of the {self.levels} levels", self.features)
+        self.growth = _checks.positive("growth", self.growth)
+        if self.growth < 1:
+            raise _checks.wrong("growth", "a number of at least 1", self.growth)
+        rows = torch.empty(self.levels, self.table, self.features // self.levels)
         self.rows = nn.Parameter(rows.uniform_(-1e-4, 1e-4, generator=generator))
 
     @property

@@ -1,9 +1,9 @@
 """Shifted bases: one bump, moved to the nodes t_k of a regular row."""
 
 import copy
-import itertools
 import math
 from abc import abstractmethod
+from dataclasses import KW_ONLY
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Parameter, Spacings
+from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings, interval
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.sampling.axes import Axes, Axis
 
@@ -22,30 +22,19 @@ TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the
 class ShiftedBasis(Encoder):
     """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
 
-    Parameters
-    ----------
-    features : int
-        K, the number of nodes within [start, stop).
-    start, stop : float
-        The interval that the nodes divide; [0, 1) by default.
-    padding : int
-        The number of nodes beyond either end, so that the border is reached from both sides.
-    **rest
-        Scales, gain and learnable; see ``FeatureMap``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
+    K is the number of nodes within [start, stop), and ``padding`` that of the nodes beyond either end, so that the
+    border is reached from both sides. See ``FeatureMap`` for the other arguments.
     """
 
-    def __init__(self, features: int, start: float = 0.0, stop: float = 1.0, padding: int = 0, **rest: Any) -> None:
-        super().__init__(features, **rest)
-        self.start = _checks.finite("start", start)
-        self.stop = _checks.finite("stop", stop)
-        if not stop > start:
-            raise _checks.wrong("stop", f"a number above `start` ({start})", stop)
-        self.padding = _checks.integer("padding", padding, 0)
+    _: KW_ONLY
+    start: float = 0.0
+    stop: float = 1.0
+    padding: int = 0
+
+    def __post_init__(self, generator: torch.Generator | None) -> None:
+        super().__post_init__(generator)
+        self.start, self.stop = interval(self.start, self.stop)
+        _checks.integer("padding", self.padding, 0)
 
     @property
     def columns(self) -> int:
@@ -87,8 +76,7 @@ class ShiftedBasis(Encoder):
         nodes = self.nodes
         if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
             return None
-        tensors = itertools.chain(self.parameters(), self.buffers())
-        local = self if all(t.device.type == "cpu" for t in tensors) else copy.deepcopy(self).cpu()
+        local = copy.deepcopy(self).cpu()
         x = axis.points(torch.float64)
 
         def block(first: int, last: int) -> Block:
@@ -112,17 +100,13 @@ class ShiftedBasis(Encoder):
 class Gaussian(ShiftedBasis):
     """φ(u) = exp(-u² / (2σ²)), with σ in units of the unit interval; see ``ShiftedBasis`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), section 4.
+    Source: Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate Networks" (ECCV 2022), section 4.
     """
 
     name = "gaussian"
     summary = "a Gaussian bump at each node"
     scales = (Parameter("sigma", "length", Spacings(0.64), "standard deviation of the bump"),)
-
-    def __init__(self, features: int, sigma: float, **place: Any) -> None:
-        super().__init__(features, sigma=sigma, **place)
+    sigma: Scale
 
     @property
     def support(self) -> float:
@@ -142,55 +126,10 @@ class Gaussian(ShiftedBasis):
         return min(float(samples), 1 / (2 * math.sqrt(math.pi) * self.scale("sigma")))
 
 
-class Triangle(ShiftedBasis):
-    """φ(u) = max(1 - |u| / h, 0); with K = N and h of one spacing, linear interpolation.
-
-    The half width h, half the width d of the papers, is in units of the unit interval; see ``ShiftedBasis`` for the
-    other arguments.
-
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
-    autocorrelation of the triangle, which is the cubic B-spline that ``similarity`` gives.
-    """
-
-    name = "triangle"
-    summary = "a triangle at each node"
-    scales = (Parameter("half_width", "length", Spacings(1.0), "distance from the peak to zero"),)
-
-    def __init__(self, features: int, half_width: float, **place: Any) -> None:
-        super().__init__(features, half_width=half_width, **place)
-
-    @property
-    def support(self) -> float:
-        """Half the width, h."""
-        return self.scale("half_width")
-
-    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
-        return (1 - distance.abs() / self.half_width).clamp(min=0)
-
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The cubic B-spline: with u = |δ| / h, 1 - 3u²/2 + 3u³/4 below 1 and (2 - u)³/4 up to 2."""
-        u = delta.abs() / self.half_width
-        inner = 1 - 1.5 * u.square() + 0.75 * u**3
-        return torch.where(u < 1, inner, 0.25 * (2 - u).clamp(min=0) ** 3)
-
-    def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """¼ max(d - |δ|, 0)², scaled to 1 at δ = 0, as Zheng et al. (ECCV 2022) print it."""
-        return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square()
-
-    def stable_rank(self, samples: int) -> float:
-        """min(N, (4/3) / d) with d = 2h."""
-        return min(float(samples), (4 / 3) / (2 * self.scale("half_width")))
-
-
 class Impulse(ShiftedBasis):
     """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others; see ``ShiftedBasis``.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
+    Source: Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
     """
 
     name = "impulse"
@@ -217,45 +156,6 @@ class Impulse(ShiftedBasis):
     def stable_rank(self, samples: int) -> float:
         """N."""
         return float(samples)
-
-
-class Rectangle(ShiftedBasis):
-    """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
-
-    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative in d is
-    zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose edges are logistic curves
-    of a tenth of d.
-
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any other. The
-    surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
-    """
-
-    name = "rectangle"
-    summary = "a box at each node"
-    scales = (Parameter("width", "length", Spacings(1.0), "width of the box"),)
-
-    def __init__(self, features: int, width: float, **place: Any) -> None:
-        super().__init__(features, width=width, **place)
-
-    @property
-    def support(self) -> float:
-        """Half of d, and the shift of the edge."""
-        return self.scale("width") / 2 + TIE * self.nodes.spacing
-
-    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """φ at a signed distance."""
-        u = (distance + TIE * self.nodes.spacing) / self.width
-        return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs()))) if self.learnable else box(u)
-
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """D(δ) = max(1 - |δ| / d, 0)."""
-        return (1 - delta.abs() / self.width).clamp(min=0)
-
-    def stable_rank(self, samples: int) -> float:
-        """min(N, 1/d)."""
-        return min(float(samples), 1 / self.scale("width"))
 
 
 def box(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -22,55 +22,44 @@ def mean_similarity(
 ) -> Float[Tensor, "*shape"]:
     """D(δ): the mean of ψ(x)·ψ(x + δ) over the pairs in the unit cube, divided by that at δ = 0.
 
-    Where ψ is multilinear between known kinks, two nodes on each piece give the mean exactly. Elsewhere the panels
-    are doubled until three results agree to ``TOLERANCE``: exact to rounding where ψ is smooth at that resolution,
-    to about 1e-7 in two dimensions where it has kinks that are not given.
-
-    ``encode`` is ψ of positions (…, d), ``delta`` has offsets within [-1, 1], and ``kinks`` are the positions on each
-    axis between which ψ is multilinear.
+    ``encode`` is ψ of positions (…, d), and ``delta`` has offsets within [-1, 1]. Where ψ is multilinear between known
+    ``kinks`` on each axis, two nodes on each piece give the mean exactly. Elsewhere the panels are doubled until three
+    results agree to ``TOLERANCE``: exact to rounding where ψ is smooth at that resolution, to about 1e-7 in two
+    dimensions where it has kinks that are not given.
     """
-    offsets = delta.double().reshape(-1, delta.shape[-1])
-    zero = _mean_product(encode, torch.zeros_like(offsets[0]), kinks)
-    means = [_mean_product(encode, offset, kinks, abs(float(zero))) for offset in offsets]
-    return (torch.stack(means) / zero).reshape(delta.shape[:-1]).to(delta)
+    zero = _mean_product(encode, delta.new_zeros(delta.shape[-1]).double(), kinks, None)
+    means = [_mean_product(encode, offset, kinks, zero) for offset in delta.double().reshape(-1, delta.shape[-1])]
+    return (torch.tensor(means, dtype=torch.float64) / zero).reshape(delta.shape[:-1]).to(delta)
 
 
-def _mean_product(encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None, scale: float | None = None) -> Tensor:
+def _mean_product(encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None, scale: float | None) -> float:
     """The mean to ``TOLERANCE`` times ``scale``, or times itself."""
+    start, span = (-offset).clamp(min=0), 1 - offset.abs()  # x goes over the positions with x and x + δ in the cube
+
+    def mean(breaks: list[Tensor], order: int) -> float:
+        """The product rule with ``order`` nodes an axis on every piece between breaks."""
+        t, w = (torch.from_numpy(part).to(offset) / 2 for part in np.polynomial.legendre.leggauss(order))
+        nodes = [(b[:-1, None] + b.diff()[:, None] * (t + 0.5)).flatten() for b in breaks]
+        weights = [(b.diff()[:, None] * w).flatten() for b in breaks]
+        shape, total = [len(n) for n in nodes], 0.0
+        for part in torch.arange(math.prod(shape), device=offset.device).split(CHUNK):
+            index = torch.unravel_index(part, shape)
+            x = start + span * torch.stack([n[i] for n, i in zip(nodes, index, strict=True)], dim=-1)
+            weight = torch.stack([v[i] for v, i in zip(weights, index, strict=True)]).prod(0)
+            total += float((encode(x) * encode(x + offset)).sum(-1) @ weight)
+        return total
+
     if kinks is not None:
-        pieces = [_pieces(k.to(offset), u) for k, u in zip(kinks, offset, strict=True)]
+        both = (torch.cat([k.to(offset), k.to(offset) - u]) for k, u in zip(kinks, offset, strict=True))
+        inner = [(k - a) / s for k, a, s in zip(both, start, span, strict=True)]
+        pieces = [torch.cat([k[(k > 0) & (k < 1)], k.new_tensor([0, 1])]).sort().values for k in inner]
         if math.prod(2 * (len(p) - 1) for p in pieces) <= MAX_NODES:
-            return _composite_rule(encode, offset, pieces, 2)
+            return mean(pieces, 2)
     values, panels = [], 1
     while panels == 1 or (ORDER * panels) ** len(offset) <= MAX_NODES:
-        values.append(_composite_rule(encode, offset, [torch.linspace(0, 1, panels + 1)] * len(offset), ORDER))
-        change = max(float((values[-1] - value).abs()) for value in values[-3:])
-        if len(values) > 2 and change < TOLERANCE * (scale or float(values[-1].abs())):
+        values.append(mean([torch.linspace(0, 1, panels + 1).to(offset)] * len(offset), ORDER))
+        change = max(abs(values[-1] - value) for value in values[-3:])
+        if len(values) > 2 and change < TOLERANCE * abs(scale or values[-1]):
             break
         panels *= 2
     return values[-1]
-
-
-def _pieces(kinks: Tensor, offset: Tensor) -> Float[Tensor, "_"]:
-    """The ends and the kinks of ψ(x)·ψ(x + δ) along one axis, where x goes from 0 to 1 over the positions allowed."""
-    span = 1 - offset.abs()
-    inner = (torch.cat([kinks, kinks - offset]) - (-offset).clamp(min=0)) / span
-    inner = inner[(inner > 0) & (inner < 1)].sort().values
-    return torch.cat([inner.new_zeros(1), inner, inner.new_ones(1)])
-
-
-def _composite_rule(encode: Encode, offset: Tensor, breaks: list[Tensor], order: int) -> Tensor:
-    """The mean of ψ(x)·ψ(x + δ) by a product rule with ``order`` nodes an axis on every piece between breaks."""
-    t, w = (torch.from_numpy(part).to(offset) / 2 for part in np.polynomial.legendre.leggauss(order))
-    ends = [b.to(offset) for b in breaks]
-    nodes = [(b[:-1, None] + b.diff()[:, None] * (t + 0.5)).flatten() for b in ends]
-    weights = [(b.diff()[:, None] * w).flatten() for b in ends]
-    shape = tuple(len(n) for n in nodes)
-    total = offset.new_zeros(())
-    for part in torch.arange(math.prod(shape), device=offset.device).split(CHUNK):
-        index = torch.unravel_index(part, shape)
-        x = torch.stack([n[i] for n, i in zip(nodes, index, strict=True)], dim=-1)
-        weight = torch.stack([v[i] for v, i in zip(weights, index, strict=True)]).prod(0)
-        first = (-offset).clamp(min=0) + x * (1 - offset.abs())
-        total = total + (encode(first) * encode(first + offset)).sum(-1) @ weight
-    return total

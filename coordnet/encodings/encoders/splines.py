@@ -1,79 +1,123 @@
-"""Uniform B-splines."""
+"""Uniform B-splines at the nodes of a row: the box, the triangle, and those of higher degrees."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Parameter, Spacings
-from coordnet.encodings.encoders.shifted import TIE, ShiftedBasis, box
+from coordnet.encodings.encoders.base import Parameter, Scale, Spacings
+from coordnet.encodings.encoders.shifted import TIE, ShiftedBasis, box, straight_through
 
 
 def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]:
     """The centered B-spline of unit knots, B_p(u) = (1/p!) Σ_k (-1)^k C(p+1, k) max(u + (p+1)/2 - k, 0)^p.
 
-    Evaluated at -|u|, where the fewest terms cancel. Degree 0 is 1 on [-1/2, 1/2).
+    It is evaluated at -|u|, where the fewest terms are not zero. Degree 0 is 1 on [-1/2, 1/2).
 
-    Notes
-    -----
-    de Boor, "A Practical Guide to Splines" (2001), chapter IX; Schoenberg (1946).
+    Source: de Boor, "A Practical Guide to Splines" (2001), chapter IX; Schoenberg (1946).
     """
     if degree == 0:
         return box(u)
     shifted = (degree + 1) / 2 - u.abs()
     total = torch.zeros_like(u)
-    for k in range((degree + 1) // 2 + 1):
+    for k in range(degree // 2 + 1):
         total = total + (-1) ** k * math.comb(degree + 1, k) * (shifted - k).clamp(min=0) ** degree
     return total / math.factorial(degree)
 
 
-class BSpline(ShiftedBasis):
-    """φ(u) = B_p(u / h), the centered B-spline of degree p (0 to 5) whose knots are at a spacing h.
-
-    h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. With h the spacing of the nodes
-    its span is all splines of degree p on uniform knots. Degree 0 has no derivative in h: learn a ``Rectangle``'s.
-
-    Raises
-    ------
-    ValueError
-        If the degree is not 0 to 5, or it is 0 and h is to be learned.
-
-    Notes
-    -----
-    Unser, "Splines: a perfect fit for signal and image processing" (IEEE Signal Processing Magazine, 1999).
-    """
-
-    name = "bspline"
-    summary = "a B-spline of degree 0 to 5 at each node"
-    scales = (Parameter("spacing", "length", Spacings(1.0), "distance of the knots"),)
-
-    def __init__(self, features: int, spacing: float, degree: int = 3, **place: Any) -> None:
-        super().__init__(features, spacing=spacing, **place)
-        self.degree = _checks.integer("degree", degree, 0)
-        if degree > 5:
-            raise _checks.wrong("degree", "0 to 5", degree)
-        if degree == 0 and self.learnable:
-            raise _checks.wrong("learnable", "a degree of at least 1, or the rectangle encoder", True)
+class SplineBasis(ShiftedBasis):
+    """φ(u) = B_p(u / h), the centered B-spline of ``degree`` p whose knots are at a spacing h, the scale parameter."""
 
     @property
     def support(self) -> float:
         """(p + 1) h / 2, and the shift of the edge."""
-        return (0.5 * (self.degree + 1) + TIE) * self.scale("spacing")
+        return (0.5 * (self.degree + 1) + TIE) * self.scale(self.scales[0].name)
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
-        u = distance / self.spacing
+        u = distance / getattr(self, self.scales[0].name)
         return b_spline(u + TIE if self.degree == 0 else u, self.degree)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = B_{2p+1}(δ/h) / B_{2p+1}(0): two B-splines convolve to one."""
-        u, order = delta.double() / self.spacing, 2 * self.degree + 1
+        u, order = delta.double() / getattr(self, self.scales[0].name), 2 * self.degree + 1
         return (b_spline(u, order) / b_spline(torch.zeros_like(u), order)).to(delta)
 
     def stable_rank(self, samples: int) -> float:
         """min(N, ∫φ² / (∫φ)²) = min(N, B_{2p+1}(0) / h), as the papers derive it for their bumps."""
         peak = float(b_spline(torch.zeros((), dtype=torch.float64), 2 * self.degree + 1))
-        return min(float(samples), peak / self.scale("spacing"))
+        return min(float(samples), peak / self.scale(self.scales[0].name))
+
+
+class Rectangle(SplineBasis):
+    """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
+
+    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative in d is
+    zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose edges are logistic curves
+    of a tenth of d.
+
+    Source: Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any
+    other. The surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
+    """
+
+    name = "rectangle"
+    summary = "a box at each node"
+    scales = (Parameter("width", "length", Spacings(1.0), "width of the box"),)
+    degree = 0
+    width: Scale
+
+    @property
+    def support(self) -> float:
+        """Half of d, and the shift of the edge."""
+        return self.scale("width") / 2 + TIE * self.nodes.spacing
+
+    def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """φ at a signed distance."""
+        u = (distance + TIE * self.nodes.spacing) / self.width
+        return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs()))) if self.learnable else box(u)
+
+
+class Triangle(SplineBasis):
+    """φ(u) = max(1 - |u| / h, 0); with K = N and h of one spacing, linear interpolation.
+
+    The half width h, half the width d of the papers, is in units of the unit interval; see ``ShiftedBasis`` for the
+    other arguments.
+
+    Source: Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
+    autocorrelation of the triangle, which is the cubic B-spline that ``similarity`` gives.
+    """
+
+    name = "triangle"
+    summary = "a triangle at each node"
+    scales = (Parameter("half_width", "length", Spacings(1.0), "distance from the peak to zero"),)
+    degree = 1
+    half_width: Scale
+
+    def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """¼ max(d - |δ|, 0)², scaled to 1 at δ = 0, as Zheng et al. (ECCV 2022) print it."""
+        return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square()
+
+
+class BSpline(SplineBasis):
+    """φ(u) = B_p(u / h), the centered B-spline of degree p (0 to 5) whose knots are at a spacing h.
+
+    h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. With h the spacing of the nodes
+    its span is all splines of degree p on uniform knots. Degree 0 has no derivative in h: learn a ``Rectangle``'s.
+
+    Source: Unser, "Splines: a perfect fit for signal and image processing" (IEEE Signal Processing Magazine, 1999).
+    """
+
+    name = "bspline"
+    summary = "a B-spline of degree 0 to 5 at each node"
+    scales = (Parameter("spacing", "length", Spacings(1.0), "distance of the knots"),)
+    spacing: Scale
+    degree: int = 3
+
+    def __post_init__(self, generator: torch.Generator | None) -> None:
+        super().__post_init__(generator)
+        if _checks.integer("degree", self.degree, 0) > 5:
+            raise _checks.wrong("degree", "0 to 5", self.degree)
+        if self.degree == 0 and self.learnable:
+            raise _checks.wrong("learnable", "a degree of at least 1, or the rectangle encoder", True)

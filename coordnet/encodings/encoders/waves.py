@@ -1,13 +1,12 @@
 """Sine and square: shifted waves, whose encoding matrices have a stable rank of about 2."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.encodings.encoders.base import Parameter
+from coordnet.encodings.encoders.base import Parameter, Scale
 from coordnet.encodings.encoders.shifted import ShiftedBasis, straight_through
 
 
@@ -15,17 +14,13 @@ class ShiftedWave(ShiftedBasis):
     """A periodic φ of frequency f, in cycles over the unit interval."""
 
     scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
-
-    def __init__(self, features: int, frequency: float, **place: Any) -> None:
-        super().__init__(features, frequency=frequency, **place)
+    frequency: Scale
 
 
 class Sine(ShiftedWave):
     """φ(u) = sin(2πfu), f in cycles over the unit interval; see ``ShiftedBasis`` for the other arguments.
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4, with the angular frequency 2πf: the matrix has rank 2.
+    Source: Zheng et al. (ECCV 2022), section 4, with the angular frequency 2πf: the matrix has rank 2.
     """
 
     name = "sine"
@@ -40,10 +35,7 @@ class Sine(ShiftedWave):
         return torch.cos(2 * math.pi * self.frequency * delta)
 
     def stable_rank(self, samples: int) -> float:
-        """The rank of sin(a - b) = sin a cos b - cos a sin b by the Gram matrices of both factors; 2 for whole f.
-
-        The paper's bound is 2.
-        """
+        """At most 2, by the Gram matrices of both factors of sin(a - b) = sin a cos b - cos a sin b; 2 for whole f."""
         w = 4 * math.pi * self.scale("frequency")  # the Gram matrices follow from ∫₀¹ cos wx and ∫₀¹ sin wx
         c, s = math.sin(w) / w, (1 - math.cos(w)) / w
         gram = 0.5 * torch.tensor([[1 + c, s], [s, 1 - c]], dtype=torch.float64)
@@ -57,9 +49,7 @@ class Square(ShiftedWave):
 
     Its derivative in f is zero almost everywhere; a learnable f is trained by the derivative of tanh(4 sin 2πfu).
 
-    Notes
-    -----
-    Zheng et al. (ECCV 2022), section 4.
+    Source: Zheng et al. (ECCV 2022), section 4.
     """
 
     name = "square"
@@ -76,8 +66,8 @@ class Square(ShiftedWave):
         return 1 - 2 * torch.minimum(halves, 2 - halves)
 
     def stable_rank(self, samples: int) -> float:
-        """π²/4 for whole f: the first harmonic has 8/π² of the energy, in two equal singular values.
+        """π²/4 for whole f, and close to it for others above 1; the paper only says that it is near the sine's 2.
 
-        It is close for other f above 1. The paper only says that it is near the sine's 2.
+        The first harmonic has 8/π² of the energy, in two equal singular values.
         """
         return min(float(samples), math.pi**2 / 4)

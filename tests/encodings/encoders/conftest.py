@@ -20,8 +20,7 @@ VARIANTS = {
     "learnable-fourier": [
         {"gamma": 0.3, "fourier": 12, "hidden": 6, "features": 8},
         {"gamma": 0.3, "fourier": 12, "hidden": 0},
-        {"gamma": 0.3, "fourier": 12, "hidden": 6, "features": 8, "groups": 2, "layer_norm": True},
-        {"gamma": 1 / 32, "fourier": 6, "hidden": 3, "features": 4, "activation": "relu"},
+        {"gamma": 0.3, "fourier": 12, "hidden": 6, "features": 8, "groups": 2},
     ],
     "joint-rff": [{"features": 32}],
     "md-sine": [{"features": 32}],
