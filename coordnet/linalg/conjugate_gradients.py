@@ -98,9 +98,10 @@ def conjugate_gradients(
     check_every: int = 1,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve A x = b for all systems at once, each with its own step length.
+    """Solve A x = b for all systems at once, each with its own step length, until every one has the tolerance.
 
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
+    The solution is the state after the last step; no warning is given here.
 
     Parameters
     ----------
@@ -119,11 +120,6 @@ def conjugate_gradients(
     callback : function, optional
         Called with the step and the worst relative residual at each look.
 
-    Returns
-    -------
-    Solution
-        The state after the last step; no warning is given here.
-
     Raises
     ------
     ValueError
@@ -136,7 +132,7 @@ def conjugate_gradients(
     if b.requires_grad and torch.is_grad_enabled():
         raise _checks.wrong("values", "detached ones: conjugate gradients keep no gradient", "a gradient")
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps))
-    worst, step = run.worst, 0
+    worst, step = run.look(), 0
     while worst > run.tolerance and step < steps:
         run.advance()
         step += 1
@@ -145,9 +141,9 @@ def conjugate_gradients(
             if callback is not None:
                 callback(step, worst)
             run.compact()
-    x, squares = run.finish()
-    relative = squares.sqrt().flatten()
-    return Solution(x, step, relative, float(relative.max()) <= tolerance)
+    run.store()
+    relative = run.reached.sqrt().flatten()
+    return Solution(run.solution, step, relative, float(relative.max()) <= tolerance)
 
 
 class _Iteration:
@@ -171,11 +167,6 @@ class _Iteration:
         self.solution, self.reached = self.x, self.squares
         self.places = torch.arange(self.squares.numel(), device=b.device)
 
-    @property
-    def worst(self) -> float:
-        """The largest relative residual."""
-        return float(self.squares.max().sqrt())
-
     def advance(self) -> None:
         """Take one step in every system that has not converged."""
         q = self.system.operator(self.p)
@@ -189,26 +180,22 @@ class _Iteration:
         self.p, self.rs = s, rs
 
     def look(self) -> float:
-        """Compute the residuals and return the largest relative one."""
+        """Return the largest relative residual."""
         self.squares = (self.rs / self.scale).clamp(min=0)
-        return self.worst
+        return float(self.squares.max().sqrt())
 
     def compact(self) -> None:
         """Drop converged systems if there are enough of them."""
         kept = (self.squares > self.tolerance**2).reshape(self.squares.shape[:2])
         if not (self.separate and 0 < int(kept.sum()) <= (1 - COMPACT_AT) * kept.numel()):
             return
-        self._store()
+        self.store()
         for name in ("x", "r", "p", "rs", "scale", "squares"):
             setattr(self, name, subset(getattr(self, name), kept))
         self.system, self.places = self.system.select(kept), self.places[kept.flatten()]
 
-    def finish(self) -> tuple[Tensor, Tensor]:
-        """Return the solution and the squared relative residuals of all systems."""
-        self._store()
-        return self.solution, self.reached
-
-    def _store(self) -> None:
+    def store(self) -> None:
+        """Write the systems that have not been dropped among all of them."""
         for all_systems, part in ((self.solution, self.x), (self.reached, self.squares)):
             if part is not all_systems:
                 channels = all_systems.shape[1]
