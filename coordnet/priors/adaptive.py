@@ -49,16 +49,12 @@ class Adaptive:
         return self.starts or STARTS[dims]
 
 
+_SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))
 STARTS = ByAxes(
     {
         1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
         2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
-        3: (
-            Smoothness(2.0, 0.01),
-            Smoothness(2.5, 0.01),
-            Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)),
-            Smoothness(2.0, 0.01, (3.0, 1.0, 1.0)),
-        ),
-        4: (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01)),
+        3: (*_SMOOTH, *(Smoothness(2.0, 0.01, (time, 1.0, 1.0)) for time in (0.3, 3.0))),
+        4: _SMOOTH,
     }
 )

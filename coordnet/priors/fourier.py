@@ -17,14 +17,8 @@ class FourierModes(Modes):
     """The modes exp(2πi k·x) of a padded lattice; a tensor of modes holds the half of them that a real signal needs.
 
     Norms and means are over all signed frequencies: a frequency whose mirror image is not stored counts twice. The
-    lattice is a part of the padded one, so that what leaves it at one border does not enter at the other.
-
-    Parameters
-    ----------
-    encoding : FourierEncoding
-        The padded lattice.
-    dtype, device
-        Those of the signals.
+    lattice is a part of the padded one, so that what leaves it at one border does not enter at the other. The dtype and
+    device are those of the signals.
     """
 
     spans_grid = True
