@@ -64,16 +64,8 @@ def interpolation(
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
-    Parameters
-    ----------
-    geometry : ScatteredPoints
-        The points and their lattice.
-    blend : "similarity", "printed", "linear" or "cubic"
-        How a point depends on the nodes around it; see ``ScatteredPoints``.
-    encoders : list of Encoder
-        One per axis, for the blends by similarity.
-    dtype, device
-        Those of the lattice signals.
+    The blends are those of ``ScatteredPoints``; those by similarity take an encoder per axis. The dtype and device are
+    those of the lattice signals.
 
     Raises
     ------
@@ -92,19 +84,15 @@ def interpolation(
 
 def measure(
     encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
-) -> Measurement | None:
-    """Return how samples of a geometry depend on the lattice signal; None if they are all of it."""
-    if geometry.is_scattered:
-        blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
-        operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
-        weights = torch.ones(geometry.shape[0], 1) if geometry.weights is None else geometry.weights
-        return Measurement(operator, weights.T.unsqueeze(0).to(device, dtype), operator.row_energy())
-    if geometry.weights is not None:
-        weights = geometry.weights.movedim(-1, 0).unsqueeze(0)
-        return Measurement.mask(weights.to(device, dtype).contiguous())
-    if encoding.axis_encoders:
-        return None
-    return Measurement.mask(torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device))  # its padding is unknown
+) -> Measurement:
+    """Return how samples of a geometry depend on the lattice signal."""
+    weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
+    weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
+    if not geometry.is_scattered:
+        return Measurement.mask(weights)
+    blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
+    operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
+    return Measurement(operator, weights, operator.row_energy())
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
@@ -122,25 +110,18 @@ def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
 def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blend) -> tuple[Tensor, Tensor]:
     """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
     if axis.count == 1:
-        return torch.zeros(len(scaled), 1, dtype=torch.long, device=scaled.device), torch.ones_like(scaled).unsqueeze(
-            -1
-        )
+        return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
     left = scaled.floor().clamp(0, axis.count - 2)
     fraction = scaled - left
     nearest = fraction.round()
     fraction = torch.where((fraction - nearest).abs() < 1e-9 * axis.count, nearest, fraction)
+    first = 0
     if blend == "cubic":
-        offsets = torch.arange(-1, 3, device=scaled.device)
-        weights = cubic_weights(fraction)
+        first, weights = -1, cubic_weights(fraction)
+    elif blend == "linear" or encoder is None:
+        weights = torch.stack([1 - fraction, fraction], dim=-1)
     else:
-        offsets = torch.arange(2, device=scaled.device)
-        weights = _pair_weights(axis, fraction, encoder, blend)
-    index = (left.long().unsqueeze(-1) + offsets).clamp(0, axis.count - 1)
-    return index, weights
-
-
-def _pair_weights(axis: Axis, fraction: Tensor, encoder: Encoder | None, blend: Blend) -> Tensor:
-    if blend == "linear" or encoder is None:
-        return torch.stack([1 - fraction, fraction], dim=-1)
-    similarity = encoder.similarity if blend == "similarity" else encoder.printed_similarity
-    return similarity_weights(similarity, axis.spacing, fraction)
+        similarity = encoder.similarity if blend == "similarity" else encoder.printed_similarity
+        weights = similarity_weights(similarity, axis.spacing, fraction)
+    offsets = torch.arange(first, first + weights.shape[-1], device=scaled.device)
+    return (left.long().unsqueeze(-1) + offsets).clamp(0, axis.count - 1), weights

@@ -57,7 +57,7 @@ class LeastSquaresPlan(DirectPlan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        if not (self.encoding.is_factored and self.encoding.axis_encoders):
+        if not self.encoding.axis_encoders:
             raise _checks.wrong("encoding", "a ComplexEncoding for LeastSquares()", type(encoding).__name__)
         if not geometry.is_whole_lattice:
             raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)

@@ -9,9 +9,9 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.blending import measure
 from coordnet.fitting.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fitting.systems import ConstrainedSystem, System, penalized_system
-from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.operators import Diagonal
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
@@ -36,35 +36,31 @@ class SmoothLatticePlan(DirectPlan):
         self._prepare(operator, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
 
 
-class SmoothPlan(Plan):
+class IteratedPlan(Plan):
+    """A plan that solves for the modes of an encoding by conjugate gradients, whatever the samples are."""
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
+        self.modes = modes_of(self.encoding, geometry.axes, **kind)
+        self.measurement = measure(self.encoding, geometry, **kind)
+        self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
+
+
+class SmoothPlan(IteratedPlan):
     """Minimize Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
 
     The normal equations (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, on the lattice itself or in the
     modes (``penalized_system``). Where unknown points are clustered (holes, scratches, text) and the modes span the
     lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
 
-    Huber's loss is minimized by reweighted solves. The measurement is how the samples depend on the lattice; the other
-    parameters are those of ``plan``. A ``ConvergenceWarning`` is given if the steps did not suffice.
+    Huber's loss is minimized by reweighted solves. A ``ConvergenceWarning`` is given if the steps did not suffice.
     """
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        geometry: Geometry,
-        measurement: Measurement,
-        prior: Smoothness,
-        *,
-        solver: ConjugateGradients,
-        progress: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(encoding, geometry, **options)
-        self.modes = modes_of(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
-        self.measurement, self.prior, self.progress = measurement, prior, progress
-        self.tolerance = solver.tolerance or TOLERANCE[len(geometry.grid)]
-        self.steps = solver.steps
-        self.form = choose_form(prior, self.modes, measurement)
-        self.system = self._system(measurement)
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
+        super().__init__(encoding, geometry, prior, **options)
+        self.form = choose_form(prior, self.modes, self.measurement)
+        self.system = self._system(self.measurement)
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, with the form, the iterations and the residual."""
@@ -84,7 +80,9 @@ class SmoothPlan(Plan):
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 
-            solution = system.solve(values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show)
+            solution = system.solve(
+                values, start=start, tolerance=self.tolerance, steps=self.solver.steps, callback=show
+            )
         solution.warn_unless_converged(self.tolerance)
         return solution.x, {
             "method": f"conjugate gradients, {self.form} form",
@@ -125,9 +123,8 @@ def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> st
     ValueError
         If the prior asks for the constrained form where there is none.
     """
-    possible = (
-        prior.loss == "squared" and modes.spans_grid and modes.on_padded_grid() is modes and measurement.is_plain_mask
-    )
+    spanned = modes.spans_grid and modes.on_padded_grid() is modes
+    possible = prior.loss == "squared" and spanned and measurement.is_plain_mask
     if prior.form == "constrained" and not possible:
         expected = "modes, unless a lattice is masked by 0 and 1, the basis spans it and the loss is squared"
         raise _checks.wrong("form", expected, "constrained")

@@ -18,27 +18,16 @@ from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, 
 from coordnet.priors.modes import Modes
 from coordnet.sampling.measurements import Measurement
 
-NEWTON_STEPS = 12  # enough for an effective density or noise to a thousandth
+NEWTON_STEPS = 12  # enough for an effective density to a thousandth
 MAX_LOG_STEP = 2.5  # maximum step in log q
 COVARIANCE_FLOOR = 2e-4  # relative to the mean penalty, in the constrained system's preconditioner
 
 
 class System(ABC):
-    """The normal equations of Σ w (S f - y)² + Σ penalty |z|², f = B z, for modes B and a measurement.
+    """The normal equations of Σ w (S f - y)² + Σ penalty |z|², f = B z, for modes B and a measurement of S and w.
 
-    Parameters
-    ----------
-    modes : Modes
-        B.
-    measurement : Measurement
-        S and w.
-    penalty : (signals, channels, *modes) or (*modes)
-        The weight of every mode's squared magnitude.
-
-    Attributes
-    ----------
-    per_system : tuple of str
-        The names of the attributes that hold a tensor per signal and channel, beside the penalty.
+    The penalty, (signals, channels, *modes) or (*modes), weights every mode's squared magnitude. ``per_system`` names
+    the other attributes that hold a tensor per signal and channel.
     """
 
     per_system: tuple[str, ...]
@@ -56,10 +45,7 @@ class System(ABC):
         steps: int = 500,
         callback: Callback | None = None,
     ) -> Solution:
-        """Solve for the modes of some values by conjugate gradients, which documents the options.
-
-        The initial solution ``start`` is given by its modes.
-        """
+        """Solve for the modes of some values, beginning at those in ``start``; see ``conjugate_gradients``."""
         solution = conjugate_gradients(
             self,
             self.right_hand_side(values),
@@ -252,16 +238,15 @@ def effective_density(
     A mode is disturbed by what the mask leaves of all the others, so that it is measured as if by a density of
     q* = q / (1 + (1 - q) mean(1 / (q* + penalty))); against q itself as preconditioner it takes 40 % fewer steps at 5 %
     density, and as many from 25 % on. Newton's method finds log q*, in steps of at most ``MAX_LOG_STEP``: where the
-    penalty is small beside q, the tangent leads far below q*.
+    penalty is small beside q, the tangent leads far below q*. If several points share a node, q is above 1.
     """
     effective = torch.full_like(penalty[..., :1], density)
     if not bool(penalty.any()):  # below a density of 1/2 the fixed point is 0; any constant serves a projection
         return effective
-    missing = max(1 - density, 0.0)
     for _ in range(NEWTON_STEPS):
         passed = effective / (effective + penalty)
-        mean = missing * passed.mean(-1, keepdim=True)
-        slope = missing * (passed - passed.square()).mean(-1, keepdim=True)
+        mean = (1 - density) * passed.mean(-1, keepdim=True)
+        slope = (1 - density) * (passed - passed.square()).mean(-1, keepdim=True)
         excess = ((effective + mean) / density).log() * (effective + mean) / (effective + slope)
         effective = effective * (-excess).clamp(-MAX_LOG_STEP, MAX_LOG_STEP).exp()
     return effective.clamp(min=torch.finfo(penalty.dtype).tiny)

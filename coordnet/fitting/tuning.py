@@ -160,10 +160,7 @@ def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, T
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}
     encoding = encoding.for_lattice(samples.axes)
-    measurement = measure(encoding, samples.geometry, **kind)
-    if measurement is None:
-        measurement = Measurement.mask(torch.ones_like(values[:, :1]))
-    return modes_of(encoding, samples.axes, **kind), measurement, values
+    return modes_of(encoding, samples.axes, **kind), measure(encoding, samples.geometry, **kind), values
 
 
 def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, seed: int) -> Score:
