@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -92,14 +92,14 @@ def fit_gradient(
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = predictions(network, samples, offset, memory)
-    batch, part = batch or len(problem), problem.max_targets(memory)
+    batch = batch or len(problem.target)
     optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     generator = generator or torch.Generator().manual_seed(0)
     best = _BestState(network, held_out, offset, patience)
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
-            loss = _epoch(network, problem, optimizer, batch, part, generator, penalty)
+            loss = _epoch(network, problem, optimizer, batch, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"the loss became {loss} in epoch {epoch}; try a smaller learning rate")
             quality = -10 * math.log10(max(loss, 1e-12))
@@ -119,19 +119,23 @@ def _epoch(
     problem: Predictions,
     optimizer: torch.optim.Optimizer,
     batch: int,
-    part: int,
     generator: torch.Generator,
     penalty: Penalty | None,
 ) -> float:
-    """Pass once over the samples, ``batch`` per step and ``part`` at once; return the mean squared error."""
+    """Pass once over the samples, ``batch`` per step; return the mean squared error."""
+    length, at_once = len(problem.target), problem.max_targets
+    if batch >= length:
+        steps: list[list[Any]] = [[slice(i, min(i + at_once, length)) for i in range(0, length, at_once)]]
+    else:
+        steps = [list(step.split(at_once)) for step in torch.randperm(length, generator=generator).split(batch)]
     total, count = 0.0, 0.0
-    for step in _steps(len(problem), batch, generator):
-        amount = problem.total_weight(step)
+    for parts in steps:
+        amount = sum(problem.total_weight(part) for part in parts)
         if amount == 0:
             continue
         optimizer.zero_grad(set_to_none=True)
-        for index in _parts(step, part):
-            loss = problem.loss(index)
+        for part in parts:
+            loss = problem.loss(part)
             (loss / amount).backward()
             total += float(loss.detach())
         if penalty is not None:
@@ -139,20 +143,6 @@ def _epoch(
         optimizer.step()
         count += amount
     return total / count
-
-
-def _steps(length: int, size: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
-    if size >= length:
-        yield slice(0, length)
-    else:
-        yield from torch.randperm(length, generator=generator).split(size)
-
-
-def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
-    if isinstance(step, Tensor):
-        yield from step.split(size)
-    else:
-        yield from (slice(i, min(i + size, step.stop)) for i in range(step.start, step.stop, size))
 
 
 class _BestState:
@@ -166,24 +156,21 @@ class _BestState:
     def should_stop(self) -> bool:
         if self.held_out is None:
             return False
-        error = self._score(self.held_out)
+        error = self._error(self.held_out)
+        self.epochs_since += 1
         if error < self.error:
             self.error, self.epochs_since = error, 0
             self.state = copy.deepcopy(self.network.state_dict())
-        else:
-            self.epochs_since += 1
         return self.epochs_since >= self.patience
 
     @torch.no_grad()
-    def _score(self, samples: Samples) -> float:
+    def _error(self, samples: Samples) -> float:
         fit = Reconstruction(self.network.eval(), self.offset, samples.grid)
         geometry = samples.geometry
         estimate = fit(geometry.points) if geometry.is_scattered else fit.on_axes(geometry.axes)
         self.network.train()
         error = (estimate - samples.values).square()
-        if samples.weights is None:
-            return float(error.mean())
-        weights = samples.weights.to(error).expand_as(error)
+        weights = torch.ones_like(error) if samples.weights is None else samples.weights.to(error).expand_as(error)
         return float((error * weights).sum() / weights.sum())
 
     def restore(self) -> None:
