@@ -115,8 +115,10 @@ def choose(
         prior = None
     elif prior == "auto":
         prior = default_prior(samples, robust=robust)
+    elif robust and hasattr(prior, "loss"):
+        prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:
-        prior = _robust(prior)
+        raise _checks.wrong("robust", "a smoothness prior", "an adaptive one" if prior else "none")
     if encoder is None:
         encoder = default_encoder(samples, prior)
     elif isinstance(encoder, type):
@@ -136,12 +138,8 @@ def reconstruct(
 ) -> Reconstruction:
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
-    Parameters
-    ----------
-    samples, encoder, **choices
-        See ``choose``; the choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust``.
-    epochs, lr, generator, progress
-        See ``Method.fit``.
+    The choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust`` of ``choose``; the other options are
+    those of ``Method.fit``.
 
     Raises
     ------
@@ -163,17 +161,8 @@ def tuned(
 ) -> tuple[Method, Tuned]:
     """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
 
-    Parameters
-    ----------
-    method, samples
-        The method, and the samples that it will be fitted to.
-    criterion, folds, seed, progress
-        See ``tune_smoothness``; a scale is chosen by one hold-out.
-
-    Returns
-    -------
-    Method, Tuned
-        The method with the numbers that were chosen, and all that were tried.
+    The options are those of ``tune_smoothness``; a scale is chosen by one hold-out. The result is the method with the
+    numbers that were chosen, and all that were tried.
 
     Raises
     ------
@@ -210,17 +199,8 @@ def combinations(
     closed form. Closed forms take the prior that suits the samples; where that is adaptive, the Fourier encoding is
     fitted too, with it and with a smoothness prior.
 
-    Parameters
-    ----------
-    samples : Samples
-        The samples that will be fitted.
-    encoders, heads, solvers : sequences
-        If empty: usual encoders, the linear head, and the first solver that is possible.
-
-    Returns
-    -------
-    list of Method, dict of str
-        The methods, each once, and by the label of every combination that was left out the reason.
+    Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
+    are the methods, each once, and by the label of every combination that was left out the reason.
 
     Raises
     ------
@@ -230,30 +210,25 @@ def combinations(
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
     prior = default_prior(samples)
+    usual = default_encoder(samples, prior)  # under an adaptive prior all fine encoders give the same reconstruction
+    compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []
     left_out: dict[str, str] = {}
-    for encoder, head in product(encoders or _compared(samples, prior), heads or [Linear()]):
+    for encoder, head in product(encoders or compared, heads or [Linear()]):
         possible = _possible(encoder, head)
         for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
             if solver in possible:
                 assumed = prior if solver == "closed-form" else None
                 methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
             else:
-                label = f"{encoder.label} · {head_label(head)} · {solver}"
-                left_out[label] = _why_not(encoder)
+                reason = "a closed form needs a linear head and an encoder of one axis"
+                if encoder.is_fourier:
+                    reason = "fourier is fitted in closed form, with a linear head"
+                left_out[f"{encoder.label} · {head_label(head)} · {solver}"] = reason
     if is_adaptive(prior):
         priors = (prior, Smoothness(POWER[len(samples.grid)]))
         methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in priors]
     return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
-
-
-def _compared(samples: Samples, prior: Prior | None) -> list[EncoderChoice]:
-    """The encoders of a comparison that names none: several only where they differ.
-
-    Under an adaptive prior all encoders that are as fine as the samples give the same reconstruction.
-    """
-    usual = default_encoder(samples, prior)
-    return [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
 
 
 def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
@@ -263,18 +238,6 @@ def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
     if head.widths or encoder.is_joint:
         return {"gradient": "simple"}
     return {"closed-form": "complex", "gradient": "complex"}
-
-
-def _why_not(encoder: EncoderChoice) -> str:
-    if encoder.is_fourier:
-        return "fourier is fitted in closed form, with a linear head"
-    return "a closed form needs a linear head and an encoder of one axis"
-
-
-def _robust(prior: Any) -> Smoothness:
-    if not hasattr(prior, "loss"):
-        raise _checks.wrong("robust", "a smoothness prior", "an adaptive one" if prior else "none")
-    return replace(prior, loss="huber")
 
 
 def _is_long(samples: Samples) -> bool:
