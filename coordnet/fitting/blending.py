@@ -1,5 +1,7 @@
 """Blending: how a scattered point depends on the lattice nodes around it, and so how samples depend on the lattice."""
 
+import itertools
+import math
 from collections.abc import Callable
 
 import torch
@@ -19,17 +21,9 @@ def similarity_weights(
 ) -> Float[Tensor, "n 2"]:
     """Return the weights of the two nodes around a point whose encodings approximate the point's best.
 
-    With the similarity D of an encoder, the nodes' distance d and the point's fraction β of it, least squares gives
+    With the similarity D of an encoder as a function of distance, the nodes' distance d (``spacing``, in units of the
+    unit interval) and the point's fraction β of it, in [0, 1], least squares gives
     α = [D(0) D(βd) - D(d) D((1-β)d), D(0) D((1-β)d) - D(d) D(βd)] / (D(0)² - D(d)²).
-
-    Parameters
-    ----------
-    similarity : function
-        The encoder's similarity D as a function of distance.
-    spacing : float
-        The distance d of the nodes, in units of the unit interval.
-    fraction : (n,)
-        The points' positions β between the nodes, in [0, 1].
 
     Notes
     -----
@@ -65,21 +59,22 @@ def interpolation(
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
     The blends are those of ``ScatteredPoints``; those by similarity take an encoder per axis. The dtype and device are
-    those of the lattice signals.
-
-    Raises
-    ------
-    ValueError
-        If a point is outside the lattice, or the blend needs encoders and the encoding has none per axis.
+    those of the lattice signals. A point outside the lattice, or a blend that lacks its encoders, is a ``ValueError``.
     """
-    axes = geometry.axes
+    axes, lattice = geometry.axes, tuple(axis.count for axis in geometry.axes)
     if blend in ("similarity", "printed") and len(encoders) != len(axes):
         raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", blend)
     points, parts = geometry.points.to(device).double(), []
     for j, axis in enumerate(axes):
         scaled = _node_positions(axis, points[:, j], j, geometry.outside)
         parts.append(_axis_blend(axis, scaled, encoders[j] if encoders else None, blend))
-    return Interpolation.tensor_product(tuple(axis.count for axis in axes), parts, dtype)
+    strides = [math.prod(lattice[j + 1 :]) for j in range(len(lattice))]
+    indices, weights = [], []
+    for corner in itertools.product(*(range(weight.shape[1]) for _, weight in parts)):
+        chosen = [(index[:, k], weight[:, k]) for (index, weight), k in zip(parts, corner, strict=True)]
+        indices.append(sum(i * stride for (i, _), stride in zip(chosen, strides, strict=True)))
+        weights.append(math.prod(weight for _, weight in chosen).to(dtype))  # type: ignore[arg-type]
+    return Interpolation(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
 
 
 def measure(
@@ -92,7 +87,7 @@ def measure(
         return Measurement.mask(weights)
     blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
     operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
-    return Measurement(operator, weights, operator.row_energy())
+    return Measurement(operator, weights, operator.weights.square().sum(1))
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
