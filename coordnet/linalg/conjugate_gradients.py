@@ -21,15 +21,10 @@ class ConvergenceWarning(_checks.CoordnetWarning):
 
 @dataclass(frozen=True)
 class ConjugateGradients:
-    """Conjugate gradients, and when they stop.
+    """Conjugate gradients, and when they stop: after a number of steps, or at a tolerance.
 
-    Attributes
-    ----------
-    tolerance : float, optional
-        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, M being the preconditioner. By
-        default it depends on the number of axes of the signal.
-    steps : int
-        The largest number of steps.
+    The tolerance is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, M being the
+    preconditioner. By default it depends on the number of axes of the signal.
 
     Raises
     ------
@@ -69,7 +64,7 @@ class Solution:
 
 @runtime_checkable
 class LinearSystem(Protocol):
-    """The matrix A of A x = b for every signal and channel, (signals, channels, …), or for every signal's channels."""
+    """The matrix A of A x = b for every signal and channel, (signals, channels, …), or for all channels of a signal."""
 
     def operator(self, x: Tensor) -> Tensor:
         """Return A x in new memory; A is self-adjoint in ``inner`` and positive (semi-)definite."""
@@ -111,14 +106,10 @@ def conjugate_gradients(
         Right-hand sides.
     start : tensor, optional
         The initial x; 0 if not given.
-    tolerance : float
-        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to.
-    steps : int
-        The largest number of steps.
+    tolerance, steps
+        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, and the largest number of steps.
     check_every : int
-        The number of steps between looks at the residual; on a GPU each look waits for the queue.
-    callback : function, optional
-        Called with the step and the worst relative residual at each look.
+        The number of steps between looks at the residual, at which the callback is called.
 
     Raises
     ------

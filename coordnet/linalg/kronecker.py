@@ -33,14 +33,8 @@ def mode_product(
 ) -> Float[Tensor, "..."]:
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes: the Kronecker product of the matrices times ``vec(T)``.
 
-    Parameters
-    ----------
-    tensor : (*batch, K₁, …, K_d)
-        The coefficients.
-    matrices : d matrices (N_j, K_j)
-        One per axis, dense or banded.
-    out : (*batch, N₁, …, N_d), optional
-        Memory for the result, for use without autograd; intermediate products are then in scratch memory.
+    The tensor is (*batch, K₁, …, K_d), the matrices are (N_j, K_j), dense or banded, and the result is
+    (*batch, N₁, …, N_d): in ``out`` if given, for use without autograd, with intermediates in scratch memory.
 
     Raises
     ------
@@ -121,18 +115,16 @@ class Kronecker(LinearOperator):
             return None
 
         def product(pair: tuple[Matrix, Matrix]) -> Matrix:
-            if not all(isinstance(a, BandedMatrix) for a in pair):
-                pair = tuple(a if isinstance(a, Tensor) else a.dense() for a in pair)
-            return pair[0] @ pair[1]
+            after, before = pair
+            if isinstance(after, Tensor) != isinstance(before, Tensor):
+                after, before = (a if isinstance(a, Tensor) else a.dense() for a in pair)
+            return after @ before  # type: ignore[operator,return-value]
 
         pairs = list(zip(self.matrices, other.matrices, strict=True))
         return Kronecker(for_each_distinct(pairs, product, lambda p, q: p[0] is q[0] and p[1] is q[1]))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
-        """Return the operator on another device, or for tensors of another dtype.
-
-        Entries of banded matrices that are below the rounding of the dtype are dropped.
-        """
+        """Return the operator on another device, or for tensors of another dtype; see ``BandedMatrix.to``."""
         return Kronecker(_per_matrix(self.matrices, lambda a: a.to(device=device, dtype=dtype)))
 
 
@@ -188,19 +180,10 @@ class KroneckerLeastSquares:
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
     w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A ridge on each
-    axis would be another problem. The factorization is computed once, in float64.
+    axis would be another problem. Equal axes are factorized once, in float64.
 
-    Parameters
-    ----------
-    matrices : d matrices (N_j, K_j)
-        The design of each axis. Equal ones are factorized once.
-    ridge : float
-        λ, at least 0.
-    rcond : float, optional
-        Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
-        ε max(N_j, K_j), with ε of ``dtype``.
-    dtype : torch.dtype, optional
-        The dtype of the right-hand sides; the matrices' own by default.
+    Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
+    ε max(N_j, K_j), with ε of ``dtype``, that of the right-hand sides, which is the matrices' own by default.
 
     Attributes
     ----------

@@ -30,15 +30,9 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x.
+        """Return A x, in contiguous memory ``out`` if that is given, for use without autograd.
 
-        Parameters
-        ----------
-        x : (*batch, *domain)
-            The argument.
-        out : (*batch, *codomain), optional
-            Contiguous memory for the result, for use without autograd; ``x`` may then be overwritten. Operators
-            whose ``in_place`` is true also accept ``x`` itself.
+        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself.
         """
 
     @abstractmethod
@@ -108,7 +102,7 @@ class Adjoint(LinearOperator):
 
 
 class Composition(LinearOperator):
-    """The product A₁ A₂ … A_n of operators; the last one is applied first."""
+    """The product A₁ A₂ … A_n of operators; with ``out`` the intermediates are in scratch memory."""
 
     def __init__(self, factors: Sequence[LinearOperator]) -> None:
         self.factors = tuple(factors)
@@ -125,11 +119,11 @@ class Composition(LinearOperator):
         return factors[0] if len(factors) == 1 else cls(factors)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A₁ … A_n x; with ``out`` the intermediates are in scratch memory."""
+        """Return A₁ … A_n x."""
         return _chain(self.factors[::-1], self.batch_of(x), x, out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A_nᵀ … A₁ᵀ y; with ``out`` the intermediates are in scratch memory."""
+        """Return A_nᵀ … A₁ᵀ y."""
         batch = y.shape[: y.ndim - len(self.codomain)]
         return _chain([Adjoint(factor) for factor in self.factors], tuple(batch), y, out)
 
