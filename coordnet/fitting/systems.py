@@ -82,13 +82,13 @@ class System(ABC):
             setattr(some, name, subset(getattr(self, name), kept))
         return some
 
-    @abstractmethod
     def unknowns(self, z: Tensor) -> Tensor:
-        """Return the unknowns of the system for given modes."""
+        """Return the unknowns of the system for given modes; they are the modes by default."""
+        return z
 
-    @abstractmethod
     def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
         """Return the modes for given unknowns."""
+        return x
 
 
 class ModesSystem(System):
@@ -123,14 +123,6 @@ class ModesSystem(System):
         product = self.modes.inner(a, b)
         return product.sum(1, keepdim=True) if self.joint else product
 
-    def unknowns(self, z: Tensor) -> Tensor:
-        """Return the modes, which are the unknowns."""
-        return z
-
-    def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
-        """Return the unknowns, which are the modes."""
-        return x
-
 
 class LatticeSystem(System):
     """(SᵀWS + B diag(penalty) Bᵀ) f = SᵀW y on the lattice, for modes that span it, with z = Bᵀ f.
@@ -159,8 +151,8 @@ class LatticeSystem(System):
         shift = (subsample.median(-1, keepdim=True).values / 2).clamp(min=least)
         low = effective_density(subsample, measurement.density).minimum(shift)
         self.inverse = 1 / (low.reshape(*low.shape[:2], *ones) + self.penalty)
-        weights = zero_pad(measurement.lumped_diagonal(), self.padded.lattice)
-        self.damping = (weights + shift.reshape(*shift.shape[:2], *ones)).rsqrt_()
+        row_sums = measurement.operator.adjoint(measurement.weights).clamp(min=0)  # of SᵀWS, if the rows of S sum to 1
+        self.damping = (zero_pad(row_sums, self.padded.lattice) + shift.reshape(*shift.shape[:2], *ones)).rsqrt_()
 
     def operator(self, x: Tensor) -> Tensor:
         """Return (SᵀWS + B diag(penalty) Bᵀ) f."""
@@ -197,7 +189,7 @@ class ConstrainedSystem(System):
     def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor) -> None:
         super().__init__(modes, measurement, penalty)
         self.unknown = (measurement.weights == 0).to(penalty)
-        mean = self.penalty.mean(modes.axes, keepdim=True)
+        mean = self.penalty.mean(tuple(range(2, self.penalty.ndim)), keepdim=True)
         self.covariance = 1 / (self.penalty + COVARIANCE_FLOOR * mean)
 
     def operator(self, x: Tensor) -> Tensor:

@@ -20,12 +20,11 @@ class Adaptive:
         The power laws to choose from; by default some that suit the number of axes.
     rounds : int
         The largest number of rounds.
-    hold_out : float
-        The fraction of the samples that is hidden to decide; with 0 the first start and all rounds are taken.
+    hold_out, seed
+        The fraction of the samples that is hidden to decide, and the seed by which they are drawn. With a fraction of 0
+        the first start and all rounds are taken.
     rotated : bool
         Whether a spectrum is learned for each eigenvector of the channels' covariance, or for each channel.
-    seed : int
-        The seed by which hidden samples are drawn.
 
     Raises
     ------

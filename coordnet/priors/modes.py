@@ -30,28 +30,15 @@ MAX_SUBSAMPLE = 2**16  # modes whose mean stands for the mean of all
 
 
 class Modes(LinearOperator):
-    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice: z ↦ B z, with the roughness μ_j of each mode on its axis.
+    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice: z ↦ B z, with the roughness μ_j of each mode on its axis."""
 
-    Attributes
-    ----------
-    spans_grid : bool
-        Whether every lattice signal is a combination of modes.
-    ranks : tuple of int
-        The number of modes along each axis.
-    """
-
-    spans_grid: bool
-    ranks: tuple[int, ...]
+    spans_grid: bool  # whether every lattice signal is a combination of modes
+    ranks: tuple[int, ...]  # the number of modes along each axis
 
     @property
     def lattice(self) -> tuple[int, ...]:
         """The lengths of the lattice."""
         return self.codomain
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The trailing dimensions of a tensor that run along the modes or the lattice."""
-        return tuple(range(-len(self.lattice), 0))
 
     def on_padded_grid(self) -> "Modes":
         """Return the same modes with their padding, if there is one, as a part of the lattice."""
@@ -125,28 +112,26 @@ class EncodingModes(Modes):
         self.codomain = tuple(axis.count for axis in axes)
         inverse = separable_inverse(encoding, axes, rcond=rcond, warn=False, dtype=dtype, device=device)
         self._kept: Tensor | None = None
+        self.basis: LinearOperator = CosineBasis(self.codomain, dtype, device)
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             roughness = [_cosine_roughness(n, device) for n in self.codomain]
-            bases: list[Tensor] = []
+            self.to_coefficients = Kronecker(inverse) @ self.basis
         else:
             designs = encoding.matrices(axes, device=device)
             cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
             per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), torch.equal)
             bases, coefficients, roughness, growth = map(list, zip(*per_axis, strict=True))
             accurate = cut * outer_product(growth) <= 1
-            self._kept = None if bool(accurate.all()) else accurate.to(dtype)
-            inverse = None
+            self.to_coefficients = Kronecker(coefficients)
+            if not bool(accurate.all()):
+                self._kept = accurate.to(dtype)
+                self.basis = Kronecker([basis.to(dtype) for basis in bases]) @ Diagonal(self._kept)
+            elif accurate.shape != self.codomain:
+                self.basis = Kronecker([basis.to(dtype) for basis in bases])
         self.ranks = self.domain = tuple(len(mu) for mu in roughness)
-        self._roughness = [mu.to(dtype) for mu in roughness]
         self.spans_grid = self.ranks == self.codomain and self._kept is None
-        if self.spans_grid:
-            self.basis: LinearOperator = CosineBasis(self.codomain, dtype, device)
-        else:
-            self.basis = Kronecker([basis.to(dtype) for basis in bases])
-        if self._kept is not None:
-            self.basis = self.basis @ Diagonal(self._kept)
+        self._roughness = [mu.to(dtype) for mu in roughness]
         self.in_place = self.basis.in_place
-        self.to_coefficients = Kronecker(coefficients) if inverse is None else Kronecker(inverse) @ self.basis
         self._to_coefficients = self.to_coefficients.to(dtype=dtype)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
