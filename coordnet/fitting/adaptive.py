@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -60,7 +60,7 @@ class Trail:
     def advance(self, tolerance: float, steps: int = 500) -> Solution:
         """Take one more round."""
         problem = self.problem
-        if self.penalties:
+        if self.z is not None and self.penalties:
             smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
             self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
         system = problem.system(self.penalty)
@@ -98,20 +98,22 @@ class AdaptivePlan(IteratedPlan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
-        if self._holds_known_points():
+        plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
+        if plain and self.modes.spans_grid and self.measurement.is_structured_mask:  # holes or scratches
             problem, limit = problem.on_padded_grid(), min(limit, STRUCTURED_ROUNDS)
             starts = self.prior.starts or (STRUCTURED_START,)
         deciding = problem if problem.constrained else self._deciding_problem(problem, values)
         generator = torch.Generator().manual_seed(self.prior.seed)
         hidden = hide(deciding.measurement, deciding.values.shape[2:], self.prior.hold_out, generator)
-        start, kept, trails = starts[0], limit if self.prior.hold_out == 0 else 0, []
+        start, kept = starts[0], limit if self.prior.hold_out == 0 else 0
+        trails, chosen = [], None
         total = limit + len(starts) + 4
         with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
             if hidden is not None:
                 trails, chosen = self._choose(deciding, starts, hidden, limit, bar)
                 start, kept = chosen.start, chosen.best
             last, left = Trail(problem, start, start_penalty(problem, start)), kept
-            if trails and deciding is problem:  # only the last round is left to learn from all samples
+            if chosen and deciding is problem:  # only the last round is left to learn from all samples
                 last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
             bar.total = bar.n + left + 1
             for _ in range(left):
@@ -130,12 +132,6 @@ class AdaptivePlan(IteratedPlan):
         }
         coefficients = rotate(problem.rotation, problem.modes.coefficients(solution.x))
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
-
-    def _holds_known_points(self) -> bool:
-        """Whether the unknown points are holes or scratches in a mask that all channels share."""
-        shared = self.measurement.weights.shape[1] == 1
-        plain = self.modes.spans_grid and shared and self.measurement.is_plain_mask
-        return plain and self.measurement.is_structured_mask
 
     def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
         """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""
@@ -157,7 +153,7 @@ class AdaptivePlan(IteratedPlan):
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
     ) -> tuple[list[Trail], Trail]:
         """Follow the starts on the samples that are not hidden; return all trails and the best."""
-        shown = problem.without(hidden)
+        shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
         trails: list[Trail] = []
 
         def advance(trail: Trail) -> None:

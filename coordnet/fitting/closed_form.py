@@ -51,12 +51,7 @@ def plan(
     progress : bool
         Whether to show a bar while a fit iterates.
     dtype, device
-        Those of the values.
-
-    Returns
-    -------
-    Plan
-        ``plan.fit(values)`` gives a ``Reconstruction``.
+        Those of the values, from which ``plan.fit(values)`` makes a ``Reconstruction``.
 
     Raises
     ------

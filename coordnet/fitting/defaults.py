@@ -58,13 +58,7 @@ def default_encoder(samples: Samples, prior: Prior | None) -> EncoderChoice:
 
 
 def default_solver(encoding: str, head: Head, solver: str | None = None) -> Solver:
-    """The solver that was asked for, or a closed form where there is one.
-
-    Raises
-    ------
-    ValueError
-        If a closed form is asked for and the encoding is not complex or the head not linear.
-    """
+    """The solver that was asked for, or a closed form where there is one: a linear head on a complex encoding."""
     linear = encoding == "complex" and not head.widths
     if solver is None:
         return "closed-form" if linear else "gradient"
@@ -90,23 +84,15 @@ def choose(
     ----------
     samples : Samples
         The samples of the signal.
-    encoder : class or EncoderChoice, optional
-        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
+    encoder, solver, prior
+        By default ``default_encoder``, ``default_solver`` and ``default_prior``; None is no prior.
     encoding : "complex" or "simple"
         Whether the features of the axes are multiplied or concatenated.
     head : Head, optional
         The function of the encoding; linear if not given.
-    solver : "closed-form" or "gradient", optional
-        See ``default_solver``.
-    prior : Smoothness, Adaptive, "auto" or None
-        The assumption of a closed form on what was not measured; "auto" is ``default_prior``.
     robust : bool
-        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
-
-    Raises
-    ------
-    ValueError
-        If a closed form is asked for that does not exist, or the prior has no robust loss.
+        Fit in closed form by Huber's loss, which outliers move little. A prior without it raises a ``ValueError``, as
+        does a closed form that does not exist.
     """
     head = head or Linear()
     kind = cast(Kind, _checks.choice("encoding", encoding, KINDS))
@@ -139,12 +125,7 @@ def reconstruct(
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
     The choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust`` of ``choose``; the other options are
-    those of ``Method.fit``.
-
-    Raises
-    ------
-    ValueError
-        If the choices do not go together, or not with the samples.
+    those of ``Method.fit``. Choices that do not go together, or not with the samples, raise a ``ValueError``.
     """
     method = choose(samples, encoder, **choices)
     return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
@@ -162,12 +143,8 @@ def tuned(
     """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
 
     The options are those of ``tune_smoothness``; a scale is chosen by one hold-out. The result is the method with the
-    numbers that were chosen, and all that were tried.
-
-    Raises
-    ------
-    ValueError
-        If the method has no free numbers to choose, or the criterion does not go with it.
+    numbers that were chosen, and all that were tried. A method without free numbers to choose, or a criterion that does
+    not go with it, raises a ``ValueError``.
     """
     if method.solver != "closed-form" or is_adaptive(method.prior):
         found = "an adaptive prior" if method.solver == "closed-form" else "a gradient fit"
@@ -201,11 +178,6 @@ def combinations(
 
     Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
     are the methods, each once, and by the label of every combination that was left out the reason.
-
-    Raises
-    ------
-    ValueError
-        If there is no solver of a name.
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)

@@ -45,10 +45,8 @@ def fit_gradient(
     samples : Samples
         The targets. Scattered points with a named ``blending`` are tied to their lattice, which is evaluated by mode
         products (the virtual grid of Zheng et al.); otherwise each point has its own encoding.
-    epochs : int
-        Passes over the samples.
-    lr, weight_decay : float
-        Adam's learning rate and weight decay, with betas (0.9, 0.999).
+    epochs, lr, weight_decay
+        Passes over the samples, and Adam's learning rate and weight decay, with betas (0.9, 0.999).
     batch : int, optional
         Samples per step (on a lattice with a complex encoding: rows of its first axis per step); all if not given.
     memory : int
@@ -56,12 +54,10 @@ def fit_gradient(
         add up. A virtual grid is evaluated as a whole whatever it takes.
     center : bool
         Whether each channel's mean is subtracted before the fit and added to its result.
-    held_out : Samples, optional
+    held_out, patience
         Samples to score on after each epoch. The best epoch is returned, and training stops after ``patience``
         epochs without a better one. A trained scale can overfit (it shrinks until the samples are interpolated and
         the rest is lost); this limits it without preventing it: see ``learnable`` in ``FeatureMap``.
-    patience : int
-        See ``held_out``.
     generator : torch.Generator, optional
         The source of randomness for minibatches; by default one with seed 0.
     callback : function, optional
@@ -88,7 +84,10 @@ def fit_gradient(
     -----
     The defaults are the settings of Zheng et al. (ECCV 2022).
     """
-    _check(network, samples, epochs, lr, batch, memory)
+    _check(network, samples)
+    for name, number in (("epochs", epochs), ("memory", memory), ("batch", 1 if batch is None else batch)):
+        _checks.integer(name, number, 1)
+    _checks.positive("lr", lr)
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = predictions(network, samples, offset, memory)
@@ -178,14 +177,7 @@ class _BestState:
             self.network.load_state_dict(self.state)
 
 
-def _check(
-    network: CoordinateNetwork, samples: Samples, epochs: int, lr: float, batch: int | None, memory: int
-) -> None:
-    _checks.integer("epochs", epochs, 1)
-    _checks.positive("lr", lr)
-    _checks.integer("memory", memory, 1)
-    if batch is not None:
-        _checks.integer("batch", batch, 1)
+def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if network.channels != samples.channels:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):

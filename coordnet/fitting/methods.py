@@ -62,12 +62,8 @@ class EncoderChoice:
         """Return the encoding of this encoder that suits some samples.
 
         Their lattice decides the number of features and the default scales. The axes' features are multiplied (the
-        Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters.
-
-        Raises
-        ------
-        ValueError
-            If an option is unknown or out of its range, or the encoder has no encoding of this kind.
+        Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters. An
+        unknown option, or a kind of encoding that the encoder has not, raises a ``ValueError``.
         """
         family: Any = self.family
         _checks.choice("encoding", kind, KINDS)

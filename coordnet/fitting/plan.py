@@ -23,7 +23,7 @@ from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.axes import Alignment, render_axes
-from coordnet.sampling.samples import Geometry
+from coordnet.sampling.samples import Geometry, channel_means
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,13 @@ class Fitted:
 
 
 def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:
-    """Solve each signal independently, for methods that estimate something which signals must not share.
-
-    The report of several signals has the most iterations, the worst residual, and each signal's report in ``signals``.
-    """
+    """Solve each signal independently, for methods that estimate something which signals must not share."""
     each = [solve(signal) for signal in values.subtracted().split(1)]
     if len(each) == 1:
         return each[0]
     reports = [fitted.report for fitted in each]
-    report = {
-        "method": reports[0]["method"],
-        "iterations": max(r["iterations"] for r in reports),
-        "relative_residual": max(r["relative_residual"] for r in reports),
-        "signals": reports,
-    }
+    worst = {name: max(r[name] for r in reports) for name in ("iterations", "relative_residual")}
+    report = {"method": reports[0]["method"], **worst, "signals": reports}
     learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in each[0].learned}
     return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
 
@@ -144,16 +137,10 @@ class Plan(ABC):
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         if not self.center:
             return CenteredValues(stack, stack.new_zeros(stack.shape[:2]), batch)
-        return CenteredValues(stack, _means(stack, self.geometry.weights), batch)
+        return CenteredValues(stack, channel_means(stack, self.geometry.weights), batch)
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
-        """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)`` in fewer products.
-
-        Raises
-        ------
-        ValueError
-            If the plan iterates.
-        """
+        """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)`` in fewer products, if no fit iterates."""
         raise self._iterates()
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
@@ -164,16 +151,6 @@ class Plan(ABC):
         return _checks.wrong("plan", "one of a whole lattice, which takes no iteration", type(self).__name__)
 
 
-def _means(
-    values: Float[Tensor, "signals channels *samples"], weights: Tensor | None
-) -> Float[Tensor, "signals channels"]:
-    """Return the (weighted) mean of every channel."""
-    if weights is None:
-        return values.flatten(2).mean(-1)
-    weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
-    return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(min=torch.finfo(values.dtype).tiny)
-
-
 class DirectPlan(Plan):
     """A plan whose fit is one linear operator, without iteration.
 
@@ -181,18 +158,11 @@ class DirectPlan(Plan):
     (see ``linalg.buffers``), and channels are processed in chunks that fit into a processor's cache. A captured graph
     has its own memory. Autograd, and FFTs on a GPU, allocate more; a batch whose dimensions are not adjacent in memory
     is copied.
-
-    Attributes
-    ----------
-    operator : LinearOperator
-        The map from centered values to coefficients, with matrices in float64.
-    report : dict
-        The report of every fit.
     """
 
     direct = True
-    operator: LinearOperator
-    report: dict[str, Any]
+    operator: LinearOperator  # from centered values to coefficients, with matrices in float64
+    report: dict[str, Any]  # of every fit
 
     def _prepare(self, operator: LinearOperator, report: dict[str, Any]) -> None:
         self.operator, self.report = operator, report

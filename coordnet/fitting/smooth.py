@@ -66,7 +66,8 @@ class SmoothPlan(IteratedPlan):
         """Return the coefficients for centered values, with the form, the iterations and the residual."""
         if self.prior.loss == "huber":
             return solve_each(self._solve_robustly, values)
-        return self._fitted(*self._solve(values.subtracted(), self.system))
+        z, report = self._solve(values.subtracted(), self.system)
+        return Fitted(self.modes.coefficients(z), report)
 
     def _system(self, measurement: Measurement) -> System:
         if self.form == "constrained":
@@ -88,10 +89,8 @@ class SmoothPlan(IteratedPlan):
             "method": f"conjugate gradients, {self.form} form",
             "iterations": solution.iterations,
             "relative_residual": float(solution.relative_residual.max()),
+            "ranks": list(self.modes.ranks),
         }
-
-    def _fitted(self, z: Tensor, report: dict[str, Any]) -> Fitted:
-        return Fitted(self.modes.coefficients(z), {**report, "ranks": list(self.modes.ranks)})
 
     def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
@@ -103,7 +102,7 @@ class SmoothPlan(IteratedPlan):
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
             z, report = self._solve(values, self._system(reweighted), z)
-        return self._fitted(z, {**report, "loss": "huber", "limit": float(limit)})
+        return Fitted(self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(limit)})
 
 
 def modes_of(
@@ -118,10 +117,7 @@ def modes_of(
 def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> str:
     """Return the form of the system: "constrained" for structured masks of 0 and 1 whose lattice the modes span.
 
-    Raises
-    ------
-    ValueError
-        If the prior asks for the constrained form where there is none.
+    A ``ValueError`` is raised if the prior asks for the constrained form where there is none.
     """
     spanned = modes.spans_grid and modes.on_padded_grid() is modes
     possible = prior.loss == "squared" and spanned and measurement.is_plain_mask

@@ -9,7 +9,7 @@ from torch import Tensor
 from coordnet.fitting.hold_out import hidden_error
 from coordnet.fitting.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
 from coordnet.linalg.borders import zero_pad
-from coordnet.linalg.operators import rotate
+from coordnet.linalg.operators import ChannelRotation, rotate
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
@@ -39,10 +39,6 @@ class Problem:
     variance: Tensor  # (signals, channels, 1, …), of the rotated channels
     joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
     constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
-
-    def without(self, hidden: Tensor) -> "Problem":
-        """Return the problem with the weights of some samples set to zero."""
-        return replace(self, measurement=self.measurement.without(hidden))
 
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
@@ -82,7 +78,8 @@ def decorrelate(
     rotation = rotation.to(values)
     if measurement.weights.shape[1] == 1:
         return Problem(modes, measurement, rotate(rotation.mT, values), rotation, variance, False)
-    return Problem(modes, measurement.rotated(rotation), values, rotation, variance, True)
+    rotated_back = measurement.operator @ ChannelRotation(rotation, modes.lattice)
+    return Problem(modes, replace(measurement, operator=rotated_back), values, rotation, variance, True)
 
 
 def _covariance_of_solutions(
