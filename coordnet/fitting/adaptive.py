@@ -2,8 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,10 +12,10 @@ from tqdm import tqdm
 
 from coordnet.encodings import Encoding
 from coordnet.fitting.hold_out import hide, middle
-from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.fitting.smooth import TOLERANCE, modes_of
-from coordnet.fitting.spectrum import Problem, Round, decorrelate, rounds, smoothest_modes, start_penalty, update
-from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
+from coordnet.fitting.smooth import IteratedPlan, modes_of
+from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
+from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -37,13 +36,14 @@ CROP = 2**17  # points of the crop that decides the start for a lattice more tha
 
 @dataclass
 class Trail:
-    """The rounds that follow one start, on the samples that are not hidden."""
+    """The rounds that follow one start on some samples: solves, each with the spectrum learned from the one before."""
 
+    problem: Problem
     start: Smoothness
-    steps: Iterator[Round]  # further rounds
+    penalty: Tensor  # noise variance over signal variance of every mode, as the next round takes it
+    z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
-    penalties: list[Tensor] = field(default_factory=list)
-    last: Round | None = None
+    penalties: list[Tensor] = field(default_factory=list)  # that each round took
 
     @property
     def best(self) -> int:
@@ -57,11 +57,17 @@ class Trail:
             return True
         return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
 
-    def advance(self, problem: Problem, hidden: Tensor) -> None:
+    def advance(self, tolerance: float, steps: int = 500) -> Solution:
         """Take one more round."""
-        self.last = next(self.steps)
-        self.errors.append(problem.error(self.last.solution.x, hidden))
-        self.penalties.append(self.last.penalty)
+        problem = self.problem
+        if self.z is not None and self.penalties:
+            smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
+            self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
+        system = problem.system(self.penalty)
+        solution = system.solve(problem.values, start=self.z, tolerance=tolerance, steps=steps)
+        self.z = solution.x
+        self.penalties.append(self.penalty)
+        return solution
 
     def record(self) -> dict[str, Any]:
         """Return the start and the hold-out PSNR of each round, as JSON holds it."""
@@ -69,7 +75,7 @@ class Trail:
         return {**_power_law(self.start), "hold_out_psnr": psnr}
 
 
-class AdaptivePlan(Plan):
+class AdaptivePlan(IteratedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
 
     A tenth of the samples is hidden. Every start is solved once without it; the two best are followed for two
@@ -77,28 +83,13 @@ class AdaptivePlan(Plan):
     all samples, and the last solve runs to the tolerance. Where the unknown points are clustered (holes, scratches,
     text), the hidden points have their shape, and known points are held fixed.
 
-    The measurement is how the samples depend on the lattice; the other parameters are those of ``plan``. A
-    ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
+    A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        geometry: Geometry,
-        measurement: Measurement,
-        prior: Adaptive,
-        *,
-        solver: ConjugateGradients,
-        progress: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(encoding, geometry, **options)
-        self.modes = modes_of(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
-        self.measurement, self.prior, self.progress = measurement, prior, progress
-        dims = len(geometry.grid)
-        self.learning_tolerance = LEARNING_TOLERANCE[dims]
-        self.tolerance = min(self.learning_tolerance, solver.tolerance or TOLERANCE[dims])
-        self.steps = solver.steps
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
+        super().__init__(encoding, geometry, prior, **options)
+        self.learning_tolerance = LEARNING_TOLERANCE[len(geometry.grid)]
+        self.tolerance = min(self.learning_tolerance, self.tolerance)
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own spectrum."""
@@ -107,29 +98,40 @@ class AdaptivePlan(Plan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
-        if self._holds_known_points():
+        plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
+        if plain and self.modes.spans_grid and self.measurement.is_structured_mask:  # holes or scratches
             problem, limit = problem.on_padded_grid(), min(limit, STRUCTURED_ROUNDS)
             starts = self.prior.starts or (STRUCTURED_START,)
         deciding = problem if problem.constrained else self._deciding_problem(problem, values)
         generator = torch.Generator().manual_seed(self.prior.seed)
         hidden = hide(deciding.measurement, deciding.values.shape[2:], self.prior.hold_out, generator)
+        start, kept = starts[0], limit if self.prior.hold_out == 0 else 0
+        trails, chosen = [], None
         total = limit + len(starts) + 4
         with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
-            trails, chosen = [], Trail(starts[0], iter(()))
-            kept = limit if self.prior.hold_out == 0 else 0
             if hidden is not None:
                 trails, chosen = self._choose(deciding, starts, hidden, limit, bar)
-                kept = chosen.best
-            followed = chosen if deciding is problem else Trail(chosen.start, iter(()))
-            last = self._finish(problem, followed, kept, bar)
-        last.solution.warn_unless_converged(self.tolerance)
-        return self._fitted(problem, chosen.start, kept, trails, last)
-
-    def _holds_known_points(self) -> bool:
-        """Whether the unknown points are holes or scratches in a mask that all channels share."""
-        shared = self.measurement.weights.shape[1] == 1
-        plain = self.modes.spans_grid and shared and self.measurement.is_plain_mask
-        return plain and self.measurement.is_structured_mask
+                start, kept = chosen.start, chosen.best
+            last, left = Trail(problem, start, start_penalty(problem, start)), kept
+            if chosen and deciding is problem:  # only the last round is left to learn from all samples
+                last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
+            bar.total = bar.n + left + 1
+            for _ in range(left):
+                last.advance(self.learning_tolerance)
+                bar.update()
+            solution = last.advance(self.tolerance, self.solver.steps)
+            bar.update()
+        solution.warn_unless_converged(self.tolerance)
+        report = {
+            "method": f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
+            "start": _power_law(start),
+            "rounds": kept,
+            "tried": [trail.record() for trail in trails],
+            "iterations": solution.iterations,
+            "relative_residual": float(solution.relative_residual.max()),
+        }
+        coefficients = rotate(problem.rotation, problem.modes.coefficients(solution.x))
+        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
 
     def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
         """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""
@@ -151,17 +153,17 @@ class AdaptivePlan(Plan):
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
     ) -> tuple[list[Trail], Trail]:
         """Follow the starts on the samples that are not hidden; return all trails and the best."""
-        shown = problem.without(hidden)
+        shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
         trails: list[Trail] = []
 
         def advance(trail: Trail) -> None:
-            trail.advance(problem, hidden)
+            solution = trail.advance(self.learning_tolerance)
+            trail.errors.append(problem.error(solution.x, hidden))
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
             bar.update()
 
         for start in starts:
-            near = trails[-1].last.solution.x if trails and trails[-1].last else None
-            trails.append(Trail(start, self._rounds(shown, start_penalty(shown, start), start, near)))
+            trails.append(Trail(shown, start, start_penalty(shown, start), trails[-1].z if trails else None))
             advance(trails[-1])
         finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
         for trail, _ in itertools.product(finalists, range(min(2, limit))):
@@ -170,40 +172,6 @@ class AdaptivePlan(Plan):
         while len(best.errors) <= limit and best.is_improving:
             advance(best)
         return trails, best
-
-    def _rounds(self, problem: Problem, penalty: Tensor, start: Smoothness, z: Tensor | None) -> Iterator[Round]:
-        smoothest = smoothest_modes(problem.modes, start.axis_weights(len(problem.modes.lattice)))
-        return rounds(problem, penalty, smoothest, tolerance=self.learning_tolerance, start=z)
-
-    def _finish(self, problem: Problem, followed: Trail, kept: int, bar: Any) -> Round:
-        """Learn from all samples, only the last round if a trail was followed on the same lattice; then solve."""
-        modes, start = problem.modes, followed.start
-        smoothest = smoothest_modes(modes, start.axis_weights(len(modes.lattice)))
-        penalty, z, left = start_penalty(problem, start), None, kept
-        if followed.last is not None:
-            penalty, z, left = followed.penalties[max(kept - 1, 0)], followed.last.solution.x, min(kept, 1)
-        bar.total = bar.n + left + 1
-        for step in itertools.islice(self._rounds(problem, penalty, start, z), left):
-            z = step.solution.x
-            penalty = update(modes, z, step.penalty, smoothest, problem.measurement.density)
-            bar.update()
-        system = problem.system(penalty)
-        solution = system.solve(problem.values, start=z, tolerance=self.tolerance, steps=self.steps)
-        bar.update()
-        return Round(kept, penalty, solution)
-
-    def _fitted(self, problem: Problem, start: Smoothness, kept: int, trails: list[Trail], last: Round) -> Fitted:
-        form = "constrained" if problem.constrained else "modes"
-        report = {
-            "method": f"conjugate gradients, adaptive prior, {form} form",
-            "start": _power_law(start),
-            "rounds": kept,
-            "tried": [trail.record() for trail in trails],
-            "iterations": last.solution.iterations,
-            "relative_residual": float(last.solution.relative_residual.max()),
-        }
-        coefficients = rotate(problem.rotation, problem.modes.coefficients(last.solution.x))
-        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
 
 
 def _power_law(start: Smoothness) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Blending: how a scattered point depends on the lattice nodes around it, and so how samples depend on the lattice."""
 
+import itertools
+import math
 from collections.abc import Callable
 
 import torch
@@ -19,17 +21,9 @@ def similarity_weights(
 ) -> Float[Tensor, "n 2"]:
     """Return the weights of the two nodes around a point whose encodings approximate the point's best.
 
-    With the similarity D of an encoder, the nodes' distance d and the point's fraction β of it, least squares gives
+    With the similarity D of an encoder as a function of distance, the nodes' distance d (``spacing``, in units of the
+    unit interval) and the point's fraction β of it, in [0, 1], least squares gives
     α = [D(0) D(βd) - D(d) D((1-β)d), D(0) D((1-β)d) - D(d) D(βd)] / (D(0)² - D(d)²).
-
-    Parameters
-    ----------
-    similarity : function
-        The encoder's similarity D as a function of distance.
-    spacing : float
-        The distance d of the nodes, in units of the unit interval.
-    fraction : (n,)
-        The points' positions β between the nodes, in [0, 1].
 
     Notes
     -----
@@ -64,47 +58,36 @@ def interpolation(
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
-    Parameters
-    ----------
-    geometry : ScatteredPoints
-        The points and their lattice.
-    blend : "similarity", "printed", "linear" or "cubic"
-        How a point depends on the nodes around it; see ``ScatteredPoints``.
-    encoders : list of Encoder
-        One per axis, for the blends by similarity.
-    dtype, device
-        Those of the lattice signals.
-
-    Raises
-    ------
-    ValueError
-        If a point is outside the lattice, or the blend needs encoders and the encoding has none per axis.
+    The blends are those of ``ScatteredPoints``; those by similarity take an encoder per axis. The dtype and device are
+    those of the lattice signals. A point outside the lattice, or a blend that lacks its encoders, is a ``ValueError``.
     """
-    axes = geometry.axes
+    axes, lattice = geometry.axes, tuple(axis.count for axis in geometry.axes)
     if blend in ("similarity", "printed") and len(encoders) != len(axes):
         raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", blend)
     points, parts = geometry.points.to(device).double(), []
     for j, axis in enumerate(axes):
         scaled = _node_positions(axis, points[:, j], j, geometry.outside)
         parts.append(_axis_blend(axis, scaled, encoders[j] if encoders else None, blend))
-    return Interpolation.tensor_product(tuple(axis.count for axis in axes), parts, dtype)
+    strides = [math.prod(lattice[j + 1 :]) for j in range(len(lattice))]
+    indices, weights = [], []
+    for corner in itertools.product(*(range(weight.shape[1]) for _, weight in parts)):
+        chosen = [(index[:, k], weight[:, k]) for (index, weight), k in zip(parts, corner, strict=True)]
+        indices.append(sum(i * stride for (i, _), stride in zip(chosen, strides, strict=True)))
+        weights.append(math.prod(weight for _, weight in chosen).to(dtype))  # type: ignore[arg-type]
+    return Interpolation(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
 
 
 def measure(
     encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
-) -> Measurement | None:
-    """Return how samples of a geometry depend on the lattice signal; None if they are all of it."""
-    if geometry.is_scattered:
-        blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
-        operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
-        weights = torch.ones(geometry.shape[0], 1) if geometry.weights is None else geometry.weights
-        return Measurement(operator, weights.T.unsqueeze(0).to(device, dtype), operator.row_energy())
-    if geometry.weights is not None:
-        weights = geometry.weights.movedim(-1, 0).unsqueeze(0)
-        return Measurement.mask(weights.to(device, dtype).contiguous())
-    if encoding.axis_encoders:
-        return None
-    return Measurement.mask(torch.ones(1, 1, *geometry.shape, dtype=dtype, device=device))  # its padding is unknown
+) -> Measurement:
+    """Return how samples of a geometry depend on the lattice signal."""
+    weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
+    weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
+    if not geometry.is_scattered:
+        return Measurement.mask(weights)
+    blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
+    operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
+    return Measurement(operator, weights, operator.weights.square().sum(1))
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
@@ -122,25 +105,18 @@ def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
 def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blend) -> tuple[Tensor, Tensor]:
     """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
     if axis.count == 1:
-        return torch.zeros(len(scaled), 1, dtype=torch.long, device=scaled.device), torch.ones_like(scaled).unsqueeze(
-            -1
-        )
+        return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
     left = scaled.floor().clamp(0, axis.count - 2)
     fraction = scaled - left
     nearest = fraction.round()
     fraction = torch.where((fraction - nearest).abs() < 1e-9 * axis.count, nearest, fraction)
+    first = 0
     if blend == "cubic":
-        offsets = torch.arange(-1, 3, device=scaled.device)
-        weights = cubic_weights(fraction)
+        first, weights = -1, cubic_weights(fraction)
+    elif blend == "linear" or encoder is None:
+        weights = torch.stack([1 - fraction, fraction], dim=-1)
     else:
-        offsets = torch.arange(2, device=scaled.device)
-        weights = _pair_weights(axis, fraction, encoder, blend)
-    index = (left.long().unsqueeze(-1) + offsets).clamp(0, axis.count - 1)
-    return index, weights
-
-
-def _pair_weights(axis: Axis, fraction: Tensor, encoder: Encoder | None, blend: Blend) -> Tensor:
-    if blend == "linear" or encoder is None:
-        return torch.stack([1 - fraction, fraction], dim=-1)
-    similarity = encoder.similarity if blend == "similarity" else encoder.printed_similarity
-    return similarity_weights(similarity, axis.spacing, fraction)
+        similarity = encoder.similarity if blend == "similarity" else encoder.printed_similarity
+        weights = similarity_weights(similarity, axis.spacing, fraction)
+    offsets = torch.arange(first, first + weights.shape[-1], device=scaled.device)
+    return (left.long().unsqueeze(-1) + offsets).clamp(0, axis.count - 1), weights

@@ -16,12 +16,7 @@ WARM_UP = 3  # runs before recording, in which libraries allocate their workspac
 class CudaGraph(Generic[T]):
     """A function of one tensor that does not wait for the GPU, recorded for an example and replayed on other values.
 
-    The values have the shape and the dtype of the example.
-
-    Raises
-    ------
-    ValueError
-        If the example is not on a CUDA device.
+    The values have the shape and the dtype of the example. A ``ValueError`` is raised if it is not on a CUDA device.
 
     Notes
     -----
@@ -45,13 +40,7 @@ class CudaGraph(Generic[T]):
                 self._result = function(self._input)
 
     def __call__(self, values: Tensor) -> T:
-        """Replay the function on values of the example's shape and dtype.
-
-        Raises
-        ------
-        ValueError
-            If they have another shape or dtype.
-        """
+        """Replay the function on values of the example's shape and dtype; others raise a ``ValueError``."""
         expected, found = (tuple(self._input.shape), self._input.dtype), (tuple(values.shape), values.dtype)
         if found != expected:
             raise _checks.wrong("values", f"shape {expected[0]} of {expected[1]}", f"{found[0]} of {found[1]}")

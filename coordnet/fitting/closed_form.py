@@ -9,7 +9,6 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.adaptive import AdaptivePlan
-from coordnet.fitting.blending import measure
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
@@ -17,7 +16,6 @@ from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry, Samples
 
 Prior = LeastSquares | Smoothness | Adaptive
@@ -53,12 +51,7 @@ def plan(
     progress : bool
         Whether to show a bar while a fit iterates.
     dtype, device
-        Those of the values.
-
-    Returns
-    -------
-    Plan
-        ``plan.fit(values)`` gives a ``Reconstruction``.
+        Those of the values, from which ``plan.fit(values)`` makes a ``Reconstruction``.
 
     Raises
     ------
@@ -69,53 +62,38 @@ def plan(
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
-    measurement = measure(encoding, geometry, dtype, device)
     if prior is None:
-        prior = LeastSquares() if measurement is None else NO_PENALTY
-    options: dict[str, Any] = {"center": center, "dtype": dtype, "device": device}
-    iteration: dict[str, Any] = {"solver": solver or ConjugateGradients(), "progress": progress}
-    return plan_for(prior, encoding, geometry, measurement, options, iteration)
+        prior = LeastSquares() if _is_whole(encoding, geometry) else NO_PENALTY
+    return plan_for(
+        prior, encoding, geometry, solver=solver, center=center, progress=progress, dtype=dtype, device=device
+    )
 
 
 @singledispatch
-def plan_for(
-    prior: Any,
-    encoding: Encoding,
-    geometry: Geometry,
-    measurement: Measurement | None,
-    options: dict[str, Any],
-    iteration: dict[str, Any],
-) -> Plan:
-    """Return the plan for a kind of prior; register one with ``@plan_for.register``.
-
-    The measurement is None where the samples are the whole lattice.
-    """
+def plan_for(prior: Any, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    """Return the plan for a kind of prior; register one with ``@plan_for.register``. The options are ``Plan``'s."""
     raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive or None", type(prior).__name__)
 
 
 @plan_for.register
-def _(prior: LeastSquares, encoding, geometry, measurement, options, iteration) -> Plan:
+def _(prior: LeastSquares, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
     return LeastSquaresPlan(encoding, geometry, prior, **options)
 
 
 @plan_for.register
-def _(prior: Smoothness, encoding, geometry, measurement, options, iteration) -> Plan:
-    if measurement is None and prior.loss == "squared":
-        return SmoothLatticePlan(encoding, geometry, prior, **options)
-    measurement = measurement or _everything(geometry, options)
-    return SmoothPlan(encoding, geometry, measurement, prior, **options, **iteration)
+def _(prior: Smoothness, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    direct = prior.loss == "squared" and _is_whole(encoding, geometry)
+    return (SmoothLatticePlan if direct else SmoothPlan)(encoding, geometry, prior, **options)
 
 
 @plan_for.register
-def _(prior: Adaptive, encoding, geometry, measurement, options, iteration) -> Plan:
-    measurement = measurement or _everything(geometry, options)
-    return AdaptivePlan(encoding, geometry, measurement, prior, **options, **iteration)
+def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    return AdaptivePlan(encoding, geometry, prior, **options)
 
 
-def _everything(geometry: Geometry, options: dict[str, Any]) -> Measurement:
-    """Return a whole lattice as a mask without unknown entries."""
-    ones = torch.ones(1, 1, *geometry.shape, dtype=options["dtype"], device=options["device"])
-    return Measurement.mask(ones)
+def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
+    """Whether the samples are all of the encoding's lattice; the padding of a Fourier encoding never is."""
+    return geometry.is_whole_lattice and bool(encoding.axis_encoders)
 
 
 def fit_closed_form(encoding: Encoding, samples: Samples, prior: Prior | None = None, **options: Any) -> Reconstruction:

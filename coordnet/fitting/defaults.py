@@ -58,13 +58,7 @@ def default_encoder(samples: Samples, prior: Prior | None) -> EncoderChoice:
 
 
 def default_solver(encoding: str, head: Head, solver: str | None = None) -> Solver:
-    """The solver that was asked for, or a closed form where there is one.
-
-    Raises
-    ------
-    ValueError
-        If a closed form is asked for and the encoding is not complex or the head not linear.
-    """
+    """The solver that was asked for, or a closed form where there is one: a linear head on a complex encoding."""
     linear = encoding == "complex" and not head.widths
     if solver is None:
         return "closed-form" if linear else "gradient"
@@ -90,23 +84,15 @@ def choose(
     ----------
     samples : Samples
         The samples of the signal.
-    encoder : class or EncoderChoice, optional
-        A class of encoders, such as ``Gaussian``; see ``default_encoder``.
+    encoder, solver, prior
+        By default ``default_encoder``, ``default_solver`` and ``default_prior``; None is no prior.
     encoding : "complex" or "simple"
         Whether the features of the axes are multiplied or concatenated.
     head : Head, optional
         The function of the encoding; linear if not given.
-    solver : "closed-form" or "gradient", optional
-        See ``default_solver``.
-    prior : Smoothness, Adaptive, "auto" or None
-        The assumption of a closed form on what was not measured; "auto" is ``default_prior``.
     robust : bool
-        Fit in closed form by Huber's loss, which outliers move little; needs a smoothness prior.
-
-    Raises
-    ------
-    ValueError
-        If a closed form is asked for that does not exist, or the prior has no robust loss.
+        Fit in closed form by Huber's loss, which outliers move little. A prior without it raises a ``ValueError``, as
+        does a closed form that does not exist.
     """
     head = head or Linear()
     kind = cast(Kind, _checks.choice("encoding", encoding, KINDS))
@@ -115,8 +101,10 @@ def choose(
         prior = None
     elif prior == "auto":
         prior = default_prior(samples, robust=robust)
+    elif robust and hasattr(prior, "loss"):
+        prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:
-        prior = _robust(prior)
+        raise _checks.wrong("robust", "a smoothness prior", "an adaptive one" if prior else "none")
     if encoder is None:
         encoder = default_encoder(samples, prior)
     elif isinstance(encoder, type):
@@ -136,17 +124,8 @@ def reconstruct(
 ) -> Reconstruction:
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
-    Parameters
-    ----------
-    samples, encoder, **choices
-        See ``choose``; the choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust``.
-    epochs, lr, generator, progress
-        See ``Method.fit``.
-
-    Raises
-    ------
-    ValueError
-        If the choices do not go together, or not with the samples.
+    The choices are ``encoding``, ``head``, ``solver``, ``prior`` and ``robust`` of ``choose``; the other options are
+    those of ``Method.fit``. Choices that do not go together, or not with the samples, raise a ``ValueError``.
     """
     method = choose(samples, encoder, **choices)
     return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
@@ -163,22 +142,9 @@ def tuned(
 ) -> tuple[Method, Tuned]:
     """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
 
-    Parameters
-    ----------
-    method, samples
-        The method, and the samples that it will be fitted to.
-    criterion, folds, seed, progress
-        See ``tune_smoothness``; a scale is chosen by one hold-out.
-
-    Returns
-    -------
-    Method, Tuned
-        The method with the numbers that were chosen, and all that were tried.
-
-    Raises
-    ------
-    ValueError
-        If the method has no free numbers to choose, or the criterion does not go with it.
+    The options are those of ``tune_smoothness``; a scale is chosen by one hold-out. The result is the method with the
+    numbers that were chosen, and all that were tried. A method without free numbers to choose, or a criterion that does
+    not go with it, raises a ``ValueError``.
     """
     if method.solver != "closed-form" or is_adaptive(method.prior):
         found = "an adaptive prior" if method.solver == "closed-form" else "a gradient fit"
@@ -210,50 +176,31 @@ def combinations(
     closed form. Closed forms take the prior that suits the samples; where that is adaptive, the Fourier encoding is
     fitted too, with it and with a smoothness prior.
 
-    Parameters
-    ----------
-    samples : Samples
-        The samples that will be fitted.
-    encoders, heads, solvers : sequences
-        If empty: usual encoders, the linear head, and the first solver that is possible.
-
-    Returns
-    -------
-    list of Method, dict of str
-        The methods, each once, and by the label of every combination that was left out the reason.
-
-    Raises
-    ------
-    ValueError
-        If there is no solver of a name.
+    Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
+    are the methods, each once, and by the label of every combination that was left out the reason.
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
     prior = default_prior(samples)
+    usual = default_encoder(samples, prior)  # under an adaptive prior all fine encoders give the same reconstruction
+    compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []
     left_out: dict[str, str] = {}
-    for encoder, head in product(encoders or _compared(samples, prior), heads or [Linear()]):
+    for encoder, head in product(encoders or compared, heads or [Linear()]):
         possible = _possible(encoder, head)
         for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
             if solver in possible:
                 assumed = prior if solver == "closed-form" else None
                 methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
             else:
-                label = f"{encoder.label} · {head_label(head)} · {solver}"
-                left_out[label] = _why_not(encoder)
+                reason = "a closed form needs a linear head and an encoder of one axis"
+                if encoder.is_fourier:
+                    reason = "fourier is fitted in closed form, with a linear head"
+                left_out[f"{encoder.label} · {head_label(head)} · {solver}"] = reason
     if is_adaptive(prior):
         priors = (prior, Smoothness(POWER[len(samples.grid)]))
         methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in priors]
     return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
-
-
-def _compared(samples: Samples, prior: Prior | None) -> list[EncoderChoice]:
-    """The encoders of a comparison that names none: several only where they differ.
-
-    Under an adaptive prior all encoders that are as fine as the samples give the same reconstruction.
-    """
-    usual = default_encoder(samples, prior)
-    return [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
 
 
 def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
@@ -263,18 +210,6 @@ def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
     if head.widths or encoder.is_joint:
         return {"gradient": "simple"}
     return {"closed-form": "complex", "gradient": "complex"}
-
-
-def _why_not(encoder: EncoderChoice) -> str:
-    if encoder.is_fourier:
-        return "fourier is fitted in closed form, with a linear head"
-    return "a closed form needs a linear head and an encoder of one axis"
-
-
-def _robust(prior: Any) -> Smoothness:
-    if not hasattr(prior, "loss"):
-        raise _checks.wrong("robust", "a smoothness prior", "an adaptive one" if prior else "none")
-    return replace(prior, loss="huber")
 
 
 def _is_long(samples: Samples) -> bool:

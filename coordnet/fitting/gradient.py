@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -45,10 +45,8 @@ def fit_gradient(
     samples : Samples
         The targets. Scattered points with a named ``blending`` are tied to their lattice, which is evaluated by mode
         products (the virtual grid of Zheng et al.); otherwise each point has its own encoding.
-    epochs : int
-        Passes over the samples.
-    lr, weight_decay : float
-        Adam's learning rate and weight decay, with betas (0.9, 0.999).
+    epochs, lr, weight_decay
+        Passes over the samples, and Adam's learning rate and weight decay, with betas (0.9, 0.999).
     batch : int, optional
         Samples per step (on a lattice with a complex encoding: rows of its first axis per step); all if not given.
     memory : int
@@ -56,12 +54,10 @@ def fit_gradient(
         add up. A virtual grid is evaluated as a whole whatever it takes.
     center : bool
         Whether each channel's mean is subtracted before the fit and added to its result.
-    held_out : Samples, optional
+    held_out, patience
         Samples to score on after each epoch. The best epoch is returned, and training stops after ``patience``
         epochs without a better one. A trained scale can overfit (it shrinks until the samples are interpolated and
         the rest is lost); this limits it without preventing it: see ``learnable`` in ``FeatureMap``.
-    patience : int
-        See ``held_out``.
     generator : torch.Generator, optional
         The source of randomness for minibatches; by default one with seed 0.
     callback : function, optional
@@ -88,18 +84,21 @@ def fit_gradient(
     -----
     The defaults are the settings of Zheng et al. (ECCV 2022).
     """
-    _check(network, samples, epochs, lr, batch, memory)
+    _check(network, samples)
+    for name, number in (("epochs", epochs), ("memory", memory), ("batch", 1 if batch is None else batch)):
+        _checks.integer(name, number, 1)
+    _checks.positive("lr", lr)
     network = copy.deepcopy(network).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = predictions(network, samples, offset, memory)
-    batch, part = batch or len(problem), problem.max_targets(memory)
+    batch = batch or len(problem.target)
     optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
     generator = generator or torch.Generator().manual_seed(0)
     best = _BestState(network, held_out, offset, patience)
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:
         for epoch in bar:
-            loss = _epoch(network, problem, optimizer, batch, part, generator, penalty)
+            loss = _epoch(network, problem, optimizer, batch, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"the loss became {loss} in epoch {epoch}; try a smaller learning rate")
             quality = -10 * math.log10(max(loss, 1e-12))
@@ -119,19 +118,23 @@ def _epoch(
     problem: Predictions,
     optimizer: torch.optim.Optimizer,
     batch: int,
-    part: int,
     generator: torch.Generator,
     penalty: Penalty | None,
 ) -> float:
-    """Pass once over the samples, ``batch`` per step and ``part`` at once; return the mean squared error."""
+    """Pass once over the samples, ``batch`` per step; return the mean squared error."""
+    length, at_once = len(problem.target), problem.max_targets
+    if batch >= length:
+        steps: list[list[Any]] = [[slice(i, min(i + at_once, length)) for i in range(0, length, at_once)]]
+    else:
+        steps = [list(step.split(at_once)) for step in torch.randperm(length, generator=generator).split(batch)]
     total, count = 0.0, 0.0
-    for step in _steps(len(problem), batch, generator):
-        amount = problem.total_weight(step)
+    for parts in steps:
+        amount = sum(problem.total_weight(part) for part in parts)
         if amount == 0:
             continue
         optimizer.zero_grad(set_to_none=True)
-        for index in _parts(step, part):
-            loss = problem.loss(index)
+        for part in parts:
+            loss = problem.loss(part)
             (loss / amount).backward()
             total += float(loss.detach())
         if penalty is not None:
@@ -139,20 +142,6 @@ def _epoch(
         optimizer.step()
         count += amount
     return total / count
-
-
-def _steps(length: int, size: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
-    if size >= length:
-        yield slice(0, length)
-    else:
-        yield from torch.randperm(length, generator=generator).split(size)
-
-
-def _parts(step: Tensor | slice, size: int) -> Iterator[Tensor | slice]:
-    if isinstance(step, Tensor):
-        yield from step.split(size)
-    else:
-        yield from (slice(i, min(i + size, step.stop)) for i in range(step.start, step.stop, size))
 
 
 class _BestState:
@@ -166,24 +155,21 @@ class _BestState:
     def should_stop(self) -> bool:
         if self.held_out is None:
             return False
-        error = self._score(self.held_out)
+        error = self._error(self.held_out)
+        self.epochs_since += 1
         if error < self.error:
             self.error, self.epochs_since = error, 0
             self.state = copy.deepcopy(self.network.state_dict())
-        else:
-            self.epochs_since += 1
         return self.epochs_since >= self.patience
 
     @torch.no_grad()
-    def _score(self, samples: Samples) -> float:
+    def _error(self, samples: Samples) -> float:
         fit = Reconstruction(self.network.eval(), self.offset, samples.grid)
         geometry = samples.geometry
         estimate = fit(geometry.points) if geometry.is_scattered else fit.on_axes(geometry.axes)
         self.network.train()
         error = (estimate - samples.values).square()
-        if samples.weights is None:
-            return float(error.mean())
-        weights = samples.weights.to(error).expand_as(error)
+        weights = torch.ones_like(error) if samples.weights is None else samples.weights.to(error).expand_as(error)
         return float((error * weights).sum() / weights.sum())
 
     def restore(self) -> None:
@@ -191,14 +177,7 @@ class _BestState:
             self.network.load_state_dict(self.state)
 
 
-def _check(
-    network: CoordinateNetwork, samples: Samples, epochs: int, lr: float, batch: int | None, memory: int
-) -> None:
-    _checks.integer("epochs", epochs, 1)
-    _checks.positive("lr", lr)
-    _checks.integer("memory", memory, 1)
-    if batch is not None:
-        _checks.integer("batch", batch, 1)
+def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if network.channels != samples.channels:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):

@@ -14,14 +14,9 @@ from coordnet.sampling.samples import Geometry
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """Minimize ‖A w - y‖² + λ ‖w‖² on a whole lattice; of the minimizers, the one of least norm.
+    """Minimize ‖A w - y‖² + λ ‖w‖² on a whole lattice, λ being ``ridge``; of the minimizers, the one of least norm.
 
-    Attributes
-    ----------
-    ridge : float
-        λ, at least 0.
-    rcond : float, optional
-        Singular values below this fraction of the largest count as zero; by default ε max(N, K), with ε of the dtype.
+    Singular values below ``rcond`` times the largest count as zero; by default it is ε max(N, K), with ε of the dtype.
 
     Raises
     ------
@@ -44,20 +39,13 @@ class LeastSquaresPlan(DirectPlan):
     Long axes of local encoders are factorized as banded matrices, at a cost linear in the samples; see
     ``encodings.designs``. A fit is a fixed sequence of matrix products, which never waits for a GPU.
 
-    Warns
-    -----
-    RankWarning
-        If an axis has a lower rank than it has columns.
-
-    Raises
-    ------
-    ValueError
-        If the encoding is not a ComplexEncoding, or the geometry is not a whole lattice.
+    A ``RankWarning`` is given if an axis has a lower rank than it has columns. An encoding
+    without an encoder per axis, or a geometry that is not a whole lattice, raises a ``ValueError``.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        if not (self.encoding.is_factored and self.encoding.axis_encoders):
+        if not self.encoding.axis_encoders:
             raise _checks.wrong("encoding", "a ComplexEncoding for LeastSquares()", type(encoding).__name__)
         if not geometry.is_whole_lattice:
             raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)

@@ -31,12 +31,8 @@ RATES = {True: 1e-1, False: 5e-3}  # Adam's learning rate for a linear head on a
 class EncoderChoice:
     """An encoder whose scales and features are still to be suited to samples.
 
-    Attributes
-    ----------
-    family : type
-        A class of encoders, or ``FourierEncoding``, which is an encoding by itself.
-    options : mapping
-        Arguments of its ``like``, such as ``sigma="0.64px"``.
+    The family is a class of encoders, or ``FourierEncoding``, which is an encoding by itself. The options are arguments
+    of its ``like``, such as ``sigma="0.64px"``.
     """
 
     family: Family
@@ -65,19 +61,9 @@ class EncoderChoice:
     def on(self, samples: Samples, kind: str = "complex", generator: torch.Generator | None = None) -> Encoding:
         """Return the encoding of this encoder that suits some samples.
 
-        Parameters
-        ----------
-        samples : Samples
-            Their lattice decides the number of features and the default scales.
-        kind : "complex" or "simple"
-            Whether the axes' features are multiplied (the Kronecker product) or concatenated.
-        generator : torch.Generator, optional
-            For encoders that draw their parameters.
-
-        Raises
-        ------
-        ValueError
-            If an option is unknown or out of its range, or the encoder has no encoding of this kind.
+        Their lattice decides the number of features and the default scales. The axes' features are multiplied (the
+        Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters. An
+        unknown option, or a kind of encoding that the encoder has not, raises a ``ValueError``.
         """
         family: Any = self.family
         _checks.choice("encoding", kind, KINDS)
@@ -91,20 +77,9 @@ class EncoderChoice:
 
 @dataclass(frozen=True)
 class Method:
-    """All that a fit depends on beside the samples.
+    """All that a fit depends on beside the samples: an encoder, and a head, which is the function of the encoding.
 
-    Attributes
-    ----------
-    encoder : EncoderChoice
-        The encoder.
-    head : Head
-        The function of the encoding.
-    solver : "closed-form" or "gradient"
-        A closed form needs a linear head on a complex encoding.
-    prior : Smoothness, Adaptive or None
-        The assumption of a closed form on what was not measured.
-    encoding : "complex" or "simple"
-        See ``EncoderChoice.on``.
+    A closed form needs a linear head on a complex encoding; the prior is its assumption on what was not measured.
     """
 
     encoder: EncoderChoice
@@ -135,17 +110,9 @@ class Method:
     ) -> Reconstruction:
         """Fit the method to samples.
 
-        Parameters
-        ----------
-        samples : Samples
-            The samples.
-        epochs, lr, callback
-            Arguments of ``fit_gradient``; a closed form needs none of them. The learning rate is 0.1 for a linear
-            head on a complex encoding and 0.005 for others if not given.
-        generator : torch.Generator, optional
-            Draws the encoder's parameters, then the network's first weights and the minibatches.
-        progress : bool
-            Show a bar.
+        The epochs, the learning rate and the callback are those of ``fit_gradient``; a closed form needs none of them.
+        The learning rate is by default 0.1 for a linear head on a complex encoding and 0.005 for others. The generator
+        draws the encoder's parameters, then the network's first weights and the minibatches.
         """
         encoding = self.encode(samples, generator)
         if self.solver == "closed-form":

@@ -16,13 +16,14 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.designs import designs
 from coordnet.fitting.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.axes import Alignment, render_axes
-from coordnet.sampling.samples import Geometry
+from coordnet.sampling.samples import Geometry, channel_means
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,7 @@ class CenteredValues:
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""
-        means = self._broadcast(self.values.ndim)
-        if is_tracked(self.values):
-            return self.values - means
-        return empty(self.values, tuple(self.values.shape)).copy_(self.values).sub_(means)
+        return self.values - self._broadcast(self.values.ndim)
 
     def map(self, operator: LinearOperator, *, add_means: bool = False) -> Float[Tensor, "signals channels *codomain"]:
         """Apply an operator to the differences, in chunks of channels, and add the means again if asked.
@@ -73,70 +71,47 @@ class Fitted:
 
 
 def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:
-    """Solve each signal independently, for methods that estimate something which signals must not share.
-
-    The report of several signals has the most iterations, the worst residual, and each signal's report in ``signals``.
-    """
+    """Solve each signal independently, for methods that estimate something which signals must not share."""
     each = [solve(signal) for signal in values.subtracted().split(1)]
     if len(each) == 1:
         return each[0]
     reports = [fitted.report for fitted in each]
-    report = {
-        "method": reports[0]["method"],
-        "iterations": max(r["iterations"] for r in reports),
-        "relative_residual": max(r["relative_residual"] for r in reports),
-        "signals": reports,
-    }
+    worst = {name: max(r[name] for r in reports) for name in ("iterations", "relative_residual")}
+    report = {"method": reports[0]["method"], **worst, "signals": reports}
     learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in each[0].learned}
     return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
 
 
 class Plan(ABC):
-    """The factorization of a closed-form fit for an encoding and a geometry.
+    """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    Parameters
-    ----------
-    encoding : ComplexEncoding or FourierEncoding
-        The encoding; a copy of it is kept, whose trainable numbers are held fixed.
-    geometry : Geometry
-        Where the values will be.
-    center : bool
-        Whether each channel's mean is subtracted before the fit and added to its result.
-    dtype, device
-        Those of the values.
-
-    Attributes
-    ----------
-    direct : bool
-        Whether a fit is a fixed sequence of products, without iteration.
+    A copy of the encoding is kept, whose trainable numbers are held fixed.
     """
 
-    direct: bool = False
+    direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
 
     def __init__(
         self,
         encoding: Encoding,
         geometry: Geometry,
         *,
+        solver: ConjugateGradients | None = None,
         center: bool = True,
+        progress: bool = False,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
         self.geometry, self.center, self.dtype, self.device = geometry, center, dtype, device
+        self.solver, self.progress = solver or ConjugateGradients(), progress
 
     @abstractmethod
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, and how the solve went."""
 
     def fit(self, values: Float[Tensor, "*batch_samples channels"]) -> Reconstruction:
-        """Fit a signal, or a batch of signals that share the geometry.
-
-        Parameters
-        ----------
-        values : (*batch, *samples, channels)
-            The values at the samples, which are a lattice or n points.
+        """Fit a signal, or a batch of signals that share the geometry, whose samples are a lattice or n points.
 
         Raises
         ------
@@ -160,35 +135,12 @@ class Plan(ABC):
         if values.dtype != self.dtype:
             raise _checks.wrong("values", f"{self.dtype}, as the plan was made for", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
-        means = self._means(stack) if self.center else stack.new_zeros(stack.shape[:2])
-        return CenteredValues(stack, means, batch)
-
-    def _means(self, values: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels"]:
-        """Return the mean of every channel, weighted as the geometry is."""
-        if self.geometry.weights is None:
-            return values.flatten(2).mean(-1)
-        weights = self.geometry.weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
-        tiny = torch.finfo(values.dtype).tiny
-        return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(min=tiny)
+        if not self.center:
+            return CenteredValues(stack, stack.new_zeros(stack.shape[:2]), batch)
+        return CenteredValues(stack, channel_means(stack, self.geometry.weights), batch)
 
     def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
-        """Return a function that fits and renders in one step, for plans that do not iterate.
-
-        Parameters
-        ----------
-        shape, alignment
-            The render; see ``Reconstruction.render``.
-
-        Returns
-        -------
-        Renderer
-            ``renderer(values)`` is ``plan.fit(values).render(shape, alignment)``, in fewer products.
-
-        Raises
-        ------
-        ValueError
-            If the plan iterates.
-        """
+        """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)`` in fewer products, if no fit iterates."""
         raise self._iterates()
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
@@ -206,18 +158,11 @@ class DirectPlan(Plan):
     (see ``linalg.buffers``), and channels are processed in chunks that fit into a processor's cache. A captured graph
     has its own memory. Autograd, and FFTs on a GPU, allocate more; a batch whose dimensions are not adjacent in memory
     is copied.
-
-    Attributes
-    ----------
-    operator : LinearOperator
-        The map from centered values to coefficients, with matrices in float64.
-    report : dict
-        The report of every fit.
     """
 
     direct = True
-    operator: LinearOperator
-    report: dict[str, Any]
+    operator: LinearOperator  # from centered values to coefficients, with matrices in float64
+    report: dict[str, Any]  # of every fit
 
     def _prepare(self, operator: LinearOperator, report: dict[str, Any]) -> None:
         self.operator, self.report = operator, report
@@ -239,30 +184,20 @@ class DirectPlan(Plan):
 
 
 class Renderer:
-    """The map from values on a plan's geometry to the fitted signal on a lattice.
+    """The map from values on a plan's geometry to the fitted signal on a lattice, with ``Plan.centered`` as ``center``.
 
-    Parameters
-    ----------
-    center : function
-        ``Plan.centered``.
-    operator : LinearOperator
-        The map from centered values to the centered signal on the lattice.
+    The operator maps centered values to the centered signal on the lattice.
     """
 
     def __init__(self, center: Callable[[Tensor], CenteredValues], operator: LinearOperator) -> None:
         self.center, self.operator = center, operator
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the lattice."""
-        return self.operator.codomain
 
     @torch.no_grad()
     def __call__(self, values: Float[Tensor, "*batch_samples channels"]) -> Float[Tensor, "*result channels"]:
         """Return ``plan.fit(values).render(shape)``, (*batch, *shape, channels); see ``Plan.fit`` for errors."""
         centered = self.center(values)
         out = centered.map(self.operator, add_means=True)
-        return out.movedim(1, -1).reshape(*centered.batch, *self.shape, values.shape[-1])
+        return out.movedim(1, -1).reshape(*centered.batch, *self.operator.codomain, values.shape[-1])
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Tensor]:
         """Record this for values of one shape as a CUDA graph; see ``CudaGraph``."""

@@ -9,9 +9,9 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.blending import measure
 from coordnet.fitting.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fitting.systems import ConstrainedSystem, System, penalized_system
-from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.operators import Diagonal
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
@@ -36,41 +36,38 @@ class SmoothLatticePlan(DirectPlan):
         self._prepare(operator, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
 
 
-class SmoothPlan(Plan):
+class IteratedPlan(Plan):
+    """A plan that solves for the modes of an encoding by conjugate gradients, whatever the samples are."""
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
+        self.modes = modes_of(self.encoding, geometry.axes, **kind)
+        self.measurement = measure(self.encoding, geometry, **kind)
+        self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
+
+
+class SmoothPlan(IteratedPlan):
     """Minimize Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
 
     The normal equations (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, on the lattice itself or in the
     modes (``penalized_system``). Where unknown points are clustered (holes, scratches, text) and the modes span the
     lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
 
-    Huber's loss is minimized by reweighted solves. The measurement is how the samples depend on the lattice; the other
-    parameters are those of ``plan``. A ``ConvergenceWarning`` is given if the steps did not suffice.
+    Huber's loss is minimized by reweighted solves. A ``ConvergenceWarning`` is given if the steps did not suffice.
     """
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        geometry: Geometry,
-        measurement: Measurement,
-        prior: Smoothness,
-        *,
-        solver: ConjugateGradients,
-        progress: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(encoding, geometry, **options)
-        self.modes = modes_of(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
-        self.measurement, self.prior, self.progress = measurement, prior, progress
-        self.tolerance = solver.tolerance or TOLERANCE[len(geometry.grid)]
-        self.steps = solver.steps
-        self.form = choose_form(prior, self.modes, measurement)
-        self.system = self._system(measurement)
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
+        super().__init__(encoding, geometry, prior, **options)
+        self.form = choose_form(prior, self.modes, self.measurement)
+        self.system = self._system(self.measurement)
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, with the form, the iterations and the residual."""
         if self.prior.loss == "huber":
             return solve_each(self._solve_robustly, values)
-        return self._fitted(*self._solve(values.subtracted(), self.system))
+        z, report = self._solve(values.subtracted(), self.system)
+        return Fitted(self.modes.coefficients(z), report)
 
     def _system(self, measurement: Measurement) -> System:
         if self.form == "constrained":
@@ -84,16 +81,16 @@ class SmoothPlan(Plan):
                 bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
                 bar.update(step - bar.n)
 
-            solution = system.solve(values, start=start, tolerance=self.tolerance, steps=self.steps, callback=show)
+            solution = system.solve(
+                values, start=start, tolerance=self.tolerance, steps=self.solver.steps, callback=show
+            )
         solution.warn_unless_converged(self.tolerance)
         return solution.x, {
             "method": f"conjugate gradients, {self.form} form",
             "iterations": solution.iterations,
             "relative_residual": float(solution.relative_residual.max()),
+            "ranks": list(self.modes.ranks),
         }
-
-    def _fitted(self, z: Tensor, report: dict[str, Any]) -> Fitted:
-        return Fitted(self.modes.coefficients(z), {**report, "ranks": list(self.modes.ranks)})
 
     def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
@@ -105,7 +102,7 @@ class SmoothPlan(Plan):
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
             z, report = self._solve(values, self._system(reweighted), z)
-        return self._fitted(z, {**report, "loss": "huber", "limit": float(limit)})
+        return Fitted(self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(limit)})
 
 
 def modes_of(
@@ -120,14 +117,10 @@ def modes_of(
 def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> str:
     """Return the form of the system: "constrained" for structured masks of 0 and 1 whose lattice the modes span.
 
-    Raises
-    ------
-    ValueError
-        If the prior asks for the constrained form where there is none.
+    A ``ValueError`` is raised if the prior asks for the constrained form where there is none.
     """
-    possible = (
-        prior.loss == "squared" and modes.spans_grid and modes.on_padded_grid() is modes and measurement.is_plain_mask
-    )
+    spanned = modes.spans_grid and modes.on_padded_grid() is modes
+    possible = prior.loss == "squared" and spanned and measurement.is_plain_mask
     if prior.form == "constrained" and not possible:
         expected = "modes, unless a lattice is masked by 0 and 1, the basis spans it and the loss is squared"
         raise _checks.wrong("form", expected, "constrained")

@@ -1,6 +1,5 @@
 """Learning the variance of every mode from the samples, by rounds of expectation-maximization."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -8,10 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.fitting.hold_out import hidden_error
-from coordnet.fitting.systems import NEWTON_STEPS, ConstrainedSystem, ModesSystem, System, penalized_system
+from coordnet.fitting.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
 from coordnet.linalg.borders import zero_pad
-from coordnet.linalg.conjugate_gradients import Solution
-from coordnet.linalg.operators import rotate
+from coordnet.linalg.operators import ChannelRotation, rotate
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
@@ -42,10 +40,6 @@ class Problem:
     joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
     constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
 
-    def without(self, hidden: Tensor) -> "Problem":
-        """Return the problem with the weights of some samples set to zero."""
-        return replace(self, measurement=self.measurement.without(hidden))
-
     def error(self, z: Tensor, hidden: Tensor) -> float:
         """Return the weighted mean squared error at hidden samples."""
         return hidden_error(self.measurement, self.modes(z), self.values, hidden)
@@ -62,15 +56,6 @@ class Problem:
         if self.constrained:
             return ConstrainedSystem(self.modes, self.measurement, penalty)
         return ModesSystem(self.modes, self.measurement, penalty, joint=self.joint)
-
-
-@dataclass(frozen=True)
-class Round:
-    """One solve, and the penalty (noise variance over signal variance of every mode) that it used."""
-
-    number: int
-    penalty: Tensor
-    solution: Solution
 
 
 def decorrelate(
@@ -93,7 +78,8 @@ def decorrelate(
     rotation = rotation.to(values)
     if measurement.weights.shape[1] == 1:
         return Problem(modes, measurement, rotate(rotation.mT, values), rotation, variance, False)
-    return Problem(modes, measurement.rotated(rotation), values, rotation, variance, True)
+    rotated_back = measurement.operator @ ChannelRotation(rotation, modes.lattice)
+    return Problem(modes, replace(measurement, operator=rotated_back), values, rotation, variance, True)
 
 
 def _covariance_of_solutions(
@@ -112,32 +98,13 @@ def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals
     return start.penalty(problem.modes) * (largest / problem.variance.clamp(min=floor))
 
 
-def rounds(
-    problem: Problem,
-    penalty: Tensor,
-    smoothest: Tensor,
-    *,
-    tolerance: float = 1e-3,
-    steps: int = 500,
-    start: Tensor | None = None,
-) -> Iterator[Round]:
-    """Yield solves, each with the spectrum that was learned from the one before, without end."""
-    number, z = 0, start
-    while True:
-        system = problem.system(penalty)
-        solution = system.solve(problem.values, start=z, tolerance=tolerance, steps=steps)
-        yield Round(number, penalty, solution)
-        z, number = solution.x, number + 1
-        penalty = update(problem.modes, z, penalty, smoothest, problem.measurement.density)
-
-
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
     """Take one step of expectation-maximization for the modes' variances P, given the modes' solution under them.
 
     With noise variance s² and density q, the posterior variance of a mode under random sampling is
-    v = 1 / (1/τ + 1/P), where τ = s²/q + (1 - q)/q mean(v), the effective noise that missing samples add, is iterated
-    to its fixed point. P is multiplied by the smoothed ratio (|z|² + v) / P. Its scale relative to s² comes from the
-    smoothest modes, which the samples determine without a prior.
+    v = 1 / (1/τ + 1/P), where τ = s²/q + (1 - q)/q mean(v) is the effective noise that missing samples add: it is
+    s²/q* with the ``effective_density`` q*. P is multiplied by the smoothed ratio (|z|² + v) / P. Its scale relative to
+    s² comes from the smoothest modes, which the samples determine without a prior.
     """
     shape = 1 / penalty.clamp(min=PENALTY_FLOOR)
     energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
@@ -145,28 +112,11 @@ def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density:
     noise = energies.amax(1) / 0.7  # the median of an exponential variable of mean one
     noise = noise.clamp(min=1e-12).reshape(-1, *(1,) * (z.ndim - 1))
     spectrum = noise * shape
-    tau = effective_noise(modes.subsample(spectrum), noise.flatten(1).unsqueeze(-1), density)
-    tau = tau.reshape(*tau.shape[:2], *(1,) * len(modes.lattice))
+    effective = effective_density(modes.subsample(penalty.clamp(min=PENALTY_FLOOR)), density)
+    tau = noise / effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice))
     ratio = energy.add_(spectrum * tau / (spectrum + tau)).div_(spectrum)
     width = SMOOTHING_WIDTH[len(modes.lattice)]
     return penalty / modes.smooth(ratio, width).clamp(min=PENALTY_FLOOR)
-
-
-def effective_noise(
-    spectrum: Float[Tensor, "signals channels m"], noise: Float[Tensor, "signals 1 1"], density: float
-) -> Float[Tensor, "signals channels 1"]:
-    """Return the fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P)): the noise of a mode under random sampling.
-
-    The mean is concave in τ, so that Newton's method descends to the fixed point from any larger value. If q is above 1
-    (several points share a node), it ascends to it from any smaller value.
-    """
-    own, share = noise / density, (1 - density) / density
-    tau = own + share * spectrum.mean(-1, keepdim=True) if share >= 0 else own / (1 - share)
-    for _ in range(NEWTON_STEPS):
-        ratio = spectrum / (spectrum + tau)
-        slope = share * ratio.square().mean(-1, keepdim=True)
-        tau = (own + tau * (share * ratio.mean(-1, keepdim=True) - slope)) / (1 - slope)
-    return tau
 
 
 def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:

@@ -18,27 +18,16 @@ from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, 
 from coordnet.priors.modes import Modes
 from coordnet.sampling.measurements import Measurement
 
-NEWTON_STEPS = 12  # enough for an effective density or noise to a thousandth
+NEWTON_STEPS = 12  # enough for an effective density to a thousandth
 MAX_LOG_STEP = 2.5  # maximum step in log q
 COVARIANCE_FLOOR = 2e-4  # relative to the mean penalty, in the constrained system's preconditioner
 
 
 class System(ABC):
-    """The normal equations of Σ w (S f - y)² + Σ penalty |z|², f = B z, for modes B and a measurement.
+    """The normal equations of Σ w (S f - y)² + Σ penalty |z|², f = B z, for modes B and a measurement of S and w.
 
-    Parameters
-    ----------
-    modes : Modes
-        B.
-    measurement : Measurement
-        S and w.
-    penalty : (signals, channels, *modes) or (*modes)
-        The weight of every mode's squared magnitude.
-
-    Attributes
-    ----------
-    per_system : tuple of str
-        The names of the attributes that hold a tensor per signal and channel, beside the penalty.
+    The penalty, (signals, channels, *modes) or (*modes), weights every mode's squared magnitude. ``per_system`` names
+    the other attributes that hold a tensor per signal and channel.
     """
 
     per_system: tuple[str, ...]
@@ -56,10 +45,7 @@ class System(ABC):
         steps: int = 500,
         callback: Callback | None = None,
     ) -> Solution:
-        """Solve for the modes of some values by conjugate gradients, which documents the options.
-
-        The initial solution ``start`` is given by its modes.
-        """
+        """Solve for the modes of some values, beginning at those in ``start``; see ``conjugate_gradients``."""
         solution = conjugate_gradients(
             self,
             self.right_hand_side(values),
@@ -96,13 +82,13 @@ class System(ABC):
             setattr(some, name, subset(getattr(self, name), kept))
         return some
 
-    @abstractmethod
     def unknowns(self, z: Tensor) -> Tensor:
-        """Return the unknowns of the system for given modes."""
+        """Return the unknowns of the system for given modes; they are the modes by default."""
+        return z
 
-    @abstractmethod
     def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
         """Return the modes for given unknowns."""
+        return x
 
 
 class ModesSystem(System):
@@ -137,14 +123,6 @@ class ModesSystem(System):
         product = self.modes.inner(a, b)
         return product.sum(1, keepdim=True) if self.joint else product
 
-    def unknowns(self, z: Tensor) -> Tensor:
-        """Return the modes, which are the unknowns."""
-        return z
-
-    def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
-        """Return the unknowns, which are the modes."""
-        return x
-
 
 class LatticeSystem(System):
     """(SᵀWS + B diag(penalty) Bᵀ) f = SᵀW y on the lattice, for modes that span it, with z = Bᵀ f.
@@ -173,8 +151,8 @@ class LatticeSystem(System):
         shift = (subsample.median(-1, keepdim=True).values / 2).clamp(min=least)
         low = effective_density(subsample, measurement.density).minimum(shift)
         self.inverse = 1 / (low.reshape(*low.shape[:2], *ones) + self.penalty)
-        weights = zero_pad(measurement.lumped_diagonal(), self.padded.lattice)
-        self.damping = (weights + shift.reshape(*shift.shape[:2], *ones)).rsqrt_()
+        row_sums = measurement.operator.adjoint(measurement.weights).clamp(min=0)  # of SᵀWS, if the rows of S sum to 1
+        self.damping = (zero_pad(row_sums, self.padded.lattice) + shift.reshape(*shift.shape[:2], *ones)).rsqrt_()
 
     def operator(self, x: Tensor) -> Tensor:
         """Return (SᵀWS + B diag(penalty) Bᵀ) f."""
@@ -211,7 +189,7 @@ class ConstrainedSystem(System):
     def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor) -> None:
         super().__init__(modes, measurement, penalty)
         self.unknown = (measurement.weights == 0).to(penalty)
-        mean = self.penalty.mean(modes.axes, keepdim=True)
+        mean = self.penalty.mean(tuple(range(2, self.penalty.ndim)), keepdim=True)
         self.covariance = 1 / (self.penalty + COVARIANCE_FLOOR * mean)
 
     def operator(self, x: Tensor) -> Tensor:
@@ -252,16 +230,15 @@ def effective_density(
     A mode is disturbed by what the mask leaves of all the others, so that it is measured as if by a density of
     q* = q / (1 + (1 - q) mean(1 / (q* + penalty))); against q itself as preconditioner it takes 40 % fewer steps at 5 %
     density, and as many from 25 % on. Newton's method finds log q*, in steps of at most ``MAX_LOG_STEP``: where the
-    penalty is small beside q, the tangent leads far below q*.
+    penalty is small beside q, the tangent leads far below q*. If several points share a node, q is above 1.
     """
     effective = torch.full_like(penalty[..., :1], density)
     if not bool(penalty.any()):  # below a density of 1/2 the fixed point is 0; any constant serves a projection
         return effective
-    missing = max(1 - density, 0.0)
     for _ in range(NEWTON_STEPS):
         passed = effective / (effective + penalty)
-        mean = missing * passed.mean(-1, keepdim=True)
-        slope = missing * (passed - passed.square()).mean(-1, keepdim=True)
+        mean = (1 - density) * passed.mean(-1, keepdim=True)
+        slope = (1 - density) * (passed - passed.square()).mean(-1, keepdim=True)
         excess = ((effective + mean) / density).log() * (effective + mean) / (effective + slope)
         effective = effective * (-excess).clamp(-MAX_LOG_STEP, MAX_LOG_STEP).exp()
     return effective.clamp(min=torch.finfo(penalty.dtype).tiny)

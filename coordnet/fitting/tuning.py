@@ -14,7 +14,7 @@ from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.blending import measure
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.hold_out import hidden_error, hide, hide_every_second, middle
+from coordnet.fitting.hold_out import hidden_error, hide, middle
 from coordnet.fitting.smooth import TOLERANCE, modes_of
 from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
@@ -34,21 +34,11 @@ Score = Callable[[Smoothness], float]
 
 @dataclass(frozen=True)
 class Tuned:
-    """The choice, and the score of every candidate.
+    """The choice, and the score of every candidate."""
 
-    Attributes
-    ----------
-    choice : Smoothness or float
-        The prior, or the factor on the encoder's default scales.
-    criterion : str
-        ``hold-out mean squared error`` or ``generalized cross-validation``.
-    table : list of dict
-        A row for each candidate, with its score; lower is better.
-    """
-
-    choice: Any
-    criterion: str
-    table: list[dict[str, Any]]
+    choice: Any  # the prior, or the factor on the encoder's default scales
+    criterion: str  # ``HOLD_OUT`` or ``GCV``
+    table: list[dict[str, Any]]  # a row for each candidate, with its score; lower is better
 
 
 def tune_smoothness(
@@ -72,12 +62,9 @@ def tune_smoothness(
     criterion : "hold-out" or "gcv"
         Hide a share of the samples, or use generalized cross-validation, which is for whole, noisy lattices alone: it
         oversmooths clean, aliased ones.
-    share : float
-        The fraction of the samples that each fold hides.
-    folds : int
-        The number of folds, whose scores are averaged.
-    seed : int
-        The seed of the random choice of samples.
+    share, folds, seed
+        The fraction of the samples that each fold hides, the number of folds, whose scores are averaged, and the seed
+        of the random choice of samples.
     progress : bool
         Show a bar.
 
@@ -101,9 +88,15 @@ def tune_smoothness(
 def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = False, **options: Any) -> Tuned:
     """Choose the factor on an encoder's default scales: fit every second sample of a lattice, score on the others.
 
-    See ``hide_every_second`` for errors.
+    The samples are a whole lattice of at least four along each axis; others raise a ``ValueError``.
     """
-    half, hidden = hide_every_second(samples)
+    shape = tuple(samples.values.shape[:-1])
+    if not samples.geometry.is_whole_lattice or min(shape) < 4:
+        expected = "a whole lattice of at least four samples along each axis"
+        raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
+    every_second = Lattice(shape, (2,) * len(shape))
+    half = Samples(every_second, samples.values[every_second.slices])
+    hidden = ~every_second.known(samples.channels).to(samples.values.device)
     table = []
     for factor in tqdm(SCALES, "tuning", disable=not progress, dynamic_ncols=True):
         scales = {p.name: p.widened(factor) for p in encoder.scales if p.name not in options}
@@ -160,10 +153,7 @@ def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, T
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}
     encoding = encoding.for_lattice(samples.axes)
-    measurement = measure(encoding, samples.geometry, **kind)
-    if measurement is None:
-        measurement = Measurement.mask(torch.ones_like(values[:, :1]))
-    return modes_of(encoding, samples.axes, **kind), measurement, values
+    return modes_of(encoding, samples.axes, **kind), measure(encoding, samples.geometry, **kind), values
 
 
 def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, seed: int) -> Score:
@@ -179,7 +169,7 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
     def score(prior: Smoothness) -> float:
         total = 0.0
         for part in hidden:
-            system = penalized_system(modes, measurement.without(part), prior.penalty(modes))
+            system = penalized_system(modes, measurement.reweighted(1 - part), prior.penalty(modes))
             z = system.solve(values, tolerance=tolerance, steps=200).x
             total += hidden_error(measurement, modes(z), values, part)
         return total / folds

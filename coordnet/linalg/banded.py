@@ -4,10 +4,8 @@ A band in LAPACK's storage is multiplied one vector at a time. Blocks of ``ROWS`
 speed, whatever the number of right-hand sides, and hold few more numbers than the band.
 """
 
-import itertools
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -44,15 +42,7 @@ class Block:
 
 
 class BandedMatrix(LinearOperator):
-    """A matrix (M, N) as blocks of rows, one below the other.
-
-    Parameters
-    ----------
-    shape : (M, N)
-        The matrix's dimensions.
-    blocks : sequence of Block
-        Their rows are consecutive and cover 0 … M - 1.
-    """
+    """A matrix of some shape (M, N) as blocks of ``ROWS`` rows, one below the other; the last one may have fewer."""
 
     def __init__(self, shape: tuple[int, int], blocks: Sequence[Block]) -> None:
         self.shape, self.blocks = shape, tuple(blocks)
@@ -62,11 +52,6 @@ class BandedMatrix(LinearOperator):
     def build(cls, shape: tuple[int, int], block: Callable[[int, int], Block]) -> "BandedMatrix":
         """Build every block of ``ROWS`` rows by a function of its first row and the row after its last."""
         return cls(shape, [block(a, min(a + ROWS, shape[0])) for a in range(0, shape[0], ROWS)])
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The entries' dtype."""
-        return self.blocks[0].entries.dtype
 
     @property
     def density(self) -> float:
@@ -82,24 +67,12 @@ class BandedMatrix(LinearOperator):
         return self.mT.along(y, -1, out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
-        """Return the matrix on another device, its blocks sent in one transfer, or in another dtype.
-
-        With a dtype, columns of a block are dropped at its ends where all entries are below that dtype's rounding.
-        """
+        """Return the matrix on another device, or in another dtype, without ends of blocks below its rounding."""
         matrix = self
         if dtype is not None:
-            matrix = matrix.trimmed(max(torch.finfo(dtype).eps * ROUNDING, SMALLEST_ROUNDING))
-            matrix = matrix._with([b.entries.to(dtype) for b in matrix.blocks])
-        entries = [b.entries for b in matrix.blocks]
-        if device is None or entries[0].device == torch.device(device):
-            return matrix
-        sent = torch.cat([e.flatten() for e in entries]).to(device).split([e.numel() for e in entries])
-        return matrix._with([part.view(e.shape) for part, e in zip(sent, entries, strict=True)])
-
-    def _with(self, entries: Sequence[Tensor]) -> "BandedMatrix":
-        """Return the matrix whose blocks have other entries."""
-        blocks = zip(self.blocks, entries, strict=True)
-        return BandedMatrix(self.shape, [replace(b, entries=e) for b, e in blocks])
+            matrix = self.trimmed(max(torch.finfo(dtype).eps * ROUNDING, SMALLEST_ROUNDING))
+        blocks = [replace(b, entries=b.entries.to(device=device, dtype=dtype)) for b in matrix.blocks]
+        return BandedMatrix(self.shape, blocks)
 
     def dense(self) -> Float[Tensor, "m n"]:
         """Return the matrix as a tensor."""
@@ -108,19 +81,9 @@ class BandedMatrix(LinearOperator):
             out[b.rows, b.columns] = b.entries
         return out
 
-    def diagonal(self) -> Float[Tensor, " n"]:
-        """Return the diagonal of a square matrix."""
-        out = self.blocks[0].entries.new_zeros(self.shape[0])
-        for b in self.blocks:
-            low, high = max(b.row, b.column), min(b.rows.stop, b.columns.stop)
-            if low < high:
-                i = torch.arange(low, high, device=out.device)
-                out[low:high] = b.entries[i - b.row, i - b.column]
-        return out
-
     def between(self, first: int, last: int) -> Block:
         """Return the rows ``first`` … ``last`` - 1 as one block."""
-        parts = self.blocks[bisect_right(self._tops, first) - 1 : bisect_left(self._tops, last)]
+        parts = self.blocks[first // ROWS : -(-last // ROWS)]
         left, right = min(b.column for b in parts), max(b.columns.stop for b in parts)
         out = parts[0].entries.new_zeros(last - first, right - left)
         for b in parts:
@@ -132,34 +95,24 @@ class BandedMatrix(LinearOperator):
     @cached_property
     def mT(self) -> "BandedMatrix":  # noqa: N802 - as tensors have it
         """The transpose."""
-        return BandedMatrix.build((self.shape[1], self.shape[0]), self._transposed)
+        near: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # what each of its blocks takes part of
+        for b in self.blocks:
+            for i in range(b.column // ROWS, (b.columns.stop - 1) // ROWS + 1):
+                near[i].append(b)
 
-    def _transposed(self, first: int, last: int) -> Block:
-        """Return the rows ``first`` … ``last`` - 1 of the transpose."""
-        ends, starts = self._reach
-        near = self.blocks[bisect_right(ends, first) : bisect_left(starts, last)]
-        parts = [b for b in near if b.columns.stop > first and b.column < last]
-        if not parts:
-            return Block(first, 0, self.blocks[0].entries.new_zeros(last - first, 1))
-        top, bottom = min(b.row for b in parts), max(b.rows.stop for b in parts)
-        out = parts[0].entries.new_zeros(last - first, bottom - top)
-        for b in parts:
-            low, high = max(first, b.column), min(last, b.columns.stop)
-            rows = slice(b.row - top, b.rows.stop - top)
-            out[low - first : high - first, rows] = b.entries[:, low - b.column : high - b.column].T
-        return Block(first, top, out)
+        def transposed(first: int, last: int) -> Block:
+            parts = near[first // ROWS]
+            if not parts:
+                return Block(first, 0, self.blocks[0].entries.new_zeros(last - first, 1))
+            top, bottom = parts[0].row, parts[-1].rows.stop
+            out = parts[0].entries.new_zeros(last - first, bottom - top)
+            for b in parts:
+                low, high = max(first, b.column), min(last, b.columns.stop)
+                rows = slice(b.row - top, b.rows.stop - top)
+                out[low - first : high - first, rows] = b.entries[:, low - b.column : high - b.column].T
+            return Block(first, top, out)
 
-    @cached_property
-    def _tops(self) -> list[int]:
-        """The first row of every block."""
-        return [b.row for b in self.blocks]
-
-    @cached_property
-    def _reach(self) -> tuple[list[int], list[int]]:
-        """For every block the last column of it and those above, and the first column of it and those below."""
-        ends = itertools.accumulate((b.columns.stop for b in self.blocks), max)
-        starts = itertools.accumulate((b.column for b in reversed(self.blocks)), min)
-        return list(ends), list(starts)[::-1]
+        return BandedMatrix.build((self.shape[1], self.shape[0]), transposed)
 
     def fused(self, other: LinearOperator) -> "BandedMatrix | None":
         """Return the product with another banded matrix, which is banded too."""
@@ -177,14 +130,15 @@ class BandedMatrix(LinearOperator):
         return float(torch.stack([b.entries.abs().sum(1).max() for b in self.blocks]).max())
 
     def trimmed(self, relative: float) -> "BandedMatrix":
-        """Return the matrix without the outer columns of blocks whose entries are all below a threshold.
-
-        The threshold is ``relative`` times the largest magnitude in the matrix.
-        """
+        """Drop the outer columns of blocks whose entries are all below ``relative`` times the largest magnitude."""
         peaks = [b.entries.abs().amax(0) for b in self.blocks]
         threshold = relative * float(torch.cat(peaks).max())
-        blocks = zip(self.blocks, peaks, strict=True)
-        return BandedMatrix(self.shape, [_trim(b, peak, threshold) for b, peak in blocks])
+        blocks = []
+        for b, peak in zip(self.blocks, peaks, strict=True):
+            kept = (peak > threshold).nonzero()
+            first, last = (int(kept[0]), int(kept[-1]) + 1) if len(kept) else (0, 1)
+            blocks.append(Block(b.row, b.column + first, b.entries[:, first:last].contiguous()))
+        return BandedMatrix(self.shape, blocks)
 
     def along(
         self, tensor: Float[Tensor, "..."], axis: int, out: Float[Tensor, "..."] | None = None
@@ -192,45 +146,28 @@ class BandedMatrix(LinearOperator):
         """Multiply along one axis of a tensor (…, N, …), which becomes (…, M, …): in ``out`` if given, contiguous."""
         axis %= tensor.ndim
         last = axis == tensor.ndim - 1
-        flat = (-1, self.shape[1]) if last else (-1, self.shape[1], math.prod(tensor.shape[axis + 1 :]))
-        x = tensor.reshape(flat)
+        x = tensor.reshape(-1, self.shape[1], *([] if last else [math.prod(tensor.shape[axis + 1 :])]))
         shape = (*tensor.shape[:axis], self.shape[0], *tensor.shape[axis + 1 :])
         if out is None and is_tracked(x):
-            return torch.cat(list(self._products(x, last)), dim=1).reshape(shape)
+            pairs = ((x[:, b.columns], b.entries) for b in self.blocks)
+            products = [part @ entries.T if last else entries @ part for part, entries in pairs]
+            return torch.cat(products, dim=1).reshape(shape)
         out = empty(x, shape) if out is None else out
-        self._fill(out.view(x.shape[0], self.shape[0], *x.shape[2:]), x, last)
-        return out
-
-    def _products(self, x: Tensor, last: bool) -> Iterator[Tensor]:
-        for b in self.blocks:
-            part = x[:, b.columns]
-            yield part @ b.entries.T if last else b.entries @ part
-
-    def _fill(self, out: Tensor, x: Tensor, last: bool) -> None:
+        flat = out.view(x.shape[0], self.shape[0], *x.shape[2:])
         for b in self.blocks:
             if last:
-                torch.mm(x[:, b.columns], b.entries.T, out=out[:, b.rows])
+                torch.mm(x[:, b.columns], b.entries.T, out=flat[:, b.rows])
             else:
-                torch.bmm(b.entries.expand(len(x), *b.entries.shape), x[:, b.columns], out=out[:, b.rows])
-
-
-def _trim(block: Block, peak: Tensor, threshold: float) -> Block:
-    kept = (peak > threshold).nonzero()
-    first, last = (int(kept[0]), int(kept[-1]) + 1) if len(kept) else (0, 1)
-    return Block(block.row, block.column + first, block.entries[:, first:last].contiguous())
+                torch.bmm(b.entries.expand(len(x), *b.entries.shape), x[:, b.columns], out=flat[:, b.rows])
+        return out
 
 
 def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:
     """Invert a positive definite banded matrix, whose inverse decays geometrically away from the diagonal.
 
-    The rows of each block are taken from the inverse of the part of the matrix around it, by Cholesky factorization in
-    the matrix's own dtype. For the approximation X found and R = I - X G, G⁻¹ = X + R G⁻¹, so that
-    ‖X - G⁻¹‖∞ ≤ ‖R‖∞ ‖G⁻¹‖∞. The parts grow until ‖R‖∞ is at most ``tolerance``.
-
-    Returns
-    -------
-    BandedMatrix or None
-        None if the matrix is not numerically positive definite, or its inverse is not banded.
+    The rows of each block are taken from the inverse of the part of the matrix around it. For the approximation X
+    found and R = I - X G, G⁻¹ = X + R G⁻¹, so that ‖X - G⁻¹‖∞ ≤ ‖R‖∞ ‖G⁻¹‖∞. The parts grow until ‖R‖∞ is at most
+    ``tolerance``. The result is None if the matrix is not numerically positive definite, or its inverse is not banded.
 
     Notes
     -----
@@ -239,9 +176,7 @@ def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:
     margin = MARGIN
     while True:
         found = _inverse_within(matrix, margin)
-        if found is None:
-            return None
-        if _residual_norm(found, matrix) <= tolerance:
+        if found is None or _residual_norm(found, matrix) <= tolerance:
             return found
         if margin >= matrix.shape[0]:
             return None
@@ -268,10 +203,8 @@ def _inverse_within(matrix: BandedMatrix, margin: int) -> BandedMatrix | None:
 
 def _residual_norm(found: BandedMatrix, matrix: BandedMatrix) -> float:
     """Return ‖I - X G‖∞."""
-    product, worst = found.fused(matrix), 0.0
+    product = found.fused(matrix)
     assert product is not None
     for b in product.blocks:
-        rows = torch.arange(b.entries.shape[0], device=b.entries.device)
-        b.entries[rows, b.row - b.column + rows] -= 1
-        worst = max(worst, float(b.entries.abs().sum(1).max()))
-    return worst
+        b.entries.diagonal(b.row - b.column).sub_(1)
+    return product.infinity_norm()

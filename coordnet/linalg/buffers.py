@@ -36,8 +36,7 @@ _KEPT = _Kept()
 def empty(like: Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
     """Return an uninitialized tensor on the device of another, by default with its dtype.
 
-    Large tensors on a CPU are allocated by NumPy, which asks Linux for huge pages where PyTorch does not: filling new
-    memory then takes a third of the time.
+    Large tensors on a CPU are allocated by NumPy, which asks for huge pages: filling them takes a third of the time.
     """
     dtype = dtype or like.dtype
     if like.device.type != "cpu" or math.prod(shape) * dtype.itemsize < LARGE or dtype not in NUMPY:
@@ -48,17 +47,9 @@ def empty(like: Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
 def scratch(like: Tensor, shape: tuple[int, ...], *in_use: Tensor | None) -> Tensor:
     """Return an uninitialized tensor in a kept buffer that none of the tensors ``in_use`` occupies.
 
-    It is valid until a later call of this thread hands the buffer out again, which any call does that does not name the
-    tensor as in use. Scratch memory must not be returned to a caller of the library.
-
-    Parameters
-    ----------
-    like : tensor
-        The dtype and the device.
-    shape : tuple of int
-        The shape.
-    *in_use : tensor or None
-        Tensors whose memory must not be handed out.
+    It has the dtype and the device of ``like``. It is valid until a later call of this thread hands the buffer out
+    again, which any call does that does not name the tensor as in use. Scratch memory must not be returned to a caller
+    of the library.
     """
     size = math.prod(shape) * like.element_size()
     if size > MAX_KEPT or (like.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -80,18 +71,7 @@ def clear_scratch() -> None:
 
 
 def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Split signals and channels into chunks that fit into a processor's cache.
-
-    Parameters
-    ----------
-    values, results : (signals, channels, …)
-        The tensors that are read and written together.
-
-    Yields
-    ------
-    tuple of slice
-        The signals and the channels of a chunk.
-    """
+    """Yield the slices of signals and channels for which two tensors (signals, channels, …) fit into the cache."""
     signals, channels = values.shape[:2]
     each = math.prod(values.shape[2:]) + math.prod(results.shape[2:])
     count = max(1, CHUNK.get(values.device.type, CHUNK_ON_GPU) // (each * values.element_size()))

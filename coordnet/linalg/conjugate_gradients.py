@@ -21,15 +21,10 @@ class ConvergenceWarning(_checks.CoordnetWarning):
 
 @dataclass(frozen=True)
 class ConjugateGradients:
-    """Conjugate gradients, and when they stop.
+    """Conjugate gradients, and when they stop: after a number of steps, or at a tolerance.
 
-    Attributes
-    ----------
-    tolerance : float, optional
-        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, M being the preconditioner. By
-        default it depends on the number of axes of the signal.
-    steps : int
-        The largest number of steps.
+    The tolerance is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, M being the
+    preconditioner. By default it depends on the number of axes of the signal.
 
     Raises
     ------
@@ -69,7 +64,7 @@ class Solution:
 
 @runtime_checkable
 class LinearSystem(Protocol):
-    """The matrix A of A x = b for every signal and channel, (signals, channels, …), or for every signal's channels."""
+    """The matrix A of A x = b for every signal and channel, (signals, channels, …), or for all channels of a signal."""
 
     def operator(self, x: Tensor) -> Tensor:
         """Return A x in new memory; A is self-adjoint in ``inner`` and positive (semi-)definite."""
@@ -98,9 +93,10 @@ def conjugate_gradients(
     check_every: int = 1,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve A x = b for all systems at once, each with its own step length.
+    """Solve A x = b for all systems at once, each with its own step length, until every one has the tolerance.
 
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
+    The solution is the state after the last step; no warning is given here.
 
     Parameters
     ----------
@@ -110,19 +106,10 @@ def conjugate_gradients(
         Right-hand sides.
     start : tensor, optional
         The initial x; 0 if not given.
-    tolerance : float
-        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to.
-    steps : int
-        The largest number of steps.
+    tolerance, steps
+        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, and the largest number of steps.
     check_every : int
-        The number of steps between looks at the residual; on a GPU each look waits for the queue.
-    callback : function, optional
-        Called with the step and the worst relative residual at each look.
-
-    Returns
-    -------
-    Solution
-        The state after the last step; no warning is given here.
+        The number of steps between looks at the residual, at which the callback is called.
 
     Raises
     ------
@@ -136,7 +123,7 @@ def conjugate_gradients(
     if b.requires_grad and torch.is_grad_enabled():
         raise _checks.wrong("values", "detached ones: conjugate gradients keep no gradient", "a gradient")
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps))
-    worst, step = run.worst, 0
+    worst, step = run.look(), 0
     while worst > run.tolerance and step < steps:
         run.advance()
         step += 1
@@ -145,9 +132,9 @@ def conjugate_gradients(
             if callback is not None:
                 callback(step, worst)
             run.compact()
-    x, squares = run.finish()
-    relative = squares.sqrt().flatten()
-    return Solution(x, step, relative, float(relative.max()) <= tolerance)
+    run.store()
+    relative = run.reached.sqrt().flatten()
+    return Solution(run.solution, step, relative, float(relative.max()) <= tolerance)
 
 
 class _Iteration:
@@ -171,11 +158,6 @@ class _Iteration:
         self.solution, self.reached = self.x, self.squares
         self.places = torch.arange(self.squares.numel(), device=b.device)
 
-    @property
-    def worst(self) -> float:
-        """The largest relative residual."""
-        return float(self.squares.max().sqrt())
-
     def advance(self) -> None:
         """Take one step in every system that has not converged."""
         q = self.system.operator(self.p)
@@ -189,26 +171,22 @@ class _Iteration:
         self.p, self.rs = s, rs
 
     def look(self) -> float:
-        """Compute the residuals and return the largest relative one."""
+        """Return the largest relative residual."""
         self.squares = (self.rs / self.scale).clamp(min=0)
-        return self.worst
+        return float(self.squares.max().sqrt())
 
     def compact(self) -> None:
         """Drop converged systems if there are enough of them."""
         kept = (self.squares > self.tolerance**2).reshape(self.squares.shape[:2])
         if not (self.separate and 0 < int(kept.sum()) <= (1 - COMPACT_AT) * kept.numel()):
             return
-        self._store()
+        self.store()
         for name in ("x", "r", "p", "rs", "scale", "squares"):
             setattr(self, name, subset(getattr(self, name), kept))
         self.system, self.places = self.system.select(kept), self.places[kept.flatten()]
 
-    def finish(self) -> tuple[Tensor, Tensor]:
-        """Return the solution and the squared relative residuals of all systems."""
-        self._store()
-        return self.solution, self.reached
-
-    def _store(self) -> None:
+    def store(self) -> None:
+        """Write the systems that have not been dropped among all of them."""
         for all_systems, part in ((self.solution, self.x), (self.reached, self.squares)):
             if part is not all_systems:
                 channels = all_systems.shape[1]

@@ -31,21 +31,10 @@ class RankWarning(_checks.CoordnetWarning):
 def mode_product(
     tensor: Float[Tensor, "..."], matrices: Sequence[Matrix], out: Float[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
-    """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes.
+    """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes: the Kronecker product of the matrices times ``vec(T)``.
 
-    Parameters
-    ----------
-    tensor : (*batch, K₁, …, K_d)
-        The coefficients.
-    matrices : d matrices (N_j, K_j)
-        One per axis, dense or banded.
-    out : (*batch, N₁, …, N_d), optional
-        Memory for the result, for use without autograd; intermediate products are then in scratch memory.
-
-    Returns
-    -------
-    (*batch, N₁, …, N_d)
-        Its row-major ``vec`` is the Kronecker product of the matrices times the row-major ``vec`` of the tensor.
+    The tensor is (*batch, K₁, …, K_d), the matrices are (N_j, K_j), dense or banded, and the result is
+    (*batch, N₁, …, N_d): in ``out`` if given, for use without autograd, with intermediates in scratch memory.
 
     Raises
     ------
@@ -121,39 +110,27 @@ class Kronecker(LinearOperator):
         return _per_matrix(self.matrices, lambda a: a.T.contiguous() if isinstance(a, Tensor) else a.mT)
 
     def fused(self, other: LinearOperator) -> "Kronecker | None":
-        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂, equal axes computed once."""
+        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂, equal axes computed once; a product of two bands is one, too."""
         if not isinstance(other, Kronecker):
             return None
+
+        def product(pair: tuple[Matrix, Matrix]) -> Matrix:
+            after, before = pair
+            if isinstance(after, Tensor) != isinstance(before, Tensor):
+                after, before = (a if isinstance(a, Tensor) else a.dense() for a in pair)
+            return after @ before  # type: ignore[operator,return-value]
+
         pairs = list(zip(self.matrices, other.matrices, strict=True))
-        products = for_each_distinct(pairs, lambda pair: compose(*pair), lambda p, q: p[0] is q[0] and p[1] is q[1])
-        return Kronecker(products)
+        return Kronecker(for_each_distinct(pairs, product, lambda p, q: p[0] is q[0] and p[1] is q[1]))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
-        """Return the operator on another device, or for tensors of another dtype.
-
-        Entries of banded matrices that are below the rounding of the dtype are dropped.
-        """
+        """Return the operator on another device, or for tensors of another dtype; see ``BandedMatrix.to``."""
         return Kronecker(_per_matrix(self.matrices, lambda a: a.to(device=device, dtype=dtype)))
-
-    def diagonal(self) -> Tensor:
-        """Return the outer product of the diagonals of the (square) matrices."""
-        return outer_product([a.diagonal() for a in self.matrices])
 
 
 def _per_matrix(matrices: Sequence[Matrix], make: Callable[[Matrix], Matrix]) -> list[Matrix]:
     """Return ``make`` of every matrix, computed once for a matrix that several axes share."""
     return for_each_distinct(matrices, make, lambda a, b: a is b)
-
-
-def compose(after: Matrix, before: Matrix) -> Matrix:
-    """Return the matrix product, banded where both factors are."""
-    if isinstance(after, Tensor) == isinstance(before, Tensor):
-        return after @ before  # type: ignore[operator]
-    return _dense(after) @ _dense(before)
-
-
-def _dense(matrix: Matrix) -> Tensor:
-    return matrix if isinstance(matrix, Tensor) else matrix.dense()
 
 
 @dataclass(frozen=True)
@@ -191,25 +168,11 @@ def factorize(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
     matrix = matrix.detach().double()
     if not bool(torch.isfinite(matrix).all()):
         raise _checks.wrong("matrix", "finite values", "NaN or infinity")
-    u, s, v = _thin_svd(matrix)
+    u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
     if float(s[0]) == 0:
         raise _checks.wrong("matrix", "a column that is not zero", "zeros alone: no feature reaches a sample")
     rank = int((s > rcond * s[0]).sum())
-    return AxisFactor(u[:, :rank], s[:rank], v[:, :rank])
-
-
-def _thin_svd(matrix: Float[Tensor, "n k"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return U, s, V; for a symmetric matrix from its eigendecomposition QΛQᵀ = (Q sign Λ) |Λ| Qᵀ.
-
-    The eigendecomposition takes half the time. Symmetric designs are the usual case: even bumps, each on its own node.
-    """
-    if not torch.equal(matrix, matrix.mT):
-        u, s, vh = torch.linalg.svd(matrix, full_matrices=False)
-        return u, s, vh.mH
-    eigenvalues, q = torch.linalg.eigh(matrix)
-    s, order = eigenvalues.abs().sort(descending=True)
-    q = q[:, order]
-    return q * eigenvalues[order].sign(), s, q
+    return AxisFactor(u[:, :rank], s[:rank], vh[:rank].mH)
 
 
 class KroneckerLeastSquares:
@@ -217,19 +180,10 @@ class KroneckerLeastSquares:
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
     w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A ridge on each
-    axis would be another problem. The factorization is computed once, in float64.
+    axis would be another problem. Equal axes are factorized once, in float64.
 
-    Parameters
-    ----------
-    matrices : d matrices (N_j, K_j)
-        The design of each axis. Equal ones are factorized once.
-    ridge : float
-        λ, at least 0.
-    rcond : float, optional
-        Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
-        ε max(N_j, K_j), with ε of ``dtype``.
-    dtype : torch.dtype, optional
-        The dtype of the right-hand sides; the matrices' own by default.
+    Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
+    ε max(N_j, K_j), with ε of ``dtype``, that of the right-hand sides, which is the matrices' own by default.
 
     Attributes
     ----------
@@ -271,7 +225,10 @@ class KroneckerLeastSquares:
         rcond = default if rcond is None else _checks.nonnegative("rcond", rcond)
         factors: list[AxisFactor] = for_each_distinct(matrices, lambda a: factorize(a, rcond), torch.equal)
         self.ranks = tuple(f.rank for f in factors)
-        _warn_of_rank(self.ranks, matrices)
+        for j, (rank, a) in enumerate(zip(self.ranks, matrices, strict=True)):
+            if rank < min(a.shape):
+                message = f"axis {j} has numerical rank {rank} of {a.shape[0]} samples by {a.shape[1]} features; "
+                warnings.warn(message + "the minimum-norm solution is returned", RankWarning, stacklevel=4)
         sigma = outer_product([f.s for f in factors])
         kept = sigma > rcond * sigma.max()
         gain = torch.where(kept, sigma / (sigma.square() + ridge), 0.0)
@@ -285,14 +242,3 @@ class KroneckerLeastSquares:
         else:
             onto, back = Kronecker(each(lambda f: f.u.mH)), Kronecker(each(lambda f: f.v))
             self.inverse = Composition([back, Diagonal(gain), onto])
-
-
-def _warn_of_rank(ranks: tuple[int, ...], matrices: Sequence[Tensor]) -> None:
-    for j, (rank, a) in enumerate(zip(ranks, matrices, strict=True)):
-        if rank < min(a.shape):
-            warnings.warn(
-                f"axis {j} has numerical rank {rank} of {a.shape[0]} samples by {a.shape[1]} features; "
-                "the minimum-norm solution is returned",
-                RankWarning,
-                stacklevel=5,
-            )

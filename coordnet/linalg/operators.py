@@ -1,6 +1,5 @@
 """Linear operators: the one idea of a linear map, with its adjoint and composition."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -31,15 +30,9 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x.
+        """Return A x, in contiguous memory ``out`` if that is given, for use without autograd.
 
-        Parameters
-        ----------
-        x : (*batch, *domain)
-            The argument.
-        out : (*batch, *codomain), optional
-            Contiguous memory for the result, for use without autograd; ``x`` may then be overwritten. Operators
-            whose ``in_place`` is true also accept ``x`` itself.
+        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself.
         """
 
     @abstractmethod
@@ -77,20 +70,6 @@ class LinearOperator(ABC):
         """Return A B as one operator where that is cheaper than the two, else None."""
         return None
 
-    def diagonal(self) -> Tensor:
-        """Return the diagonal of a square operator, (*domain).
-
-        Raises
-        ------
-        NotImplementedError
-            If it is not cheap to compute.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
-
-    def trace(self) -> float:
-        """Return the trace of a square operator, as far as ``diagonal`` is cheap."""
-        return float(self.diagonal().sum())
-
     def batch_of(self, x: Tensor) -> Shape:
         """Return the leading dimensions of an argument that the operator does not map."""
         return tuple(x.shape[: x.ndim - len(self.domain)])
@@ -121,13 +100,9 @@ class Adjoint(LinearOperator):
         """Return the adjoint on another device, or for tensors of another dtype."""
         return Adjoint(self.operator.to(device, dtype))
 
-    def diagonal(self) -> Tensor:
-        """Return the diagonal, which the adjoint shares with the operator."""
-        return self.operator.diagonal()
-
 
 class Composition(LinearOperator):
-    """The product A₁ A₂ … A_n of operators; the last one is applied first."""
+    """The product A₁ A₂ … A_n of operators; with ``out`` the intermediates are in scratch memory."""
 
     def __init__(self, factors: Sequence[LinearOperator]) -> None:
         self.factors = tuple(factors)
@@ -144,11 +119,11 @@ class Composition(LinearOperator):
         return factors[0] if len(factors) == 1 else cls(factors)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A₁ … A_n x; with ``out`` the intermediates are in scratch memory."""
+        """Return A₁ … A_n x."""
         return _chain(self.factors[::-1], self.batch_of(x), x, out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A_nᵀ … A₁ᵀ y; with ``out`` the intermediates are in scratch memory."""
+        """Return A_nᵀ … A₁ᵀ y."""
         batch = y.shape[: y.ndim - len(self.codomain)]
         return _chain([Adjoint(factor) for factor in self.factors], tuple(batch), y, out)
 
@@ -187,17 +162,9 @@ class Identity(LinearOperator):
         """Return the operator itself."""
         return self
 
-    def diagonal(self) -> Tensor:
-        """Return ones."""
-        return torch.ones(self.domain)
-
-    def trace(self) -> float:
-        """Return the number of dimensions of the domain's space."""
-        return float(math.prod(self.domain))
-
 
 class Diagonal(LinearOperator):
-    """The product with the values of a diagonal, (*domain), element by element."""
+    """The product with the values of a diagonal, (*domain), element by element; it is self-adjoint."""
 
     in_place = True
 
@@ -210,16 +177,12 @@ class Diagonal(LinearOperator):
         return x * self.values if out is None else torch.mul(x, self.values, out=out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the products: the operator is self-adjoint."""
+        """Return the products."""
         return self(y, out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Diagonal":
         """Return the operator on another device, or for tensors of another dtype."""
         return Diagonal(self.values.to(device=device, dtype=dtype))
-
-    def diagonal(self) -> Tensor:
-        """Return the values."""
-        return self.values
 
 
 class ChannelRotation(LinearOperator):
@@ -238,19 +201,16 @@ class ChannelRotation(LinearOperator):
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return R x of signals (signals, channels, *lattice)."""
-        return _into(out, rotate(self.rotation, x))
+        return rotate(self.rotation, x, out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
         """Return Rᵀ y of signals (signals, channels, *lattice)."""
-        return _into(out, rotate(self.rotation.mT, y))
+        return rotate(self.rotation.mT, y, out)
 
 
 def rotate(
-    rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"]
+    rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"], out: Tensor | None = None
 ) -> Float[Tensor, "signals c *lattice"]:
     """Return the product of every lattice point's channels with a matrix."""
-    return (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
-
-
-def _into(out: Tensor | None, result: Tensor) -> Tensor:
+    result = (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
     return result if out is None else out.copy_(result)

@@ -62,20 +62,27 @@ class CosineBasis(LinearOperator):
 
 
 def cosines(x: Float[Tensor, "..."], dims: int, overwrite: bool = False) -> Float[Tensor, "..."]:
-    """Orthonormal DCT-II over the last ``dims`` axes: by SciPy on a CPU, otherwise by real FFTs.
-
-    With ``overwrite`` the result may use the memory of ``x``.
-    """
-    if x.device.type == "cpu":
-        return _scipy(scipy.fft.dctn, x, dims, overwrite)
-    return _each_axis(forward, x, dims)
+    """Orthonormal DCT-II over the last ``dims`` axes; ``overwrite`` allows the result to use the memory of ``x``."""
+    return _over_axes(scipy.fft.dctn, forward, x, dims, overwrite)
 
 
 def inverse_cosines(z: Float[Tensor, "..."], dims: int, overwrite: bool = False) -> Float[Tensor, "..."]:
     """Inverse of ``cosines``, which is its transpose."""
-    if z.device.type == "cpu":
-        return _scipy(scipy.fft.idctn, z, dims, overwrite)
-    return _each_axis(backward, z, dims)
+    return _over_axes(scipy.fft.idctn, backward, z, dims, overwrite)
+
+
+def _over_axes(
+    by_scipy: Callable[..., object], one_axis: Callable[[Tensor], Tensor], x: Tensor, dims: int, overwrite: bool
+) -> Tensor:
+    """Transform the last axes: by SciPy on a CPU, otherwise one after another."""
+    if x.device.type == "cpu":
+        axes = tuple(range(-dims, 0))
+        workers = torch.get_num_threads() if x.numel() >= THREADED else 1
+        result = by_scipy(x.detach().numpy(), type=2, norm="ortho", axes=axes, overwrite_x=overwrite, workers=workers)
+        return torch.from_numpy(result)
+    for axis in range(-dims, 0):
+        x = one_axis(x.movedim(axis, -1)).movedim(-1, axis)
+    return x
 
 
 def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
@@ -87,56 +94,21 @@ def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
 
 
 def forward(x: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
-    """Orthonormal DCT-II over the last axis by one real FFT of the same length.
-
-    Let v be the even samples followed by the odd ones in reverse, and V its DFT. The transform is
-    Re(exp(-iπk/2N) V_k), up to the factor √(2/N), or √(1/N) at k = 0.
-
-    Notes
-    -----
-    Makhoul, "A fast cosine transform in one and two dimensions" (IEEE TASSP 1980).
-    """
+    """Orthonormal DCT-II over the last axis: the DFT of the signal and its mirror image, turned to be real."""
     n = x.shape[-1]
-    spectrum = torch.fft.rfft(torch.cat([x[..., ::2], x[..., 1::2].flip(-1)], dim=-1))
-    turned = spectrum * _phases(n, spectrum)
-    mirrored = -turned.imag[..., 1 : (n + 1) // 2].flip(-1)  # k > N/2, by V_{N-k} = conj V_k
-    return torch.cat([turned.real, mirrored], dim=-1) * _scale(n, x)
+    spectrum = torch.fft.rfft(torch.cat([x, x.flip(-1)], dim=-1))[..., :n]
+    return (spectrum * _turns(n, spectrum)).real
 
 
 def backward(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
     """Inverse of ``forward``."""
     n = z.shape[-1]
-    z = z / _scale(n, z)
-    half = n // 2 + 1
-    mirrored = torch.cat([torch.zeros_like(z[..., :1]), z.flip(-1)], dim=-1)[..., :half]
-    turned = torch.complex(z[..., :half], -mirrored)
-    v = torch.fft.irfft(turned / _phases(n, turned), n=n)
-    out = torch.empty_like(v)
-    out[..., ::2] = v[..., : (n + 1) // 2]
-    out[..., 1::2] = v[..., (n + 1) // 2 :].flip(-1)
-    return out
+    return torch.fft.irfft(z / _turns(n, z), n=2 * n)[..., :n]
 
 
-def _phases(n: int, like: Tensor) -> Tensor:
-    """Return exp(-iπk/2N) for k = 0 … N/2."""
-    phase = -0.5 * math.pi / n * torch.arange(n // 2 + 1, dtype=torch.float64, device=like.device)
-    return torch.polar(torch.ones_like(phase), phase).to(like.dtype)
-
-
-def _scale(n: int, like: Tensor) -> Tensor:
-    scale = torch.full((n,), math.sqrt(2 / n), dtype=like.dtype, device=like.device)
-    scale[0] = math.sqrt(1 / n)
-    return scale
-
-
-def _each_axis(transform: Callable[[Tensor], Tensor], x: Tensor, dims: int) -> Tensor:
-    for axis in range(-dims, 0):
-        x = transform(x.movedim(axis, -1)).movedim(-1, axis)
-    return x
-
-
-def _scipy(transform: Callable[..., object], x: Tensor, dims: int, overwrite: bool) -> Tensor:
-    axes = tuple(range(-dims, 0))
-    workers = torch.get_num_threads() if x.numel() >= THREADED else 1
-    result = transform(x.detach().numpy(), type=2, norm="ortho", axes=axes, overwrite_x=overwrite, workers=workers)
-    return torch.from_numpy(result)
+def _turns(n: int, like: Tensor) -> Tensor:
+    """Return exp(-iπk/2N) / √(2N) for k = 0 … N - 1, and half of its energy at k = 0."""
+    k = torch.arange(n, dtype=torch.float64, device=like.device)
+    turns = torch.polar(torch.full_like(k, 1 / math.sqrt(2 * n)), -0.5 * math.pi / n * k)
+    turns[0] /= math.sqrt(2)
+    return turns.to(torch.promote_types(like.dtype, torch.complex64))

@@ -20,12 +20,11 @@ class Adaptive:
         The power laws to choose from; by default some that suit the number of axes.
     rounds : int
         The largest number of rounds.
-    hold_out : float
-        The fraction of the samples that is hidden to decide; with 0 the first start and all rounds are taken.
+    hold_out, seed
+        The fraction of the samples that is hidden to decide, and the seed by which they are drawn. With a fraction of 0
+        the first start and all rounds are taken.
     rotated : bool
         Whether a spectrum is learned for each eigenvector of the channels' covariance, or for each channel.
-    seed : int
-        The seed by which hidden samples are drawn.
 
     Raises
     ------
@@ -49,16 +48,12 @@ class Adaptive:
         return self.starts or STARTS[dims]
 
 
+_SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))
 STARTS = ByAxes(
     {
         1: (Smoothness(1.0, 0.01), Smoothness(1.0, 0.1), Smoothness(2.0, 0.1)),
         2: (Smoothness(1.5, 0.01), Smoothness(1.5, 0.03), Smoothness(2.0, 0.003), Smoothness(2.5, 0.003)),
-        3: (
-            Smoothness(2.0, 0.01),
-            Smoothness(2.5, 0.01),
-            Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)),
-            Smoothness(2.0, 0.01, (3.0, 1.0, 1.0)),
-        ),
-        4: (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01)),
+        3: (*_SMOOTH, *(Smoothness(2.0, 0.01, (time, 1.0, 1.0)) for time in (0.3, 3.0))),
+        4: _SMOOTH,
     }
 )

@@ -17,14 +17,8 @@ class FourierModes(Modes):
     """The modes exp(2πi k·x) of a padded lattice; a tensor of modes holds the half of them that a real signal needs.
 
     Norms and means are over all signed frequencies: a frequency whose mirror image is not stored counts twice. The
-    lattice is a part of the padded one, so that what leaves it at one border does not enter at the other.
-
-    Parameters
-    ----------
-    encoding : FourierEncoding
-        The padded lattice.
-    dtype, device
-        Those of the signals.
+    lattice is a part of the padded one, so that what leaves it at one border does not enter at the other. The dtype and
+    device are those of the signals.
     """
 
     spans_grid = True
@@ -81,7 +75,10 @@ class FourierModes(Modes):
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
         """Return a circular Gaussian mean over neighboring signed frequencies, with a deviation of ``width`` bins."""
-        spectrum = torch.fft.rfftn(self._with_mirror_images(x), dim=self._dims)
+        mirrored = x[..., 1 : (self._last + 1) // 2].flip(self._dims)  # x(-k) = x(k)
+        if len(self._dims) > 1:
+            mirrored = mirrored.roll((1,) * (len(self._dims) - 1), self._dims[:-1])
+        spectrum = torch.fft.rfftn(torch.cat([x, mirrored], dim=-1), dim=self._dims)
         for j, n in zip(self._dims, self.padded, strict=True):
             k = torch.arange(n, device=x.device)
             kernel = torch.exp(-0.5 * (torch.minimum(k, n - k) / width) ** 2).to(x)
@@ -90,14 +87,6 @@ class FourierModes(Modes):
             spectrum = spectrum * symbol.real.reshape(-1, *(1,) * (-j - 1))
         smoothed = torch.fft.irfftn(spectrum, s=self.padded, dim=self._dims)
         return smoothed[..., : self._last // 2 + 1]
-
-    def _with_mirror_images(self, x: Tensor) -> Tensor:
-        """Return all signed frequencies of an even function, x(-k) = x(k), from the stored half."""
-        mirrored = x[..., 1 : (self._last + 1) // 2].flip(self._dims)
-        others = self._dims[:-1]
-        if others:
-            mirrored = mirrored.roll((1,) * len(others), others)
-        return torch.cat([x, mirrored], dim=-1)
 
 
 def _inner(a: Tensor, b: Tensor) -> Float[Tensor, "signals channels"]:

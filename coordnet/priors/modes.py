@@ -5,8 +5,6 @@ Signals here are ``(signals, channels, *lattice)`` and their modes ``(signals, c
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -17,14 +15,12 @@ from coordnet.encodings.designs import separable_inverse
 from coordnet.linalg.conjugate_gradients import dot
 from coordnet.linalg.kronecker import (
     Kronecker,
-    Matrix,
     default_rcond,
     factorize,
     for_each_distinct,
     mode_product,
     outer_product,
     outer_sum,
-    product_along,
 )
 from coordnet.linalg.operators import Diagonal, LinearOperator
 from coordnet.linalg.transforms import CosineBasis, cosine_matrix
@@ -34,28 +30,15 @@ MAX_SUBSAMPLE = 2**16  # modes whose mean stands for the mean of all
 
 
 class Modes(LinearOperator):
-    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice: z ↦ B z, with the roughness μ_j of each mode on its axis.
+    """Orthonormal modes B = B₁ ⊗ … ⊗ B_d of a lattice: z ↦ B z, with the roughness μ_j of each mode on its axis."""
 
-    Attributes
-    ----------
-    spans_grid : bool
-        Whether every lattice signal is a combination of modes.
-    ranks : tuple of int
-        The number of modes along each axis.
-    """
-
-    spans_grid: bool
-    ranks: tuple[int, ...]
+    spans_grid: bool  # whether every lattice signal is a combination of modes
+    ranks: tuple[int, ...]  # the number of modes along each axis
 
     @property
     def lattice(self) -> tuple[int, ...]:
         """The lengths of the lattice."""
         return self.codomain
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """The trailing dimensions of a tensor that run along the modes or the lattice."""
-        return tuple(range(-len(self.lattice), 0))
 
     def on_padded_grid(self) -> "Modes":
         """Return the same modes with their padding, if there is one, as a part of the lattice."""
@@ -107,16 +90,7 @@ class EncodingModes(Modes):
     designs is above 1/``rcond``, rounding would hide the mode, and it is left out: axes that are well conditioned one
     by one need not be so together.
 
-    Parameters
-    ----------
-    encoding : ComplexEncoding
-        The encoding.
-    axes : tuple of Axis
-        The lattice.
-    rcond : float, optional
-        The relative cutoff of singular values; by default that of ``LeastSquares``.
-    dtype, device
-        Those of the signals.
+    The dtype and device are those of the signals; ``rcond`` is that of ``LeastSquares``.
 
     Attributes
     ----------
@@ -124,8 +98,6 @@ class EncodingModes(Modes):
         B.
     to_coefficients : LinearOperator
         The map from modes to the encoding's coefficients, with its matrices in float64.
-    ranks : tuple of int
-        The number of modes along each axis.
     """
 
     def __init__(
@@ -139,33 +111,28 @@ class EncodingModes(Modes):
     ) -> None:
         self.codomain = tuple(axis.count for axis in axes)
         inverse = separable_inverse(encoding, axes, rcond=rcond, dtype=dtype, device=device)
-        kept: Tensor | None = None
+        self._kept: Tensor | None = None
+        self.basis: LinearOperator = CosineBasis(self.codomain, dtype, device)
         if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
-            per_axis = for_each_distinct(inverse, lambda a: _spanning_axis(a, device), _equal)
+            roughness = [_cosine_roughness(n, device) for n in self.codomain]
+            self.to_coefficients = Kronecker(inverse) @ self.basis
         else:
             designs = encoding.matrices(axes, device=device)
             cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
-            per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), _equal)
-            accurate = cut * outer_product([axis.growth() for axis in per_axis]) <= 1
-            kept = None if bool(accurate.all()) else accurate.to(dtype)
-            inverse = None
-        self.ranks = self.domain = tuple(len(axis.roughness) for axis in per_axis)
-        self.spans_grid = self.ranks == self.codomain and kept is None
-        self._roughness = [axis.roughness.to(dtype) for axis in per_axis]
-        self.basis = self._basis(per_axis, kept, dtype, device)
+            per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), torch.equal)
+            bases, coefficients, roughness, growth = map(list, zip(*per_axis, strict=True))
+            accurate = cut * outer_product(growth) <= 1
+            self.to_coefficients = Kronecker(coefficients)
+            if not bool(accurate.all()):
+                self._kept = accurate.to(dtype)
+                self.basis = Kronecker([basis.to(dtype) for basis in bases]) @ Diagonal(self._kept)
+            elif accurate.shape != self.codomain:
+                self.basis = Kronecker([basis.to(dtype) for basis in bases])
+        self.ranks = self.domain = tuple(len(mu) for mu in roughness)
+        self.spans_grid = self.ranks == self.codomain and self._kept is None
+        self._roughness = [mu.to(dtype) for mu in roughness]
         self.in_place = self.basis.in_place
-        coefficients = Kronecker([a.coefficients() for a in per_axis]) if inverse is None else None
-        self.to_coefficients = coefficients or Kronecker(inverse or []) @ self.basis
         self._to_coefficients = self.to_coefficients.to(dtype=dtype)
-        self._kept = kept
-
-    def _basis(
-        self, per_axis: "list[_AxisModes]", kept: Tensor | None, dtype: torch.dtype, device: torch.device | str
-    ) -> LinearOperator:
-        if self.spans_grid:
-            return CosineBasis(self.codomain, dtype, device)
-        basis = Kronecker([axis.basis().to(dtype) for axis in per_axis])
-        return basis if kept is None else basis @ Diagonal(kept)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
         """Return the lattice signal B x."""
@@ -197,41 +164,18 @@ class EncodingModes(Modes):
         return mode_product(x, kernels)
 
 
-@dataclass(frozen=True)
-class _AxisModes:
-    """The modes of one axis; the matrices are computed on demand."""
-
-    basis: Callable[[], Tensor]  # B (N, r)
-    coefficients: Callable[[], Tensor]  # C (K, r), with A C = B
-    roughness: Tensor  # μ (r,)
-    norm: float = math.nan  # ‖A‖₂, or NaN where it is not needed
-
-    def growth(self) -> Tensor:
-        """Return ‖A‖ ‖C e‖ of every mode e."""
-        return self.norm * self.coefficients().norm(dim=0)
+def _cosine_roughness(n: int, device: torch.device | str) -> Tensor:
+    return 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
 
 
-def _equal(a: Matrix, b: Matrix) -> bool:
-    return a is b or (isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b))
-
-
-def _spanning_axis(inverse: Matrix, device: torch.device | str, norm: float = math.nan) -> _AxisModes:
-    """Return the cosines of an axis that reaches every lattice signal, given its design's pseudo-inverse."""
-    n = inverse.shape[1]
-    mu = 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
-
-    def basis() -> Tensor:
-        return cosine_matrix(n).to(device)
-
-    return _AxisModes(basis, lambda: product_along(basis(), inverse, 0), mu, norm)
-
-
-def _axis_modes(design: Tensor, rcond: float) -> _AxisModes:
-    """Return the modes of one axis from the SVD of its design."""
+def _axis_modes(design: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return B, C with A C = B, μ, and ‖A‖ ‖C e‖ of every mode e, for the design A of one axis."""
     factor = factorize(design, rcond)
-    norm = float(factor.s[0])
     if factor.rank == len(design):
-        return _spanning_axis(factor.pseudo_inverse, design.device, norm)
-    differences = factor.u.diff(dim=0)
-    mu, q = torch.linalg.eigh(differences.mH @ differences)
-    return _AxisModes(lambda: factor.u @ q, lambda: (factor.v / factor.s) @ q, mu.clamp(min=0), norm)
+        mu, basis = _cosine_roughness(len(design), design.device), cosine_matrix(len(design)).to(design.device)
+        coefficients = factor.pseudo_inverse @ basis
+    else:
+        differences = factor.u.diff(dim=0)
+        mu, q = torch.linalg.eigh(differences.mH @ differences)
+        basis, coefficients = factor.u @ q, (factor.v / factor.s) @ q
+    return basis, coefficients, mu.clamp(min=0), factor.s[0] * coefficients.norm(dim=0)

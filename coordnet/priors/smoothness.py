@@ -56,13 +56,7 @@ class Smoothness:
         _checks.choice("loss", self.loss, ("squared", "huber"))
 
     def axis_weights(self, dims: int) -> tuple[float, ...]:
-        """Return the anisotropy as one weight per axis.
-
-        Raises
-        ------
-        ValueError
-            If there is one anisotropy per axis, but for another number of axes.
-        """
+        """Return the anisotropy as one weight per axis; one per axis for another number of them is a ``ValueError``."""
         weights = self.anisotropy if isinstance(self.anisotropy, tuple) else (self.anisotropy,) * dims
         if len(weights) != dims:
             raise _checks.wrong("anisotropy", f"one number, or {dims}, one per axis", self.anisotropy)

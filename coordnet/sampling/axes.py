@@ -16,12 +16,8 @@ Alignment = Literal["pixel", "sample"]
 class Axis:
     """The positions start + i * spacing, i = 0 … count - 1, in units of the unit interval.
 
-    The spacing is 1 / count by default, so that ``Axis(N)`` holds i / N.
-
-    Raises
-    ------
-    ValueError
-        If the count is below 1, or a position is not finite, or the spacing is not positive.
+    The spacing is 1 / count by default, so that ``Axis(N)`` holds i / N. A count below 1, a position that is not
+    finite and a spacing that is not positive raise a ``ValueError``.
     """
 
     count: int
@@ -75,13 +71,7 @@ class ByAxes(dict[int, T]):
 
 
 def render_axes(shape: tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel") -> Axes:
-    """The axes of a render of ``shape`` outputs of a signal whose own grid is ``grid``.
-
-    Raises
-    ------
-    ValueError
-        If the two have different numbers of axes.
-    """
+    """The axes of a render of ``shape`` outputs of a signal whose own grid is ``grid``, with as many axes."""
     if len(shape) != len(grid):
         raise _checks.wrong("shape", f"{len(grid)} lengths, one per axis", shape)
     return tuple(Axis.render(m, n, alignment) for m, n in zip(shape, grid, strict=True))

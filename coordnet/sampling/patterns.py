@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -22,28 +22,23 @@ class Every:
     steps: int | tuple[int, ...] = 1
     offsets: int | tuple[int, ...] = 0
 
-    def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("offsets", 0)):
-            numbers = getattr(self, name)
-            for number in (numbers,) if isinstance(numbers, int) else numbers:
-                _checks.integer(name, number, least)
-
     def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Lattice:
         """Return the strided lattice of a signal of ``shape`` (*grid, channels)."""
-        grid = shape[:-1]
-        return Lattice(grid, _per_axis("steps", self.steps, grid), _per_axis("offsets", self.offsets, grid))
+        per_axis = []
+        for name, numbers in (("steps", self.steps), ("offsets", self.offsets)):
+            numbers = (numbers,) * (len(shape) - 1) if isinstance(numbers, int) else numbers
+            if len(numbers) != len(shape) - 1:
+                raise _checks.wrong(name, f"one number, or {len(shape) - 1}, one per axis", numbers)
+            per_axis.append(numbers)
+        return Lattice(shape[:-1], *per_axis)
 
 
 @dataclass(frozen=True)
 class Random:
     """A random fraction of the points: round(fraction × points), at least one, without replacement.
 
-    With ``by_channel`` entries are drawn instead of points, so that the channels' masks differ.
-
-    Raises
-    ------
-    ValueError
-        If the fraction is outside (0, 1].
+    With ``by_channel`` entries are drawn instead of points, so that the channels' masks differ. A fraction outside
+    (0, 1] raises a ``ValueError``.
     """
 
     fraction: float
@@ -67,12 +62,8 @@ class Random:
 class Bayer:
     """A color mosaic: each pixel of an image has one of red, green and blue, in tiles of 2 by 2.
 
-    The pattern names the tile's colors row by row: RGGB, BGGR, GRBG or GBRG.
-
-    Raises
-    ------
-    ValueError
-        If the pattern is another, or the signal is not an image of three channels.
+    The pattern names the tile's colors row by row: RGGB, BGGR, GRBG or GBRG. Another one, or a signal that is not an
+    image of three channels, raises a ``ValueError``.
     """
 
     pattern: str = "RGGB"
@@ -97,19 +88,15 @@ def parse_pattern(text: str) -> Pattern:
     """Return the sampling pattern that a text names.
 
     The texts are ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
-    (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``.
-
-    Raises
-    ------
-    ValueError
-        If the text is none of these.
+    (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``. Others
+    raise a ``ValueError``.
     """
     kind, _, rest = text.partition(":")
     try:
         match kind:
             case "full" if not rest:
                 return Every()
-            case "every" if match := re.fullmatch(r"(\d+(?:x\d+)*)(?:\+(\d+(?:x\d+)*))?", rest):
+            case "every" if match := re.fullmatch(r"([1-9]\d*(?:x[1-9]\d*)*)(?:\+(\d+(?:x\d+)*))?", rest):
                 return Every(_numbers(match[1]), _numbers(match[2] or "0"))
             case "random" | "entries":
                 return Random(float(rest), by_channel=kind == "entries")
@@ -132,17 +119,12 @@ def sample(
     Parameters
     ----------
     signal : (*grid, channels)
-        The signal; NaN counts as unknown.
+        The signal; NaN counts as unknown, and the samples are then on a masked lattice.
     pattern : str, Every, Random, Bayer, or a mask
         A mask is a tensor of the signal's grid, or of its shape, with a positive weight where a sample is known. Texts
         are documented in ``parse_pattern``.
     generator : torch.Generator, optional
         The source of randomness; by default one with seed 0.
-
-    Returns
-    -------
-    Samples
-        Samples on a whole lattice if all of it is known, otherwise on a masked one.
 
     Raises
     ------
@@ -151,46 +133,27 @@ def sample(
     """
     if signal.ndim < 2 or signal.numel() == 0:
         raise _checks.wrong("signal", "shape (*grid, channels), nowhere empty", tuple(signal.shape))
+    shape = tuple(signal.shape)
     if isinstance(pattern, Tensor):
-        geometry = _mask_geometry(pattern, tuple(signal.shape))
+        if tuple(pattern.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
+            raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(pattern.shape))
+        weights = pattern if pattern.ndim == signal.ndim else pattern.unsqueeze(-1)
+        geometry = MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
     else:
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
-        geometry = pattern.geometry(tuple(signal.shape), generator)
-    values = signal[geometry.slices]
+        geometry = pattern.geometry(shape, generator)
+    values, weights = signal[geometry.slices], geometry.weights
     missing = torch.isnan(values)
     if bool(missing.any()):
         if bool(missing.all()):
             raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
-        geometry = _without(geometry, missing)
-        values = torch.where(missing, 0.0, values)
-    if geometry.weights is not None:
-        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, geometry.weights.to(values))
-        values = values * (geometry.weights > 0)
+        shared = bool((missing == missing[..., :1]).all())
+        known = (~missing[..., :1] if shared else ~missing).to(values)
+        weights = known if weights is None else known * weights.to(known)
+    if weights is not None:
+        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, weights.to(values))
+        values = torch.where(missing | (weights == 0), 0.0, values)
     return Samples(geometry, values)
-
-
-def _mask_geometry(mask: Tensor, shape: tuple[int, ...]) -> MaskedLattice:
-    """Return the masked lattice for a mask (or weights) and a signal of ``shape`` (*grid, channels)."""
-    if tuple(mask.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
-        raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(mask.shape))
-    weights = mask if mask.ndim == len(shape) else mask.unsqueeze(-1)
-    return MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
-
-
-def _without(geometry: Lattice, missing: Bool[Tensor, "*lattice channels"]) -> MaskedLattice:
-    known = (~missing).to(torch.get_default_dtype())
-    if bool((missing == missing[..., :1]).all()):
-        known = known[..., :1]
-    if geometry.weights is not None:
-        known = known * geometry.weights.to(known)
-    return MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, known)
-
-
-def _per_axis(name: str, number: int | tuple[int, ...], grid: tuple[int, ...]) -> tuple[int, ...]:
-    numbers = (number,) * len(grid) if isinstance(number, int) else number
-    if len(numbers) != len(grid):
-        raise _checks.wrong(name, f"one number, or {len(grid)}, one per axis", numbers)
-    return numbers
 
 
 def _numbers(text: str) -> int | tuple[int, ...]:

@@ -50,12 +50,7 @@ class Geometry(ABC):
 class Lattice(Geometry):
     """A regular part of a signal's grid: every ``steps[j]``-th sample from ``offsets[j]`` on, along each axis.
 
-    It is the whole grid by default.
-
-    Raises
-    ------
-    ValueError
-        If a step is below 1 or an offset is outside the axis.
+    It is the whole grid by default. A step below 1, or an offset outside the axis, raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]
@@ -91,29 +86,22 @@ class Lattice(Geometry):
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
         known = torch.zeros(*self.grid, channels, dtype=torch.bool)
-        known[self.slices] = True
+        known[self.slices] = True if self.weights is None else (self.weights > 0).cpu()
         return known
 
     def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write values at the samples into a tensor on the signal's own grid."""
-        onto[self.slices] = values
+        """Write the known values into a tensor on the signal's own grid."""
+        known = self.known(onto.shape[-1])[self.slices].to(onto.device)
+        onto[self.slices] = torch.where(known, values, onto[self.slices])
 
 
 @dataclass(frozen=True)
 class MaskedLattice(Lattice):
     """A lattice with unknown entries.
 
-    Parameters
-    ----------
-    grid, steps, offsets : tuple of int
-        See ``Lattice``.
-    weights : (*lattice, 1) or (*lattice, channels)
-        0 where nothing is known, 1 where a sample is, any other positive number to weight its squared error.
-
-    Raises
-    ------
-    ValueError
-        If the weights do not have the lattice's shape, are negative or not finite, or are zero everywhere.
+    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, 1 where a sample is, and any other
+    positive number to weight its squared error. Weights of another shape than the lattice's, weights that are negative
+    or not finite, and weights that are zero everywhere raise a ``ValueError``.
     """
 
     weights: Float[Tensor, "..."] = field(default_factory=lambda: torch.ones(()))
@@ -130,17 +118,6 @@ class MaskedLattice(Lattice):
         """The mean weight: the fraction of known entries, for weights of 0 and 1."""
         return float(self.weights.mean())
 
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return where the signal's own grid was sampled."""
-        known = super().known(channels)
-        known[self.slices] = (self.weights > 0).cpu()
-        return known
-
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write the known values into a tensor on the signal's own grid."""
-        known = self.weights.to(onto.device) > 0
-        onto[self.slices] = torch.where(known, values, onto[self.slices])
-
 
 @dataclass(frozen=True)
 class ScatteredPoints(Geometry):
@@ -150,10 +127,9 @@ class ScatteredPoints(Geometry):
     ----------
     grid : tuple of int
         The lengths of the lattice on which the reconstruction lives.
-    points : (n, d)
-        Coordinates in units of the unit interval; points may be repeated.
-    weights : (n, 1) or (n, channels), optional
-        The weights of the squared errors; 1 if not given.
+    points, weights
+        Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
+        the squared errors; 1 if not given.
     blending : str, optional
         How a point depends on the nodes around it: "linear" or "cubic" interpolation, or "similarity", least squares
         by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take "cubic"
@@ -161,13 +137,7 @@ class ScatteredPoints(Geometry):
         encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted.
-
-    Raises
-    ------
-    ValueError
-        If a coordinate is not finite, the number of axes does not fit, there is no point, a weight is negative, or an
-        option has another value.
+        after the last node is always accepted. What does not go together raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]
@@ -212,7 +182,6 @@ class ScatteredPoints(Geometry):
 
 
 def _check_weights(weights: Float[Tensor, "..."]) -> None:
-    """Raise a ``ValueError`` if weights are negative or not finite, or all zero."""
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise _checks.wrong("weights", "finite numbers of at least 0", "others")
     if not bool((weights > 0).any()):
@@ -221,19 +190,10 @@ def _check_weights(weights: Float[Tensor, "..."]) -> None:
 
 @dataclass(frozen=True)
 class Samples:
-    """Values of a signal where it was sampled.
+    """Values of a signal where it was sampled: (*lattice, channels), or (n, channels) at scattered points.
 
-    Parameters
-    ----------
-    geometry : Lattice, MaskedLattice or ScatteredPoints
-        Where the signal was sampled.
-    values : (*lattice, channels), or (n, channels) at scattered points
-        The values; zero where a masked lattice is unknown.
-
-    Raises
-    ------
-    ValueError
-        If the values do not fit the geometry, or one is not finite.
+    They are zero where a masked lattice is unknown. Values that do not fit the geometry, or are not finite, raise a
+    ``ValueError``.
     """
 
     geometry: Geometry
@@ -268,9 +228,14 @@ class Samples:
 
     def mean(self) -> Float[Tensor, " channels"]:
         """Return the (weighted) mean of every channel."""
-        axes = tuple(range(self.values.ndim - 1))
-        if self.weights is None:
-            return self.values.mean(axes)
-        weights = self.weights.to(self.values).expand_as(self.values)
-        tiny = torch.finfo(weights.dtype).tiny
-        return (weights * self.values).sum(axes) / weights.sum(axes).clamp(min=tiny)
+        return channel_means(self.values.movedim(-1, 0).unsqueeze(0), self.weights)[0]
+
+
+def channel_means(
+    values: Float[Tensor, "signals channels *samples"], weights: Tensor | None
+) -> Float[Tensor, "signals channels"]:
+    """Return the mean of every channel, weighted by a geometry's weights, (*samples, 1 or channels)."""
+    if weights is None:
+        return values.flatten(2).mean(-1)
+    weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
+    return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(min=torch.finfo(values.dtype).tiny)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from coordnet import encodings, fit, linalg, priors, sampling
+from coordnet import encodings, fitting, linalg, priors, sampling
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.blending import interpolation
@@ -241,8 +241,6 @@ OPERATORS = {
         *(spanning_modes, fewer_modes, some_modes, fourier_modes, sparse, blending),
     )
 }
-WITH_DIAGONAL = ["identity", "diagonal", "square banded", "square kronecker"]
-WITHOUT_DIAGONAL = ["rotation", "cosines", "awkward cosines", "spanning modes", "some modes"]
 OF_ONE_DTYPE = {"spanning modes", "fewer modes", "some modes", "fourier modes"}
 
 
@@ -252,7 +250,7 @@ def case(request, generator):
 
 
 def test_every_class_of_operators_is_in_the_registry(generator):
-    for room in (linalg, sampling, encodings, priors, fit):
+    for room in (linalg, sampling, encodings, priors, fitting):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
     tested = {type(make((3, 4), generator).operator) for make in OPERATORS.values()}
@@ -394,21 +392,3 @@ def test_float32_is_its_rounding(name, generator):
         found, expected = apply(argument), exact(argument.double())
         assert found.dtype == torch.float32
         assert float((found - expected).abs().max()) < 1e-5 * float(expected.abs().max())
-
-
-@pytest.mark.parametrize("name", WITHOUT_DIAGONAL)
-def test_a_diagonal_that_is_not_cheap_is_refused(name, generator):
-    operator = OPERATORS[name]((3, 4), generator).operator
-    for work in (operator.diagonal, operator.trace, operator.T.diagonal):
-        with pytest.raises(NotImplementedError, match="no cheap diagonal"):
-            work()
-
-
-@pytest.mark.parametrize("name", WITH_DIAGONAL)
-def test_diagonal_and_trace_are_those_of_the_matrix(name, generator):
-    case = OPERATORS[name]((3, 4), generator)
-    formed = matrix(case)
-    assert case.operator.diagonal().shape == case.operator.domain
-    assert torch.allclose(case.operator.diagonal().flatten().to(DOUBLE), formed.diag(), atol=1e-12)
-    assert case.operator.trace() == pytest.approx(float(formed.trace()), abs=1e-10)
-    assert torch.equal(case.operator.T.diagonal(), case.operator.diagonal())
