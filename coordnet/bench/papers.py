@@ -1,9 +1,10 @@
 """The tables and figures of the source papers, and our own that extend them, each as one declaration."""
 
+import csv
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from coordnet.bench import peers
@@ -13,7 +14,6 @@ from coordnet.bench.layouts import Layout, complex_, directional, simple
 from coordnet.bench.methods import ADAPTIVE as ADAPTIVE_FORM
 from coordnet.bench.methods import SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.peers import Peer
-from coordnet.bench.printed import SCATTERED_CLIP, Column, column
 from coordnet.bench.study import Experiment
 from coordnet.encodings.encoders import (
     Encoder,
@@ -31,64 +31,67 @@ from coordnet.networks.heads import MLP, Head
 from coordnet.priors.smoothness import Smoothness
 
 PICTURE, CLIP = 512, 128  # samples along an axis of the papers' signals, for which their scales are given
-CHEAP, SLOW, TRAINED, LONG = range(4)  # costs: the order in which methods run
 LIMIT = 120.0  # seconds after which a slow peer is stopped
 RATE = 5e-3  # the learning rate of MLPs
 MLP_2D, MLP_3D = (512, MLP(4, 256)), (192, MLP(5, 512))  # features and head
 DIRECTIONS = {Triangle: directional, Gaussian: directional}
+Column = dict[Any, tuple[float, tuple[str, str]]]  # scale, and PSNR and seconds, by the class of the encoder
+
+
+def column(table: str, kind: str) -> Column:
+    """Return the settings and the printed results of a paper's table: simple, gradient or closed form.
+
+    ``printed.csv`` holds tables 1 to 3 of Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate
+    Networks" (ECCV 2022): the scale of each encoder (σ, half-width, or highest frequency), PSNR on test points in dB
+    and seconds, on the authors' data. "clip" is what the authors' notebook prints for one clip of table 3.
+    """
+    with (Path(__file__).parent / "printed.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if (row["table"], row["kind"]) == (table, kind)]
+    return {ENCODERS[row["encoder"]]: (float(row["scale"]), (row["psnr"], row["seconds"])) for row in rows}
 
 
 def networks(
-    encoders: Column, of: int, head: tuple[int, Head], builds: Mapping[Any, Any], suffix: str = ""
+    encoders: Column, of: int, head: tuple[int, Head], builds: Mapping[Any, Any] = DIRECTIONS, suffix: str = ""
 ) -> Iterator[Method]:
     """Yield an MLP on a simple encoding for each encoder of a column."""
-    for encoder, (scale, *results) in encoders.items():
+    for encoder, (scale, printed) in encoders.items():
         layout = Layout(builds.get(encoder, simple), encoder, scale, of, head[0])
-        estimator = Trained(layout, head=head[1], lr=RATE)
-        name = f"MLP, simple {encoder.name}{suffix}"
-        yield Method(name, "gradient", estimator, (results[0], results[1]), LONG, True)
+        yield Method(f"MLP, simple {encoder.name}{suffix}", Trained(layout, head=head[1], lr=RATE), printed)
 
 
 def descended(encoders: Column, of: int, virtual: int | None = None) -> Iterator[Method]:
     """Yield a linear head on a complex encoding, trained by gradient, for each encoder of a column."""
-    for encoder, (scale, *results) in encoders.items():
+    for encoder, (scale, printed) in encoders.items():
         estimator = Trained(Layout(complex_, encoder, scale, of), virtual)
-        name = f"gradient, complex {encoder.name}"
-        yield Method(name, "gradient", estimator, (results[0], results[1]), TRAINED, True)
+        yield Method(f"gradient, complex {encoder.name}", estimator, printed)
 
 
 def solved(encoders: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None) -> Iterator[Method]:
     """Yield a linear head on a complex encoding in closed form, with or without a prior, for each encoder."""
-    for encoder, (scale, *results) in encoders.items():
+    for encoder, (scale, printed) in encoders.items():
         estimator = ClosedForm(Layout(complex_, encoder, scale, of), virtual, prior)
         name = f"closed form, complex {encoder.name}" + (", smooth prior" if prior else "")
-        shown = ("", "") if virtual else (results[0], results[1])
-        yield Method(name, "closed form", estimator, shown, CHEAP, encoder.random)
+        yield Method(name, estimator, ("", "") if virtual else printed)
 
 
 def smooth(prior: Smoothness, masked: bool = False) -> Method:
     """Return the closed form of an impulse at every sample of the signal's own grid, with a smoothness prior."""
-    estimator = ClosedForm(Layout(complex_, Impulse), prior=prior, masked=masked)
-    return Method("closed form, smooth prior", "closed form", estimator)
+    return Method("closed form, smooth prior", ClosedForm(Layout(complex_, Impulse), prior=prior, masked=masked))
 
 
 def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
-    """Return another library's method; one with a time limit runs late."""
-    peer = Peer(partial(function, **options) if options else function, limit)
-    return Method(name, "baseline", peer, cost=CHEAP if limit is None else SLOW)
+    """Return another library's method, which is stopped at a limit in seconds if one is given."""
+    return Method(name, Peer(partial(function, **options) if options else function, limit))
 
 
-ADAPTIVE = Method("closed form, adaptive prior", "closed form", ADAPTIVE_FORM, cost=SLOW)
-SPLINES = (
-    baseline("nearest sample", peers.spline, kind="nearest"),
-    baseline("linear spline (SciPy)", peers.spline, kind="linear"),
-    baseline("cubic spline (SciPy)", peers.spline, kind="cubic"),
+ADAPTIVE = Method("closed form, adaptive prior", ADAPTIVE_FORM)
+KINDS = ("nearest", "linear", "cubic")
+SPLINES = tuple(
+    baseline("nearest sample" if kind == "nearest" else f"{kind} spline (SciPy)", peers.spline, kind=kind)
+    for kind in KINDS
 )
+GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in KINDS)
 BICUBIC = baseline("bicubic (PyTorch interpolate)", peers.torch_interpolate)
-GRIDDATA = tuple(
-    baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in ("nearest", "linear", "cubic")
-)
-PATIENT = baseline("griddata linear (SciPy)", peers.spline, 10 * LIMIT, kind="linear", patient=True)
 SLOW_PEERS = (
     baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", peers.thin_plate, LIMIT),
     baseline("biharmonic inpainting (scikit-image)", peers.biharmonic, LIMIT),
@@ -104,7 +107,7 @@ TABLE_1 = Experiment(
             *solved(column("table1", "closed form"), PICTURE),
             smooth(SMOOTH, masked=True),
             *descended(column("table1", "gradient"), PICTURE),
-            *networks(column("table1", "simple"), PICTURE, MLP_2D, DIRECTIONS),
+            *networks(column("table1", "simple"), PICTURE, MLP_2D),
         )
     },
 )
@@ -121,16 +124,11 @@ TABLE_2 = Experiment(
             *solved(column("table2", "gradient"), PICTURE, 2),
             *solved(column("table2", "gradient"), PICTURE, 2, SMOOTH),
             *descended(column("table2", "gradient"), PICTURE, 2),
-            *networks(column("table2", "simple"), PICTURE, MLP_2D, DIRECTIONS),
+            *networks(column("table2", "simple"), PICTURE, MLP_2D),
         )
     },
     quick_size=96,
 )
-
-
-def _of_one_clip(*methods: Method) -> Iterator[Method]:
-    """Replace the printed results of the separable table by those of the authors' notebook for one clip."""
-    return (replace(m, printed=SCATTERED_CLIP.get(m.name, ("", ""))) for m in methods)
 
 
 TABLE_3 = Experiment(
@@ -147,14 +145,14 @@ TABLE_3 = Experiment(
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
-            PATIENT,
+            baseline("griddata linear (SciPy)", peers.spline, 10 * LIMIT, kind="linear", patient=True),
             GRIDDATA[2],
             *SLOW_PEERS,
             smooth(VIDEO),
             ADAPTIVE,
             *solved(column("table3", "gradient"), CLIP, 2, VIDEO),
-            *_of_one_clip(*descended(column("table3", "gradient"), CLIP, 2)),
-            *_of_one_clip(*networks(column("table3", "simple"), CLIP, MLP_3D, {})),
+            *descended(column("clip", "gradient"), CLIP, 2),
+            *networks(column("clip", "simple"), CLIP, MLP_3D, {}),
         ),
     },
     Finder(("clip",), CLIPS),
@@ -178,30 +176,19 @@ def _matched(build: Any, sigmas: tuple[float, ...]) -> Iterator[tuple[str, Layou
             yield f"{encoder.name} σ = {sigma:g}", Layout(build, encoder, scale, PICTURE)
 
 
-def _solved_matched(sigmas: tuple[float, ...]) -> Iterator[Method]:
-    """Yield the linear head in closed form, which separates the gain of depth from unfinished descent."""
+def _deepened(sigmas: tuple[float, ...], depths: Iterable[int], title: str) -> Iterator[Method]:
+    """Yield the linear head in closed form, which separates the gain of depth from unfinished descent, and networks."""
     for name, layout in _matched(complex_, sigmas):
-        estimator = ClosedForm(layout)
-        yield Method(f"closed form, {name}", "closed form", estimator, draws=layout.encoder.random)
-
-
-def _trained_matched(sigmas: tuple[float, ...], depth: int, title: str) -> Iterator[Method]:
-    """Yield networks of a depth."""
-    for name, layout in _matched(simple, sigmas):
-        estimator = Trained(layout, head=MLP(depth, 256), lr=RATE)
-        yield Method(title.format(name), "gradient", estimator, cost=TRAINED, draws=True)
+        yield Method(f"closed form, {name}", ClosedForm(layout))
+    for depth in depths:
+        for name, layout in _matched(simple, sigmas):
+            yield Method(title.format(name, depth), Trained(layout, head=MLP(depth, 256), lr=RATE))
 
 
 FIGURE_7 = Experiment(
     "figure7",
     "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
-    {
-        Task("row", "every:2"): (
-            *SPLINES,
-            *_solved_matched(SIGMAS),
-            *(m for depth in range(3) for m in _trained_matched(SIGMAS, depth, f"{{}}, depth {depth}")),
-        )
-    },
+    {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}"))},
     LINES,
     abscissa="scale",
 )
@@ -210,7 +197,7 @@ RETHINKING = Experiment(
     "rethinking",
     "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank by theory "
     "(Zheng et al. 2021)",
-    {Task("row", "every:2"): (*SPLINES, *_solved_matched(WIDTHS), *_trained_matched(WIDTHS, 2, "MLP of depth 2, {}"))},
+    {Task("row", "every:2"): (*SPLINES, *_deepened(WIDTHS, [2], "MLP of depth {1}, {0}"))},
     LINES,
     quick_size=480,
     seeds=5,
@@ -225,12 +212,9 @@ def _every_encoder() -> Iterator[Method]:
         builds = {"simple": simple} | ({"complex": complex_} if issubclass(encoder, Encoder) else {})
         for kind, build in builds.items():
             layout = Layout(build, encoder)
-            if kind == "complex" and encoder not in trains:
-                yield Method(f"{name}, {kind}, linear", "closed form", ClosedForm(layout), draws=True)
-            else:
-                yield Method(f"{name}, {kind}, linear", "gradient", Trained(layout), cost=TRAINED, draws=True)
-            mlp = Trained(layout, head=MLP(4, 256), lr=RATE)
-            yield Method(f"{name}, {kind}, MLP", "gradient", mlp, cost=LONG, draws=True)
+            solvable = kind == "complex" and encoder not in trains
+            yield Method(f"{name}, {kind}, linear", ClosedForm(layout) if solvable else Trained(layout))
+            yield Method(f"{name}, {kind}, MLP", Trained(layout, head=MLP(4, 256), lr=RATE))
 
 
 EVERY_ENCODER = Experiment(
@@ -241,20 +225,16 @@ EVERY_ENCODER = Experiment(
     quick_epochs=3,
 )
 
-RFF = {RandomFourier: (column("table2", "simple")[RandomFourier][0], "", "")}
-RFF_MLP = tuple(networks(RFF, PICTURE, MLP_2D, {}, ", σ of table 2"))
+RFF = {RandomFourier: (column("table2", "simple")[RandomFourier][0], ("", ""))}
+RFF_MLP = tuple(networks(RFF, PICTURE, MLP_2D, suffix=", σ of table 2"))
 DENOISERS = (
     baseline("the noisy picture", peers.unchanged),
     baseline("wavelets sym4, BayesShrink (scikit-image)", peers.wavelet),
     baseline("non-local means (scikit-image)", peers.non_local_means),
     baseline("total variation, best of six weights by hindsight (scikit-image)", peers.best_total_variation),
-    Method("closed form, adaptive filter, noise given", "closed form", Denoised(given=True), cost=SLOW),
-    Method("closed form, adaptive filter", "closed form", Denoised(), cost=SLOW),
-    Method(
-        "closed form, smooth prior chosen by cross-validation",
-        "closed form",
-        Tuned(Layout(complex_, Impulse), criterion="gcv"),
-    ),
+    Method("closed form, adaptive filter, noise given", Denoised(given=True)),
+    Method("closed form, adaptive filter", Denoised()),
+    Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, Impulse), criterion="gcv")),
     *RFF_MLP,
 )
 

@@ -12,12 +12,11 @@ from torch.nn.functional import interpolate, pad
 
 from coordnet.bench import demosaicing
 from coordnet.bench.estimation import Case, Estimator, Outcome
-from coordnet.bench.limits import limited
+from coordnet.bench.processes import limited
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
 from coordnet.metrics.stopwatch import timed
-from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import Lattice, Samples
+from coordnet.sampling import Axis, Lattice, Samples, lattice_points
 
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
 WAVELET = "sym4"  # better on photographs than the library's default, Haar
@@ -27,11 +26,12 @@ WAVELET = "sym4"  # better on photographs than the library's default, Haar
 class Peer(Estimator):
     """A function of a case; with a limit in seconds it runs once, in a process of its own."""
 
+    group = "baseline"
     function: Callable[..., Tensor]
     limit: float | None = None
 
-    def apply(self, case: Case) -> Outcome:
-        """Estimate the signal."""
+    def __call__(self, case: Case) -> Outcome:
+        """Call the function."""
         if self.limit is None:
             return Outcome(*timed(partial(self.function, case)))
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
@@ -49,12 +49,8 @@ def torch_interpolate(case: Case) -> Tensor:
     """Interpolate by ``torch.nn.functional.interpolate``: bicubic in 2-D, trilinear in 3-D.
 
     With ``align_corners`` output j of k (n - 1) + 1 sits at j / k of the input's samples, which is its place on the
-    grid. The last sample is repeated once for the outputs beyond it.
-
-    Raises
-    ------
-    ValueError
-        If the samples are not a whole lattice that begins at offset 0.
+    grid. The last sample is repeated once for the outputs beyond it. ValueError is raised if the samples are not a
+    whole lattice that begins at offset 0.
     """
     geometry: Any = case.samples.geometry
     if not geometry.is_whole_lattice or any(geometry.offsets):

@@ -50,14 +50,11 @@ class Target:
         """Return a row of the table of targets."""
         found = self.found(tasks)
         holds = "not measured" if found is None else "holds" if found <= self.most else "DOES NOT HOLD"
-        text = "" if found is None else self._text(found)
+        factor, unit = (1e3, "ms") if self.peer is None else (1, f"× {_short(self.peer)}")
+        factor, unit = (1, "GiB") if self.memory else (factor, unit)
+        most, text = ("" if value is None else f"{factor * value:.3g} {unit}" for value in (self.most, found))
         head = {"device": self.device, "task": self.task, "method": self.method}
-        return {**head, "at most": self._text(self.most), "found": text, "": holds}
-
-    def _text(self, value: float) -> str:
-        if self.memory:
-            return f"{value:.3g} GiB"
-        return f"{1e3 * value:.3g} ms" if self.peer is None else f"{value:.3g} × {_short(self.peer)}"
+        return {**head, "at most": most, "found": text, "": holds}
 
 
 TARGETS = (
@@ -97,16 +94,15 @@ class Speed(Study):
             raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
         for group in options.only or GROUPS[:-1]:
             device = "cpu" if group == "memory" else options.device
-            for arguments in t.tasks(group, sizes, options.quick):
-                yield [t.Timed(experiment=self.name, device=device, **arguments)]
+            yield from ([cell] for cell in t.tasks(group, sizes, options.quick, device))
 
     def tables(self, records: list[Record]) -> dict[str, str]:
         """Return the targets, and the times of the tasks that show them."""
         tasks = latest(records)
         targets = pd.DataFrame([target.line(tasks) for target in TARGETS])
         head = f"Medians of one run each. {' '.join(_machine(tasks, device) for device in DEVICES)}"
-        spread = " ".join(filter(None, (_spread(tasks, device) for device in DEVICES)))
-        parts = ["# How fast it is", head, "## Targets", markdown(targets), *([spread] if spread else [])]
+        even = " ".join(filter(None, (spread(tasks, device) for device in DEVICES)))
+        parts = ["# How fast it is", head, "## Targets", markdown(targets), *([even] if even else [])]
         parts += ["## Times", markdown(times(tasks)), f"![Seconds by rendered points]({self.name}.png)"]
         return {".md": "\n\n".join(parts) + "\n"}
 
@@ -140,11 +136,11 @@ def times(tasks: Tasks) -> pd.DataFrame:
     """Return the times of the shown tasks, a row for each method and two columns for each device."""
     lines = []
     for task in SHOWN:
-        found = {device: tasks[device, task] for device in DEVICES if (device, task) in tasks}
-        for method in dict.fromkeys(m for record in found.values() for m in record["seconds"]):
+        found = {device: tasks.get((device, task)) for device in DEVICES}
+        for method in dict.fromkeys(m for record in found.values() if record for m in record["seconds"]):
             line = {"task": task, "method": method}
-            for device in DEVICES:
-                line[device.upper()], line[f"{device.upper()} × its peer"] = _time(found.get(device), method)
+            for device, record in found.items():
+                line[device.upper()], line[f"{device.upper()} × its peer"] = _time(record, method)
             lines.append(line)
     return pd.DataFrame(lines)
 
@@ -181,23 +177,16 @@ def _machine(tasks: Tasks, device: str) -> str:
 
 def medians(tasks: Tasks, device: str, method: str) -> list[tuple[int, float]]:
     """Return the rendered points and the seconds of a method on pictures of every size."""
-    found = (r for (where, _), r in tasks.items() if where == device)
-    pictures = (r for r in found if r["cell"]["method"]["name"] == t.picture.__name__)
-    timed = (r for r in pictures if r["seconds"].get(method) is not None)
-    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in timed)
+    kind = t.picture.__name__
+    found = [r for (where, _), r in tasks.items() if where == device and r["cell"]["method"]["name"] == kind]
+    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in found if r["seconds"].get(method))
 
 
-def work_spread(tasks: Tasks, device: str) -> float | None:
-    """Return the most over the least seconds for a rendered point, of pictures from 512² to 8192²."""
-    points = medians(tasks, device, t.REUSED)
-    each = [seconds / count for count, seconds in points if 512**2 <= count <= 8192**2]
-    return max(each) / min(each) if len(each) > 1 else None
-
-
-def _spread(tasks: Tasks, device: str) -> str:
-    spread = work_spread(tasks, device)
+def spread(tasks: Tasks, device: str) -> str:
+    """Say by how much the seconds for a rendered point differ between pictures from 512² to 8192²."""
+    each = [s / count for count, s in medians(tasks, device, t.REUSED) if 512**2 <= count <= 8192**2]
     text = f"{device}: the seconds for a rendered point of '{t.REUSED}' differ from 512² to 8192² by a factor of"
-    return "" if spread is None else f"{text} {spread:.2f}, at most 2."
+    return f"{text} {max(each) / min(each):.2f}, at most 2." if len(each) > 1 else ""
 
 
 def _curves(ax: Axes, tasks: Tasks, device: str) -> None:

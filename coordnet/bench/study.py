@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from coordnet import _checks
 from coordnet.bench.cells import Cell
 from coordnet.bench.data import CROP, Finder
-from coordnet.bench.estimation import Estimation, Measure, Method, Task
+from coordnet.bench.estimation import Measure, Method, Task, estimation
 from coordnet.bench.records import NAME, Record, read
 from coordnet.media import atomic_path
 
@@ -106,7 +106,7 @@ class Experiment(Study):
         return next(iter(self.blocks)).measure
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        """Yield all cells at once, cheap methods first and the cells of a signal together."""
+        """Yield all cells at once, those of trained methods last, and the cells of a signal together."""
         if options.data is None:
             raise _checks.wrong("data", "a folder with pictures and clips (--data DIR)", "none")
         images = QUICK_IMAGES if options.quick and options.images is None else options.images
@@ -114,31 +114,33 @@ class Experiment(Study):
         epochs = options.epochs or (self.quick_epochs if options.quick else self.epochs)
         seeds = options.seeds or (1 if options.quick else self.seeds)
         chosen = self._chosen(options.methods)
-        cells = [
-            Estimation(
-                experiment=self.name,
-                task=task,
-                signal=signal,
-                method=method,
-                seed=seed,
-                epochs=epochs if method.group == "gradient" else None,
-                device="cpu" if method.group == "baseline" else options.device,
-            )
+        asked = [
+            (method.estimator.group == "gradient", signal.path, signal.kind, task, method, signal, seed)
             for task, methods in self.blocks.items()
             for method in methods
             if method.name in chosen
             for number, signal in enumerate(signals)
-            for seed in ((number,) if task.mask else range(seeds if task.draws or method.draws else 1))
+            for seed in ((number,) if task.mask else range(seeds if task.draws or method.estimator.draws else 1))
         ]
-        cells.sort(key=lambda cell: (cell.method.cost, cell.signal.path, cell.signal.kind))
-        yield cells
+        yield [
+            estimation(
+                task,
+                signal,
+                method,
+                experiment=self.name,
+                seed=seed,
+                epochs=epochs if trained else None,
+                device="cpu" if method.estimator.group == "baseline" else options.device,
+            )
+            for trained, *_, task, method, signal, seed in sorted(asked, key=lambda one: one[:3])
+        ]
 
     def _chosen(self, patterns: tuple[str, ...]) -> set[str]:
         """Return the names of the methods that have a pattern's name or group; of all methods without a pattern."""
         methods = {method.name: method for block in self.blocks.values() for method in block}
         chosen: set[str] = set() if patterns else set(methods)
         for pattern in patterns:
-            matched = {n for n, m in methods.items() if fnmatchcase(n, pattern) or m.group == pattern}
+            matched = {n for n, m in methods.items() if fnmatchcase(n, pattern) or m.estimator.group == pattern}
             if not matched:
                 expected = "a group (baseline, closed form, gradient) or a name among " + "; ".join(methods)
                 raise _checks.wrong("methods", expected, repr(pattern))

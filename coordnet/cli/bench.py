@@ -100,7 +100,7 @@ def quality(signals: Signals, records: Records, only: Only = None) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
     --only takes some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations,
-    hindsight, memory; all but the last two, which are slow, if not given.
+    hindsight; all but the last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
 
@@ -125,14 +125,14 @@ for _name, _help in EXPERIMENTS.items():
 
 def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
     try:
-        from coordnet.bench import catalog
+        from coordnet.bench import runner
     except ModuleNotFoundError as error:
         raise _checks.wrong("bench", "the packages of coordnet[bench]", f"none of the name {error.name}") from None
     options = None
     if not records.report:
         given = {key: value for group in groups for key, value in asdict(group).items()} | more
-        options = catalog.Options(**{key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items()})
-    text = catalog.run(name, options, records.out or Path("results") / name, progress=not records.quiet)
+        options = runner.Options(**{key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items()})
+    text = runner.report(name, options, records.out or Path("results") / name, progress=not records.quiet)
     if not records.quiet:
         print(text)
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from coordnet.bench.catalog import STUDIES
 
 from coordnet.bench import runner
-from coordnet.bench.catalog import STUDIES
 from coordnet.bench.cells import Cell
 from coordnet.bench.estimation import Estimation
 from coordnet.bench.peers import Peer

@@ -1,0 +1,98 @@
+"""Work in a process of its own, which is stopped at a time limit and whose memory can be measured."""
+
+import math
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from coordnet.encodings import ComplexEncoding
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fitting.closed_form import plan
+from coordnet.media.rows import open_rows, write_rows
+from coordnet.restore.rows import stream_render
+from coordnet.sampling import Lattice
+
+T = TypeVar("T")
+LONG = 3600.0  # seconds
+MEMORY = 2**31  # bytes: the limit of an enlargement in rows
+
+
+class LimitExceeded(Exception):
+    """The work took longer than its limit."""
+
+
+def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
+    """Return the result of some work that pickle can send, and its seconds, without the start of the process.
+
+    LimitExceeded is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.
+    """
+    command, task = [sys.executable, "-m", __name__], pickle.dumps((limit, work))
+    try:
+        done = subprocess.run(command, input=task, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise LimitExceeded(f"exceeded its limit of {limit:g} s") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
+        raise RuntimeError(lines[-1])
+    return pickle.loads(done.stdout)
+
+
+def _serve() -> None:
+    """Carry out the work on standard input; an alarm ends the process even if its parent was killed."""
+    limit, work = pickle.load(sys.stdin.buffer)
+    signal.alarm(math.ceil(limit))
+    start = time.perf_counter()
+    result = work()
+    pickle.dump((result, time.perf_counter() - start), sys.stdout.buffer)
+
+
+def peak_gib() -> float:
+    """Return the largest resident memory of this process so far, from Linux's status file.
+
+    ``getrusage`` would also count the memory of the parent before the process had its own.
+    """
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**20
+
+
+def enlarge_whole(size: int) -> dict[str, float]:
+    """Enlarge a picture of size² × 3 by 2 in memory; return its seconds, the peak memory and the output in GiB."""
+    values, geometry = torch.rand(size, size, 3), Lattice((size, size))
+    start = time.perf_counter()
+    render = plan(ComplexEncoding.like(Gaussian, geometry), geometry).renderer((2 * size, 2 * size))
+    return _measured(start, render(values).numel() * 4)
+
+
+def enlarge_rows(size: int) -> dict[str, float]:
+    """Enlarge one channel of size² by 2 from file to file within ``MEMORY``; return what ``enlarge_whole`` returns."""
+    geometry, shape = Lattice((size, size)), (2 * size, 2 * size)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "source.npy"), Path(folder, "result.npy")
+        mapped = np.lib.format.open_memmap(source, mode="w+", dtype="float32", shape=(size, size))
+        for a in range(0, size, 256):
+            mapped[a : a + 256] = np.random.default_rng(a).random((min(256, size - a), size), dtype="float32")
+        del mapped
+        start = time.perf_counter()
+        fit = plan(ComplexEncoding.like(Gaussian, geometry), geometry)
+        with open_rows(source) as file:
+            blocks = stream_render(fit, file, shape, memory=MEMORY)
+            write_rows(target, (*shape, 1), "float32", blocks, channel_axis=False)
+        return _measured(start, 4 * shape[0] * shape[1])
+
+
+def _measured(start: float, output: int) -> dict[str, float]:
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "peak_gib": peak_gib(), "output_gib": output / 2**30}
+
+
+if __name__ == "__main__":
+    _serve()
