@@ -24,7 +24,7 @@ from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling import Axis, lattice_points
 
 SIDE, CLASSES = 8, 10
-MODEL = {"width": 32, "depth": 1, "heads": 2}
+MODEL: dict[str, Any] = {"width": 32, "depth": 1, "heads": 2}
 WIDTH, BATCH = MODEL["width"], 16
 SEEDS, EPOCHS = 5, 18
 TEST, VALIDATION = 0.3, 0.2  # shares of the digits
@@ -96,15 +96,23 @@ def train(name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tenso
     if encoding is not None:
         _level(encoding, where, choices["norm"])
     model = AttentionClassifier(encoding, 1, CLASSES, **MODEL, generator=generator)
-    _descend(model, tokens[training], labels[training], where, choices["rate"], epochs, generator)
+
+    def logits(part: Tensor) -> Tensor:
+        return model(tokens[part], where.expand(len(part), -1, -1))
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=choices["rate"])
+    steps = epochs * math.ceil(len(training) / BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
+    for _ in range(epochs):
+        for index in torch.randperm(len(training), generator=generator).split(BATCH):
+            optimizer.zero_grad(set_to_none=True)
+            nn.functional.cross_entropy(logits(training[index]), labels[training[index]]).backward()
+            optimizer.step()
+            schedule.step()
     model.eval()
-
-    def accuracy(part: Tensor) -> float:
-        with torch.no_grad():
-            guesses = model(tokens[part], where.expand(len(part), -1, -1)).argmax(-1)
-        return float((guesses == labels[part]).double().mean())
-
-    return accuracy(validation), accuracy(test)
+    with torch.no_grad():
+        right = [(logits(part).argmax(-1) == labels[part]).double().mean() for part in (validation, test)]
+    return float(right[0]), float(right[1])
 
 
 def _level(encoding: DenseEncoding, where: Tensor, norm: float) -> None:
@@ -114,27 +122,6 @@ def _level(encoding: DenseEncoding, where: Tensor, norm: float) -> None:
     for part in encoding.modules():
         if isinstance(part, FeatureMap):
             part.gain *= factor
-
-
-def _descend(
-    model: nn.Module,
-    tokens: Tensor,
-    labels: Tensor,
-    where: Tensor,
-    rate: float,
-    epochs: int,
-    generator: torch.Generator,
-) -> None:
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    batches = math.ceil(len(tokens) / BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=epochs * batches)
-    for _ in range(epochs):
-        for index in torch.randperm(len(tokens), generator=generator).split(BATCH):
-            optimizer.zero_grad(set_to_none=True)
-            estimate = model(tokens[index], where.expand(len(index), -1, -1))
-            nn.functional.cross_entropy(estimate, labels[index]).backward()
-            optimizer.step()
-            schedule.step()
 
 
 def trained(name: str, choices: Choices, cell: Cell) -> Result:

@@ -21,16 +21,13 @@ INSIDE = slice(8, -8)  # a mosaic without its border
 
 @dataclass(frozen=True)
 class Case:
-    """The input of an estimator: samples on the signal's own grid, and the standard deviation of their noise.
+    """The input of an estimator."""
 
-    ``score`` scores an estimate against the true signal, for estimators that are marked as chosen with hindsight.
-    """
-
-    samples: Samples
-    noise: float = 0.0
+    samples: Samples  # on the signal's own grid
+    noise: float = 0.0  # its standard deviation
     seed: int = 0
     epochs: int = 0
-    score: Callable[[Tensor], float] | None = None
+    score: Callable[[Tensor], float] | None = None  # against the true signal, for what is chosen with hindsight
 
 
 @dataclass(frozen=True)
@@ -70,11 +67,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Task:
-    """The known part of a signal, and the score by which methods are compared.
-
-    The score is PSNR over held-out entries ("held_out"), over everything against the clean signal ("clean") or over
-    everything but the border ("inside"), or the signal-to-noise ratio over held-out entries ("snr").
-    """
+    """The known part of a signal, and the score by which methods are compared."""
 
     name: str
     pattern: str  # as ``sample`` takes it, or the name of the mask
@@ -95,7 +88,7 @@ class Task:
         return sample(observed.to(device), pattern, generator=torch.Generator().manual_seed(seed)), observed
 
 
-MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
+MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {  # PSNR in dB, and a ratio of signal to noise
     "held_out": lambda estimate, truth, known: metrics.psnr(estimate, truth, ~known),
     "clean": lambda estimate, truth, known: metrics.psnr(estimate, truth),
     "inside": lambda estimate, truth, known: metrics.psnr(estimate[INSIDE, INSIDE], truth[INSIDE, INSIDE]),

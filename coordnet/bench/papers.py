@@ -11,22 +11,11 @@ from coordnet.bench import peers
 from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, directional, simple
-from coordnet.bench.methods import ADAPTIVE as ADAPTIVE_FORM
-from coordnet.bench.methods import SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
+from coordnet.bench.methods import ADAPTIVE, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.peers import Peer
 from coordnet.bench.study import Experiment
-from coordnet.encodings.encoders import (
-    Encoder,
-    Gaussian,
-    HashGrid,
-    Impulse,
-    JointEmbedding,
-    LearnableFourier,
-    LearnedEmbedding,
-    RandomFourier,
-    Triangle,
-)
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings import ENCODERS
+from coordnet.encodings import encoders as e
 from coordnet.networks.heads import MLP, Head
 from coordnet.priors.smoothness import Smoothness
 
@@ -34,7 +23,7 @@ PICTURE, CLIP = 512, 128  # samples along an axis of the papers' signals, for wh
 LIMIT = 120.0  # seconds after which a slow peer is stopped
 RATE = 5e-3  # the learning rate of MLPs
 MLP_2D, MLP_3D = (512, MLP(4, 256)), (192, MLP(5, 512))  # features and head
-DIRECTIONS = {Triangle: directional, Gaussian: directional}
+DIRECTIONS = {e.Triangle: directional, e.Gaussian: directional}
 Column = dict[Any, tuple[float, tuple[str, str]]]  # scale, and PSNR and seconds, by the class of the encoder
 
 
@@ -76,7 +65,7 @@ def solved(encoders: Column, of: int, virtual: int | None = None, prior: Smoothn
 
 def smooth(prior: Smoothness, masked: bool = False) -> Method:
     """Return the closed form of an impulse at every sample of the signal's own grid, with a smoothness prior."""
-    return Method("closed form, smooth prior", ClosedForm(Layout(complex_, Impulse), prior=prior, masked=masked))
+    return Method("closed form, smooth prior", ClosedForm(Layout(complex_, e.Impulse), prior=prior, masked=masked))
 
 
 def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
@@ -84,7 +73,7 @@ def baseline(name: str, function: Callable[..., Any], limit: float | None = None
     return Method(name, Peer(partial(function, **options) if options else function, limit))
 
 
-ADAPTIVE = Method("closed form, adaptive prior", ADAPTIVE_FORM)
+BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
 KINDS = ("nearest", "linear", "cubic")
 SPLINES = tuple(
     baseline("nearest sample" if kind == "nearest" else f"{kind} spline (SciPy)", peers.spline, kind=kind)
@@ -120,14 +109,13 @@ TABLE_2 = Experiment(
             *GRIDDATA,
             *SLOW_PEERS,
             smooth(SMOOTH),
-            ADAPTIVE,
+            BY_SPECTRUM,
             *solved(column("table2", "gradient"), PICTURE, 2),
             *solved(column("table2", "gradient"), PICTURE, 2, SMOOTH),
             *descended(column("table2", "gradient"), PICTURE, 2),
             *networks(column("table2", "simple"), PICTURE, MLP_2D),
         )
     },
-    quick_size=96,
 )
 
 
@@ -149,30 +137,27 @@ TABLE_3 = Experiment(
             GRIDDATA[2],
             *SLOW_PEERS,
             smooth(VIDEO),
-            ADAPTIVE,
+            BY_SPECTRUM,
             *solved(column("table3", "gradient"), CLIP, 2, VIDEO),
             *descended(column("clip", "gradient"), CLIP, 2),
             *networks(column("clip", "simple"), CLIP, MLP_3D, {}),
         ),
     },
-    Finder(("clip",), CLIPS),
-    size=128,
-    quick_size=24,
+    Finder(("clip",), CLIPS, sizes=(CLIP,)),
     epochs=500,
-    quick_epochs=2,
 )
 
 SIGMAS = (0.003, 0.005, 0.01, 0.02, 0.04, 0.07)
 WIDTHS = (0.0005, 0.001, 0.0015, 0.002, *SIGMAS)
-MATCHED = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f of Gaussian and random Fourier features of equal rank
+MATCHED = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f of e.Gaussian and random Fourier features of equal rank
 LINES = Finder(("row", "column"))
 
 
 def _matched(build: Any, sigmas: tuple[float, ...]) -> Iterator[tuple[str, Layout]]:
     """Yield layouts whose stable rank is, in theory, that of a Gaussian of width σ, with their names."""
-    for encoder in (Gaussian, RandomFourier):
+    for encoder in (e.Gaussian, e.RandomFourier):
         for sigma in sigmas:
-            scale = sigma if encoder is Gaussian else MATCHED / sigma
+            scale = sigma if encoder is e.Gaussian else MATCHED / sigma
             yield f"{encoder.name} σ = {sigma:g}", Layout(build, encoder, scale, PICTURE)
 
 
@@ -190,7 +175,7 @@ FIGURE_7 = Experiment(
     "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
     {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}"))},
     LINES,
-    abscissa="scale",
+    abscissa="rank",
 )
 
 RETHINKING = Experiment(
@@ -199,17 +184,16 @@ RETHINKING = Experiment(
     "(Zheng et al. 2021)",
     {Task("row", "every:2"): (*SPLINES, *_deepened(WIDTHS, [2], "MLP of depth {1}, {0}"))},
     LINES,
-    quick_size=480,
     seeds=5,
-    abscissa="scale",
+    abscissa="rank",
 )
 
 
 def _every_encoder() -> Iterator[Method]:
     """Yield each encoder at its defaults: simple, and complex if it has one axis; linear and MLP."""
-    trains = (LearnedEmbedding, JointEmbedding, HashGrid, LearnableFourier)
+    trains = (e.LearnedEmbedding, e.JointEmbedding, e.HashGrid, e.LearnableFourier)
     for name, encoder in ENCODERS.items():
-        builds = {"simple": simple} | ({"complex": complex_} if issubclass(encoder, Encoder) else {})
+        builds = {"simple": simple} | ({"complex": complex_} if issubclass(encoder, e.Encoder) else {})
         for kind, build in builds.items():
             layout = Layout(build, encoder)
             solvable = kind == "complex" and encoder not in trains
@@ -221,11 +205,9 @@ EVERY_ENCODER = Experiment(
     "encoders",
     "Pictures, every second pixel of every second row known: every encoder, simple and complex, linear and MLP",
     {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())},
-    quick_size=64,
-    quick_epochs=3,
 )
 
-RFF = {RandomFourier: (column("table2", "simple")[RandomFourier][0], ("", ""))}
+RFF = {e.RandomFourier: (column("table2", "simple")[e.RandomFourier][0], ("", ""))}
 RFF_MLP = tuple(networks(RFF, PICTURE, MLP_2D, suffix=", σ of table 2"))
 DENOISERS = (
     baseline("the noisy picture", peers.unchanged),
@@ -234,7 +216,7 @@ DENOISERS = (
     baseline("total variation, best of six weights by hindsight (scikit-image)", peers.best_total_variation),
     Method("closed form, adaptive filter, noise given", Denoised(given=True)),
     Method("closed form, adaptive filter", Denoised()),
-    Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, Impulse), criterion="gcv")),
+    Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, e.Impulse), criterion="gcv")),
     *RFF_MLP,
 )
 
@@ -242,16 +224,14 @@ NOISE = Experiment(
     "noise",
     "Pictures known everywhere, with white Gaussian noise",
     {Task(f"noise {s:g}", "full", s, "clean"): DENOISERS for s in (0.02, 0.05, 0.1, 0.2)},
-    quick_size=96,
     abscissa="noise",
 )
 
-INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), ADAPTIVE, *RFF_MLP)
+INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, *RFF_MLP)
 SAMPLING = Experiment(
     "sampling",
     "Pictures, PSNR against the fraction of pixels known",
     {Task(f"{100 * f:g} %", f"random:{f:g}"): INPAINTERS for f in (0.02, 0.05, 0.1, 0.25, 0.5, 0.8, 1.0)},
-    quick_size=96,
     abscissa="fraction",
 )
 

@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate, pad
 
 from coordnet.bench import demosaicing
 from coordnet.bench.estimation import Case, Estimator, Outcome
-from coordnet.bench.processes import limited
+from coordnet.bench.limits import limited
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
 from coordnet.metrics.stopwatch import timed
@@ -93,9 +93,9 @@ def wavelet(case: Case, blind: bool = False) -> Tensor:
     """Denoise by ``denoise_wavelet`` with BayesShrink; the noise is given, or estimated if ``blind``."""
     from skimage.restoration import denoise_wavelet
 
-    values, sigma = case.samples.values, None if blind else case.noise
-    options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": values.shape[-1] == 3}
-    return _restored(values, denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
+    options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": case.samples.channels == 3}
+    sigma = None if blind else case.noise
+    return _restored(case.samples.values, denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
 
 
 def non_local_means(case: Case, blind: bool = False) -> Tensor:

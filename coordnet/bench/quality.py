@@ -9,7 +9,7 @@ from coordnet import _checks
 from coordnet.bench import peers
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
-from coordnet.bench.data import CLIPS, SOUNDS, Finder
+from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, fourier
 from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tuned
@@ -57,103 +57,94 @@ STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
     for power in (1.0, 1.5)
 )
+
+
+def part(name: str, title: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
+    """Return an experiment with the same methods for every task."""
+    return Experiment(name, title, dict.fromkeys(tasks, methods), *finder)
+
+
 EXPERIMENTS = (
-    Experiment("random", "A random quarter of the pixels", {Task("random 25 %", "random:0.25"): QUARTER}),
-    Experiment(
+    part("random", "A random quarter of the pixels", [Task("random 25 %", "random:0.25")], QUARTER),
+    part(
         "density",
         "Fewer and more random samples of two photographs",
-        {Task(f"random {p} %", f"random:{p / 100}"): (GRIDDATA, SMOOTH, ADAPTED) for p in (3, 10, 50, 80)},
+        [Task(f"random {p} %", f"random:{p / 100}") for p in (3, 10, 50, 80)],
+        (GRIDDATA, SMOOTH, ADAPTED),
         Finder(names=PAIR),
     ),
-    Experiment(
+    part(
         "video",
         "A random eighth of the cubes of two clips",
-        {
-            Task("video, random eighth", "random:0.125"): (
-                baseline("griddata linear", peers.spline, kind="linear", patient=True),
-                baseline("nearest", peers.spline, kind="nearest"),
-                _smooth("smooth", Smoothness(2.0, 0.01)),
-                _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
-                TUNED,
-                ADAPTED,
-            )
-        },
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine")),
-        size=128,
-        quick_size=24,
+        [Task("video, random eighth", "random:0.125")],
+        (
+            baseline("griddata linear", peers.spline, kind="linear", patient=True),
+            baseline("nearest", peers.spline, kind="nearest"),
+            _smooth("smooth", Smoothness(2.0, 0.01)),
+            _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
+            TUNED,
+            ADAPTED,
+        ),
+        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),
-    Experiment(
+    part(
         "audio",
         "A random quarter of a recording",
-        {
-            Task("sound, random quarter", "random:0.25", measure="snr"): (
-                *SPLINES,
-                _smooth("smooth", Smoothness(1.0, 0.01), FOURIER),
-                ADAPTED,
-            )
-        },
+        [Task("sound, random quarter", "random:0.25", measure="snr")],
+        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED),
         Finder(("sound",), SOUNDS, ("bach",)),
     ),
-    Experiment(
+    part(
         "entries",
         "30 % of the entries of a photograph, with another mask for each channel",
-        {
-            Task("entries 30 %", "entries:0.3"): (
-                Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))),
-                GRIDDATA,
-                ADAPTED,
-            )
-        },
+        [Task("entries 30 %", "entries:0.3")],
+        (Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))), GRIDDATA, ADAPTED),
         Finder(names=PAIR[:1]),
     ),
-    Experiment(
+    part(
         "bayer",
         "The RGGB mosaic, without its border",
-        {
-            Task("mosaic RGGB", "bayer:RGGB", measure="inside"): (
-                baseline("bilinear", peers.demosaiced, kind="bilinear"),
-                baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
-                ADAPTED,
-            )
-        },
+        [Task("mosaic RGGB", "bayer:RGGB", measure="inside")],
+        (
+            baseline("bilinear", peers.demosaiced, kind="bilinear"),
+            baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+            ADAPTED,
+        ),
     ),
-    Experiment(
+    part(
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
-        {
-            Task(name, name, mask=mask): (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED)
-            for name, mask in DAMAGE.items()
-        },
+        [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
+        (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED),
     ),
-    Experiment(
+    part(
         "noise",
         "Every second pixel, with noise",
-        {
-            Task(f"every second, σ = {SIGMA}", "every:2", SIGMA): (
-                *SPLINES,
-                Method("smooth, tuned by hold-out", Tuned(GAUSSIAN)),
-                Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
-            )
-        },
+        [Task(f"every second, σ = {SIGMA}", "every:2", SIGMA)],
+        (
+            *SPLINES,
+            Method("smooth, tuned by hold-out", Tuned(GAUSSIAN)),
+            Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
+        ),
     ),
-    Experiment("denoise", "Every pixel, with noise", {Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): DENOISERS}),
-    Experiment(
+    part("denoise", "Every pixel, with noise", [Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean")], DENOISERS),
+    part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
-        {Task(f"random {100 * d:g} %", f"random:{d}"): STEPS for d in (0.5, 0.25, 0.1, 0.05, 0.02)},
+        [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
+        STEPS,
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
-    Experiment(
+    part(
         "hindsight",
         "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
-        {
-            Task("random 25 %", "random:0.25"): (
-                *QUARTER,
-                baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
-                Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
-                Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
-            )
-        },
+        [Task("random 25 %", "random:0.25")],
+        (
+            *QUARTER,
+            baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+            Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
+            Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
+        ),
     ),
 )
 TITLES = {experiment.name: experiment.title for experiment in EXPERIMENTS}

@@ -49,8 +49,8 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
             signal.load()  # a broken file ends the run before anything is written
         if not new:
             continue
-        shown = tqdm(total=len(cells), initial=len(cells) - len(new), desc=study.name, disable=not progress)
-        with _workers(options) as client, appending(folder) as add, shown:
+        bar: dict[str, Any] = {"total": len(cells), "initial": len(cells) - len(new), "desc": study.name}
+        with _workers(options) as client, appending(folder) as add, tqdm(**bar, disable=not progress) as shown:
             for record in map(Cell.run, new) if client is None else _distributed(new, client):
                 add(record)
                 done[record["key"]] = record

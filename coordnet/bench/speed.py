@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -34,24 +33,22 @@ class Target:
     method: str
     most: float
     peer: str | None = None
-    memory: bool = False
 
     def found(self, tasks: Tasks) -> float | None:
         """Return the measured number, None if there is none; a peer that was stopped counts as its limit."""
         record = tasks.get((self.device, self.task))
         if record is None or record["seconds"].get(self.method) is None:
             return None
-        if self.memory:
-            return record["scores"]["peak_gib"]
-        own = record["seconds"][self.method]
-        return own if self.peer is None else ratio(record, self.method, self.peer, t.LIMIT)
+        if self.peer is not None:
+            return ratio(record, self.method, self.peer, t.LIMIT)
+        return record["scores"].get("peak_gib", record["seconds"][self.method])
 
     def line(self, tasks: Tasks) -> dict[str, str]:
         """Return a row of the table of targets."""
         found = self.found(tasks)
         holds = "not measured" if found is None else "holds" if found <= self.most else "DOES NOT HOLD"
-        factor, unit = (1e3, "ms") if self.peer is None else (1, f"× {_short(self.peer)}")
-        factor, unit = (1, "GiB") if self.memory else (factor, unit)
+        factor, unit = (1, "GiB") if self.task.startswith("memory") else (1e3, "ms")
+        factor, unit = (factor, unit) if self.peer is None else (1, f"× {_short(self.peer)}")
         most, text = ("" if value is None else f"{factor * value:.3g} {unit}" for value in (self.most, found))
         head = {"device": self.device, "task": self.task, "method": self.method}
         return {**head, "at most": most, "found": text, "": holds}
@@ -63,11 +60,11 @@ TARGETS = (
     Target("cpu", SMALL, t.COLD, 1.0, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.ZOOM),
-    Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0, memory=True),  # four times the output
+    Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0),  # four times the output
     Target("cpu", QUARTER, t.SMOOTH, 1 / 3, t.GRIDDATA),
     Target("cpu", QUARTER, t.ADAPTIVE, 3.0, t.GRIDDATA),
     Target("cpu", CLIP, t.REUSED, 1.5, t.FLOOR),
-    Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0, memory=True),
+    Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0),
     Target("cuda", SMALL, f"{t.FIT}, {t.GRAPH}", 1e-4),
     Target("cuda", SMALL, t.COLD, 3e-3),
     Target("cuda", CLIP, f"{t.FIT}, {t.GRAPH}", 2e-4),
@@ -122,13 +119,9 @@ class Speed(Study):
 
 def latest(records: Sequence[Record]) -> Tasks:
     """Return the timings by device and task, those of each device's latest machine alone."""
-
-    def hardware(record: Record) -> dict[str, Any]:
-        return {key: value for key, value in record["machine"].items() if key != "commit"}
-
     done = [r for r in records if not failed(r)]
-    machines = {r["cell"]["device"]: hardware(r) for r in done}
-    kept = (r for r in done if hardware(r) == machines[r["cell"]["device"]])
+    machines = {r["cell"]["device"]: r["machine"] | {"commit": None} for r in done}
+    kept = (r for r in done if r["machine"] | {"commit": None} == machines[r["cell"]["device"]])
     return {(r["cell"]["device"], r["cell"]["task"]): r for r in kept}
 
 

@@ -13,7 +13,8 @@ from coordnet.bench import peers
 from coordnet.bench.cells import Cell, Result, describe
 from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
-from coordnet.bench.processes import LimitExceeded, enlarge_rows, enlarge_whole, limited
+from coordnet.bench.limits import LimitExceeded, limited
+from coordnet.bench.memory import enlarge_rows, enlarge_whole
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
@@ -54,23 +55,15 @@ class Rows:
     scores: dict[str, float | None] = field(default_factory=dict)
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def time(
-        self,
-        name: str,
-        work: Callable[[], Any],
-        points: int,
-        peer: str | None = None,
-        expected: float = 0.0,
-        repeats: int = 9,
-    ) -> None:
+    def time(self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any) -> None:
         """Time the work of a method that renders, or only fits, some points.
 
-        Work that is expected to take long runs once, in a process that is stopped at ``LIMIT``.
+        Work of which many ``expected`` seconds are given runs once, in a process that is stopped at ``LIMIT``.
         """
         notes: dict[str, Any] = {"outputs": points, "peer": peer}
         try:
-            if expected < LIMIT / 4:
-                timing = measure(work, repeats=repeats)
+            if options.pop("expected", 0.0) < LIMIT / 4:
+                timing = measure(work, **options)
             else:
                 seconds = limited(work, LIMIT)[1]
                 timing = Timing(seconds, seconds, seconds, 1)

@@ -14,11 +14,11 @@ import torch
 from scipy.interpolate import RegularGridInterpolator
 
 from coordnet.analysis import stable_rank
+from coordnet.bench import limits, peers
 from coordnet.bench import papers as tables
-from coordnet.bench import peers, processes
 from coordnet.bench.estimation import Case
 from coordnet.bench.layouts import complex_
-from coordnet.bench.processes import LimitExceeded, limited
+from coordnet.bench.limits import LimitExceeded, limited
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options
 from coordnet.encodings import ComplexEncoding
@@ -161,7 +161,7 @@ def test_a_peer_beyond_its_limit_is_stopped():
 
 def test_a_peer_whose_run_was_killed_ends_at_its_limit():
     task = pickle.dumps((1, partial(time.sleep, 60)))
-    done = subprocess.run([sys.executable, "-m", processes.__name__], input=task, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", limits.__name__], input=task, capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGALRM
 
 

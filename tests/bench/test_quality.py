@@ -1,6 +1,6 @@
 """The benchmark's own peers and signals, and one run of it from end to end."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -132,16 +132,16 @@ def test_crops_are_central(folder):
     whole, part = cubes.crop(path), cubes.crop(path, 20)
     assert whole.shape == (48, 56, 3)
     assert torch.equal(part, whole[14:34, 18:38])
-    assert [s.name for s in cubes.Finder().find(folder, 20, 1)] == ["kodim01.png"]
+    assert [s.name for s in cubes.Finder(sizes=(20,)).find(folder, 1)] == ["kodim01.png"]
 
 
 def test_a_folder_without_photographs_is_refused(tmp_path):
     with pytest.raises(MediaError, match="kodak"):
-        cubes.Finder().find(tmp_path, 20)
+        cubes.Finder().find(tmp_path)
     (tmp_path / "kodak").mkdir()
     (tmp_path / "kodak" / "a.png").touch()
     with pytest.raises(MediaError, match="expected kodim05 in"):
-        cubes.Finder(names=("kodim05",)).find(tmp_path, 20)
+        cubes.Finder(names=("kodim05",)).find(tmp_path)
 
 
 def test_cubes_are_the_middle_of_a_clip(tmp_path):
@@ -225,15 +225,16 @@ def test_reports_count_what_is_below_the_peer():
 def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against(folder):
     seen = []
 
+    @dataclass(frozen=True)
     class Truth(Estimator):
         def __call__(self, case):
             seen.append((case.samples.values, case.noise))
             return Outcome(picture, 1.0)
 
-    signal, task = cubes.Finder().find(folder, 48, 1)[0], Task("task", "full", 0.1, "clean")
+    signal, task = cubes.Finder(sizes=(48,)).find(folder, 1)[0], Task("task", "full", 0.1, "clean")
     picture = signal.load()
-    result = estimation(task, signal, Method("m", Truth()), experiment="e").run()
-    assert result["scores"]["clean"] > 100
+    cell = estimation(task, signal, Method("m", Truth()), experiment="e")
+    assert cell.work(cell).scores["clean"] > 100
     ((values, noise),) = seen
     assert noise == 0.1
     assert float((values - picture).std()) == pytest.approx(0.1, rel=0.05)

@@ -111,7 +111,7 @@ def test_memory_is_measured_in_a_process_of_its_own():
 def test_targets_are_held_against_what_was_measured():
     def tasks(seconds, peer, stopped=None):
         notes = {"theirs, slow": {"stopped": stopped}}
-        return {("cpu", "t"): {"seconds": {"ours": seconds, "theirs, slow": peer}, "notes": notes}}
+        return {("cpu", "t"): {"seconds": {"ours": seconds, "theirs, slow": peer}, "notes": notes, "scores": {}}}
 
     target = Target("cpu", "t", "ours", 0.5, "theirs, slow")
     assert target.found(tasks(1.0, 4.0)) == 0.25

@@ -238,7 +238,7 @@ def test_memory_stays_where_it_is_told(fortran, tmp_path):
 import coordnet as cn
 from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
-from coordnet.bench.processes import peak_gib
+from coordnet.bench.memory import peak_gib
 from coordnet.media.rows import open_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice

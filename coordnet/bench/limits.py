@@ -1,0 +1,46 @@
+"""Work in a process of its own, which is stopped at a time limit."""
+
+import math
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+LONG = 3600.0  # seconds
+
+
+class LimitExceeded(Exception):
+    """The work took longer than its limit."""
+
+
+def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
+    """Return the result of some work that pickle can send, and its seconds, without the start of the process.
+
+    LimitExceeded is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.
+    """
+    command, task = [sys.executable, "-m", __name__], pickle.dumps((limit, work))
+    try:
+        done = subprocess.run(command, input=task, capture_output=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise LimitExceeded(f"exceeded its limit of {limit:g} s") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
+        raise RuntimeError(lines[-1])
+    return pickle.loads(done.stdout)
+
+
+def _serve() -> None:
+    """Carry out the work on standard input; an alarm ends the process even if its parent was killed."""
+    limit, work = pickle.load(sys.stdin.buffer)
+    signal.alarm(math.ceil(limit))
+    start = time.perf_counter()
+    result = work()
+    pickle.dump((result, time.perf_counter() - start), sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    _serve()
