@@ -50,14 +50,7 @@ class Cell:
         return key_of(self.configuration())
 
     def run(self) -> Record:
-        """Carry the cell out and record its result, or the reason for its failure.
-
-        Returns
-        -------
-        dict
-            ``key``, ``cell``, ``status`` ("done" or "failed") and ``machine``; ``scores``, ``seconds`` and ``notes`` of
-            a result, with ``warnings`` if there were any; ``reason`` of a failure.
-        """
+        """Carry the cell out and record its result, with any warnings, or the reason for its failure."""
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -113,6 +106,6 @@ def _where(device: str) -> dict[str, Any]:
     return {**machine(torch.device(device)), "commit": commit}
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
+def _short(message: str) -> str:
+    line = " ".join(message.split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -39,6 +39,7 @@ class Fit(Estimator):
 
     layout: Layout
     virtual: int | None = None
+    masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that a prior acts on all
 
     @property
     def draws(self) -> bool:
@@ -63,10 +64,13 @@ class Fit(Estimator):
 
     def tied(self, samples: Samples) -> Samples:
         """Return the samples on the geometry that is fitted."""
-        geometry = samples.geometry
+        geometry: Any = samples.geometry
+        if self.masked:
+            values = samples.values.new_zeros(*geometry.grid, samples.channels)
+            values[geometry.slices] = samples.values
+            return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
         if not self.virtual:
             return samples
-        assert geometry.weights is not None
         known = geometry.weights[..., 0] > 0
         points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
         grid = tuple(max(2, n // self.virtual) for n in samples.grid)
@@ -94,22 +98,12 @@ class ClosedForm(Fit):
     """A linear head in closed form; the seconds of the fit include the factorization."""
 
     prior: Prior = None
-    masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that the prior acts on all
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
         return *timed(lambda: fit_closed_form(encoding, samples, self.prior, **options)), {}
-
-    def tied(self, samples: Samples) -> Samples:
-        """Return the samples on the geometry that is fitted."""
-        geometry: Any = samples.geometry
-        if not self.masked:
-            return super().tied(samples)
-        values = samples.values.new_zeros(*geometry.grid, samples.channels)
-        values[geometry.slices] = samples.values
-        return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
 
 
 @dataclass(frozen=True)

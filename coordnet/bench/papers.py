@@ -58,7 +58,7 @@ def descended(encoders: Column, of: int, virtual: int | None = None) -> Iterator
 def solved(encoders: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None) -> Iterator[Method]:
     """Yield a linear head on a complex encoding in closed form, with or without a prior, for each encoder."""
     for encoder, (scale, printed) in encoders.items():
-        estimator = ClosedForm(Layout(complex_, encoder, scale, of), virtual, prior)
+        estimator = ClosedForm(Layout(complex_, encoder, scale, of), virtual, prior=prior)
         name = f"closed form, complex {encoder.name}" + (", smooth prior" if prior else "")
         yield Method(name, estimator, ("", "") if virtual else printed)
 
