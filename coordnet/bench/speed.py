@@ -1,10 +1,10 @@
 """``coordnet bench speed``: the targets that hold, a table and a figure of timings beside their peers."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coordnet import _checks
@@ -20,6 +20,7 @@ SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 
 BATCH = "256 of 256²×3 → 512²"
 QUARTER, EIGHTH = "random quarter of 512²×3", "random eighth of 128³×3"
 SHOWN = (SMALL, LARGE, CLIP, BATCH, QUARTER, EIGHTH)
+DRAWN = (t.REUSED, t.COLD, t.DENSE, t.FLOOR, t.BICUBIC, t.SPLINE, t.ZOOM)
 DEVICES = ("cpu", "cuda")
 Tasks = dict[tuple[str, str], Record]  # by device and task
 
@@ -104,16 +105,19 @@ class Speed(Study):
         return {".md": "\n\n".join(parts) + "\n"}
 
     def figure(self, records: list[Record]) -> Figure:
-        """Draw seconds by rendered points of pictures, both logarithmic, with a panel for each device."""
+        """Draw seconds by rendered points of pictures, both logarithmic; solid on the CPU and dashed on a GPU."""
         tasks = latest(records)
-        devices = list(dict.fromkeys(device for device, _ in tasks))
-        figure = Figure(figsize=(7 * len(devices), 5), layout="tight")
-        panels = figure.subplots(1, len(devices), squeeze=False, sharey=True)[0]
-        for ax, device in zip(panels, devices, strict=True):
-            _curves(ax, tasks, device)
-        panels[0].set_ylabel("seconds")
-        if panels[0].lines:
-            panels[0].legend(fontsize=8)
+        figure = Figure(figsize=(8, 5.5), layout="tight")
+        ax = figure.subplots()
+        for device, method in itertools.product(DEVICES, DRAWN):
+            points = medians(tasks, device, method)
+            if points:
+                width, style = 2.5 if method in DRAWN[:2] else 1.2, "o-" if device == "cpu" else "s--"
+                ax.loglog(*zip(*points, strict=True), style, label=f"{method}, {device}", linewidth=width, markersize=4)
+        ax.set(xlabel="rendered points, 3 channels", ylabel="seconds")
+        ax.grid(alpha=0.3, which="both")
+        if ax.lines:
+            ax.legend(fontsize=8)
         return figure
 
 
@@ -180,15 +184,3 @@ def spread(tasks: Tasks, device: str) -> str:
     each = [s / count for count, s in medians(tasks, device, t.REUSED) if 512**2 <= count <= 8192**2]
     text = f"{device}: the seconds for a rendered point of '{t.REUSED}' differ from 512² to 8192² by a factor of"
     return f"{text} {max(each) / min(each):.2f}, at most 2." if len(each) > 1 else ""
-
-
-def _curves(ax: Axes, tasks: Tasks, device: str) -> None:
-    for method in (t.REUSED, t.COLD, t.DENSE, t.FLOOR, t.BICUBIC, t.SPLINE, t.ZOOM):
-        points = medians(tasks, device, method)
-        if points:
-            width = 2.5 if method in (t.REUSED, t.COLD) else 1.2
-            ax.loglog(*zip(*points, strict=True), "o-", label=method, linewidth=width, markersize=4)
-    machine = next(r["machine"] for key, r in tasks.items() if key[0] == device)
-    title = machine["gpu"] or f"{device.upper()}, {machine['threads']} threads"
-    ax.set(title=title, xlabel="rendered points, 3 channels")
-    ax.grid(alpha=0.3, which="both")

@@ -76,17 +76,18 @@ class Rows:
 
 
 def _random(*shape: int) -> Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+    return torch.rand(*shape, 3, generator=torch.Generator().manual_seed(0))
 
 
-def _doubled(*shape: int) -> Lattice:
-    return Lattice(tuple(2 * n for n in shape), (2,) * len(shape))
+def _problem(device: str, *shape: int) -> Samples:
+    """Return random samples of ``shape`` × 3 channels, every second along each axis of a lattice."""
+    return Samples(Lattice(tuple(2 * n for n in shape), (2,) * len(shape)), _random(*shape).to(device))
 
 
 def picture(rows: Rows, device: str, size: int) -> None:
     """Fit random numbers on a square × 3 channels, and render them at twice the resolution."""
     points, seconds = 4 * size**2, (size / 256) ** 2
-    samples = Samples(_doubled(size, size), _random(size, size, 3).to(device))
+    samples = _problem(device, size, size)
     values, geometry = samples.values, samples.geometry
     host, fine = Samples(geometry, values.cpu()), Lattice(samples.grid)
     encoding = ComplexEncoding.like(Gaussian, geometry)
@@ -132,7 +133,7 @@ def _reused(rows: Rows, reused: Any, values: Tensor, fitted: int, rendered: int)
 
 def clip(rows: Rows, device: str, size: int) -> None:
     """Fit random numbers in a cube × 3 channels, and render them at twice the resolution."""
-    points, samples = 8 * size**3, Samples(_doubled(size, size, size), _random(size, size, size, 3).to(device))
+    points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
     encoding = ComplexEncoding.like(Triangle, geometry)
     rows.time(FLOOR, peers.bare_products(values, samples.grid), points)
@@ -145,8 +146,8 @@ def clip(rows: Rows, device: str, size: int) -> None:
 
 def batch(rows: Rows, device: str, size: int, signals: int) -> None:
     """Fit several pictures together, and render them at twice the resolution."""
-    geometry, fitted = _doubled(size, size), signals * size**2
-    values = _random(signals, size, size, 3).to(device)
+    geometry, values = _problem(device, size, size).geometry, _random(signals, size, size).to(device)
+    fitted = signals * size**2
     rows.time(FLOOR, peers.bare_products(values, geometry.grid), 4 * fitted)
     reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, device=device)
     _reused(rows, reused, values, fitted, 4 * fitted)

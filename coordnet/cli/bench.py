@@ -51,7 +51,7 @@ class Training:
 class Workers:
     """The options that spread cells over processes."""
 
-    workers: Annotated[int, typer.Option(min=1, help="Local processes that share the processor's threads.")] = 1
+    workers: Annotated[int, typer.Option(min=1, help="Local processes of one thread each.")] = 1
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers run the cells.")] = None
     retry: Annotated[bool, typer.Option("--retry", help="Run cells again that are recorded as failed.")] = False
 
