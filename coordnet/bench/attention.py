@@ -7,8 +7,7 @@ is one, γ are chosen one after another by validation accuracy on a seed of thei
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pandas as pd
@@ -18,44 +17,32 @@ from torch import Tensor, nn
 from coordnet.bench.cells import Cell, Result
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Options, Study
-from coordnet.bench.tables import Frame, flat, markdown
+from coordnet.bench.tables import flat, markdown
 from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import DFT, FeatureMap, LearnableFourier, LearnedEmbedding, MultiSine, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier
-from coordnet.sampling.axes import Axis, lattice_points
+from coordnet.sampling import Axis, lattice_points
 
-SIDE, CLASSES, WIDTH, BATCH = 8, 10, 32, 16
-DEPTH, HEADS = 1, 2
+SIDE, CLASSES = 8, 10
+MODEL: dict[str, Any] = {"width": 32, "depth": 1, "heads": 2}
+WIDTH, BATCH = MODEL["width"], 16
 SEEDS, EPOCHS = 5, 18
 TEST, VALIDATION = 0.3, 0.2  # shares of the digits
 CHOICE_SEED, TEST_SEED = 1000, 2026
 LINE = Axis(SIDE * SIDE)
 SQUARE = (Axis(SIDE), Axis(SIDE))
 
-
-@dataclass(frozen=True)
-class Choices:
-    """The numbers that are chosen for each encoding: the highest rate, the root mean square norm, and γ."""
-
-    rate: float = 3e-3
-    norm: float = 1.0
-    gamma: str = "2px"
-
-
-CANDIDATES: dict[str, tuple[Any, ...]] = {
-    "rate": (1e-3, 3e-3, 1e-2),
-    "norm": (0.5, 1.0, 2.0),
-    "gamma": ("1px", "2px", "4px"),
-}
-Build = Callable[[Choices, torch.Generator], DenseEncoding | None]
+Choices = dict[str, Any]  # the highest learning rate, the root mean square norm, and γ
+FIRST: Choices = {"rate": 3e-3, "norm": 1.0, "gamma": "2px"}
+CANDIDATES = {"rate": (1e-3, 3e-3, 1e-2), "norm": (0.5, 1.0, 2.0), "gamma": ("1px", "2px", "4px")}
 
 
 def _learnable(choices: Choices, generator: torch.Generator, **options: Any) -> DenseEncoding:
-    shared: dict[str, Any] = {"gamma": choices.gamma, "fourier": 64, "generator": generator}
+    shared: dict[str, Any] = {"gamma": choices["gamma"], "fourier": 64, "generator": generator}
     return JointEncoding(LearnableFourier.like(SQUARE, **shared, **options))
 
 
-ENCODINGS: dict[str, Build] = {
+ENCODINGS: dict[str, Callable[[Choices, torch.Generator], DenseEncoding | None]] = {
     "none": lambda c, g: None,
     "learned embedding": lambda c, g: SimpleEncoding([LearnedEmbedding.like(LINE, features=WIDTH, generator=g)]),
     "sinusoidal, 1-D": lambda c, g: SimpleEncoding([Sinusoidal.like(LINE, features=WIDTH)]),
@@ -65,18 +52,18 @@ ENCODINGS: dict[str, Build] = {
     "learnable Fourier": lambda c, g: _learnable(c, g, hidden=0),
     "learnable Fourier + MLP": lambda c, g: _learnable(c, g, hidden=32, features=WIDTH),
 }
-CONCERNS = {name: ("rate", "norm") for name in ENCODINGS} | {"none": ("rate",)}  # the choices of an encoding
-CONCERNS |= {name: tuple(CANDIDATES) for name in ENCODINGS if name.startswith("learnable")}
+
+
+def concerns(name: str) -> tuple[str, ...]:
+    """Return the choices that an encoding has."""
+    return ("rate",) if name == "none" else ("rate", "norm", "gamma") if "learnable" in name else ("rate", "norm")
 
 
 @cache
 def digits() -> tuple[Tensor, Tensor]:
     """Load the 1,797 digits as tokens (n, 64, 1) in [0, 1], and their classes.
 
-    Raises
-    ------
-    ValueError
-        If scikit-learn is not installed.
+    ValueError is raised if scikit-learn is not installed.
     """
     try:
         from sklearn.datasets import load_digits  # pyright: ignore[reportMissingImports]  (the extra "attention")
@@ -86,23 +73,16 @@ def digits() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(images).float().unsqueeze(-1) / 16, torch.from_numpy(labels)
 
 
-def points(dimensions: int) -> Tensor:
-    """Return the positions of the 64 tokens, along the raster line or in the square."""
-    axes = (LINE,) if dimensions == 1 else SQUARE
-    return lattice_points(axes, torch.float32).reshape(SIDE * SIDE, dimensions)
-
-
 def split(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return which digits train, validate and test.
 
     The last 30 % of one fixed order test, for every seed. Of the others the seed draws 2/7 that validate.
     """
     fixed = torch.randperm(count, generator=torch.Generator().manual_seed(TEST_SEED))
-    held = round(TEST * count)
+    held, validating = round(TEST * count), round(VALIDATION * count)
     others, test = fixed.split([count - held, held])
     others = others[torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))]
-    validation, training = others.split([round(VALIDATION * count), len(others) - round(VALIDATION * count)])
-    return training, validation, test
+    return others[validating:], others[:validating], test
 
 
 def train(name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tensor, Tensor]) -> tuple[float, float]:
@@ -111,19 +91,28 @@ def train(name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tenso
     training, validation, test = split(len(tokens), seed)
     generator = torch.Generator().manual_seed(seed)
     encoding = ENCODINGS[name](choices, generator)
-    where = points(2 if encoding is None else encoding.dimensions)
+    axes = (LINE,) if encoding is not None and encoding.dimensions == 1 else SQUARE
+    where = lattice_points(axes, torch.float32).flatten(0, -2)
     if encoding is not None:
-        _level(encoding, where, choices.norm)
-    model = AttentionClassifier(encoding, 1, CLASSES, width=WIDTH, depth=DEPTH, heads=HEADS, generator=generator)
-    _descend(model, tokens[training], labels[training], where, choices.rate, epochs, generator)
+        _level(encoding, where, choices["norm"])
+    model = AttentionClassifier(encoding, 1, CLASSES, **MODEL, generator=generator)
+
+    def logits(part: Tensor) -> Tensor:
+        return model(tokens[part], where.expand(len(part), -1, -1))
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=choices["rate"])
+    steps = epochs * math.ceil(len(training) / BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
+    for _ in range(epochs):
+        for index in torch.randperm(len(training), generator=generator).split(BATCH):
+            optimizer.zero_grad(set_to_none=True)
+            nn.functional.cross_entropy(logits(training[index]), labels[training[index]]).backward()
+            optimizer.step()
+            schedule.step()
     model.eval()
-
-    def accuracy(part: Tensor) -> float:
-        with torch.no_grad():
-            guesses = model(tokens[part], where.expand(len(part), -1, -1)).argmax(-1)
-        return float((guesses == labels[part]).double().mean())
-
-    return accuracy(validation), accuracy(test)
+    with torch.no_grad():
+        right = [(logits(part).argmax(-1) == labels[part]).double().mean() for part in (validation, test)]
+    return float(right[0]), float(right[1])
 
 
 def _level(encoding: DenseEncoding, where: Tensor, norm: float) -> None:
@@ -135,51 +124,12 @@ def _level(encoding: DenseEncoding, where: Tensor, norm: float) -> None:
             part.gain *= factor
 
 
-def _descend(
-    model: nn.Module,
-    tokens: Tensor,
-    labels: Tensor,
-    where: Tensor,
-    rate: float,
-    epochs: int,
-    generator: torch.Generator,
-) -> None:
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    batches = math.ceil(len(tokens) / BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=epochs * batches)
-    for _ in range(epochs):
-        for index in torch.randperm(len(tokens), generator=generator).split(BATCH):
-            optimizer.zero_grad(set_to_none=True)
-            estimate = model(tokens[index], where.expand(len(index), -1, -1))
-            nn.functional.cross_entropy(estimate, labels[index]).backward()
-            optimizer.step()
-            schedule.step()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training(Cell):
-    """One training; its test accuracy is recorded unless it serves a choice."""
-
-    encoding: str
-    choices: Choices
-
-    def subject(self) -> dict[str, Any]:
-        """Describe the encoding, its choices and the model."""
-        chosen = {option: getattr(self.choices, option) for option in CONCERNS[self.encoding]}
-        model = {"width": WIDTH, "depth": DEPTH, "heads": HEADS, "batch": BATCH}
-        return {"task": "digits", "model": model, "method": {"name": self.encoding, **chosen}}
-
-    def check(self) -> None:
-        """Load the digits."""
-        digits()
-
-    def measure(self) -> Result:
-        """Train, and measure the processor's seconds."""
-        assert self.epochs is not None
-        start = time.process_time()
-        validation, test = train(self.encoding, self.seed, self.choices, self.epochs, digits())
-        scores = {"validation": validation, "test": None if self.seed == CHOICE_SEED else test}
-        return Result(scores, {"processor": time.process_time() - start})
+def trained(name: str, choices: Choices, cell: Cell) -> Result:
+    """Train, and measure the processor's seconds; a training that serves a choice has no test accuracy."""
+    start = time.process_time()
+    validation, test = train(name, cell.seed, choices, cell.epochs or EPOCHS, digits())
+    scores = {"validation": validation, "test": None if cell.seed == CHOICE_SEED else test}
+    return Result(scores, {"processor": time.process_time() - start})
 
 
 class Attention(Study):
@@ -187,24 +137,27 @@ class Attention(Study):
 
     name = "attention"
 
+    def cell(self, name: str, seed: int, choices: Choices, epochs: int) -> Cell:
+        """Return the training of a network with one encoding."""
+        method = {"name": name} | {option: choices[option] for option in concerns(name)}
+        subject = {"task": "digits", "model": {**MODEL, "batch": BATCH}, "method": method}
+        work = partial(trained, name, choices)
+        return Cell(experiment=self.name, subject=subject, work=work, seed=seed, epochs=epochs)
+
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the trainings of each choice, then those with every seed 0 … seeds - 1."""
-        epochs, best = options.epochs or EPOCHS, {name: Choices() for name in ENCODINGS}
-
-        def training(name: str, seed: int, choices: Choices) -> Training:
-            return Training(experiment=self.name, seed=seed, epochs=epochs, encoding=name, choices=choices)
-
+        digits()  # without scikit-learn nothing begins
+        epochs, best = options.epochs or EPOCHS, {name: FIRST for name in ENCODINGS}
         for option, values in CANDIDATES.items():
-            tried = {
-                name: [training(name, CHOICE_SEED, replace(best[name], **{option: v})) for v in values]
-                for name in ENCODINGS
-                if option in CONCERNS[name]
-            }
-            yield [cell for cells in tried.values() for cell in cells]
-            for name, cells in tried.items():  # the first of the best
-                best[name] = max(cells, key=lambda cell: _validation(done[cell.key])).choices
-        seeds = options.seeds or SEEDS
-        yield [training(name, seed, best[name]) for name in ENCODINGS for seed in range(seeds)]
+            tried: dict[str, list[tuple[Choices, Cell]]] = {}
+            for name in (name for name in ENCODINGS if option in concerns(name)):
+                choices = [best[name] | {option: value} for value in values]
+                tried[name] = [(c, self.cell(name, CHOICE_SEED, c, epochs)) for c in choices]
+            yield [cell for pairs in tried.values() for _, cell in pairs]
+            for name, pairs in tried.items():  # the first of the best
+                best[name] = max(pairs, key=lambda pair: _validation(done[pair[1].key]))[0]
+        seeds = range(options.seeds or SEEDS)
+        yield [self.cell(name, seed, best[name], epochs) for name in ENCODINGS for seed in seeds]
 
     def tables(self, records: list[Record]) -> dict[str, str]:
         """Return mean, standard deviation over seeds and range of the test accuracy, best first."""
@@ -220,18 +173,15 @@ class Attention(Study):
         for head, option in {"learning rate": "rate", "norm": "norm", "γ": "gamma"}.items():
             found = lines.get(f"cell.method.{option}", [None] * len(lines))
             table[head] = ["" if pd.isna(value) else value for value in found]
-        return {".md": f"{_preface(frame)}\n\n{markdown(table)}\n"}
+        tried = "; ".join(f"{name} of {', '.join(map(str, values))}" for name, values in CANDIDATES.items())
+        preface = (
+            f"Digits (8×8, 64 tokens), Transformer of {MODEL['depth']} layer and width {WIDTH}, batches of {BATCH}, "
+            f"{frame['seconds.processor'].sum():.0f} s of processor time in all. 30 % of the digits test, the same for "
+            f"all; a fifth validates. Each encoding's choices ({tried}) are the best by validation accuracy on seed "
+            f"{CHOICE_SEED}, which is not reported, one after another. Mean ± standard deviation over seeds."
+        )
+        return {".md": f"{preface}\n\n{markdown(table)}\n"}
 
 
 def _validation(record: Record) -> float:
     return -1.0 if failed(record) else record["scores"]["validation"]
-
-
-def _preface(frame: Frame) -> str:
-    tried = "; ".join(f"{name} of {', '.join(map(str, values))}" for name, values in CANDIDATES.items())
-    return (
-        f"Digits (8×8, 64 tokens), Transformer of {DEPTH} layer and width {WIDTH}, batches of {BATCH}, "
-        f"{frame['seconds.processor'].sum():.0f} s of processor time in all. 30 % of the digits test, the same for "
-        f"all; a fifth validates. Each encoding's choices ({tried}) are the best by validation accuracy on seed "
-        f"{CHOICE_SEED}, which is not reported, one after another. Mean ± standard deviation over seeds."
-    )

@@ -4,55 +4,45 @@ import json
 import math
 import subprocess
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from coordnet.bench.data import Signal
 from coordnet.bench.records import Record, key_of
 from coordnet.metrics.stopwatch import machine
 
 LONGEST = 200  # characters of a recorded reason
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """The numbers that a cell measured: scores and seconds by name, None where there are none, and any notes."""
 
     scores: Mapping[str, float | None]
     seconds: Mapping[str, float | None]
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell(ABC):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cell:
     """A method applied to a task, with the seed of everything drawn and the epochs of a trained method."""
 
     experiment: str
+    subject: dict[str, Any]  # describes the task and the method, with ``task`` and ``method.name`` in each
+    work: Callable[["Cell"], Result]  # of the cell, for its seed, epochs and device; pickle can send it
+    signal: Signal | None = None  # it is read before the first cell is run
     seed: int = 0
     epochs: int | None = None
     device: str = "cpu"
 
-    @abstractmethod
-    def subject(self) -> dict[str, Any]:
-        """Describe the task and the method; ``task`` and ``method.name`` are in every description."""
-
-    @abstractmethod
-    def measure(self) -> Result:
-        """Carry the work out."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise an error if the cell's input cannot be read."""
-
     def configuration(self) -> dict[str, Any]:
         """Return everything on which the cell's numbers depend, as JSON holds it."""
         rest = {"seed": self.seed, "epochs": self.epochs, "device": self.device}
-        return {"experiment": self.experiment, **self.subject(), **rest}
+        return {"experiment": self.experiment, **self.subject, **rest}
 
     @cached_property
     def key(self) -> str:
@@ -60,34 +50,26 @@ class Cell(ABC):
         return key_of(self.configuration())
 
     def run(self) -> Record:
-        """Carry the cell out and record its result, or the reason for its failure.
-
-        Returns
-        -------
-        dict
-            ``key``, ``cell``, ``status`` ("done" or "failed") and ``machine``; ``scores``, ``seconds`` and ``notes`` of
-            a result, with ``warnings`` if there were any; ``reason`` of a failure.
-        """
+        """Carry the cell out and record its result, with any warnings, or the reason for its failure."""
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                found = self.measure()
+                found = self.work(self)
             scores = {k: v if v is not None and math.isfinite(v) else None for k, v in found.scores.items()}
-            result = {"scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
+            result = {"status": "done", "scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
             texts = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
             result |= {"warnings": texts} if texts else {}
             json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
         except Exception as error:  # whatever a method raises, the run goes on
             return self.failed(describe(error))
-        return self._record("done", result)
+        return self._record(result)
 
     def failed(self, reason: str) -> Record:
         """Record that the cell failed."""
-        return self._record("failed", {"reason": _short(reason)})
+        return self._record({"status": "failed", "reason": _short(reason)})
 
-    def _record(self, status: str, content: dict[str, Any]) -> Record:
-        head = {"key": self.key, "cell": self.configuration(), "status": status}
-        return {**head, **content, "machine": _where(self.device)}
+    def _record(self, content: dict[str, Any]) -> Record:
+        return {"key": self.key, "cell": self.configuration(), **content, "machine": _where(self.device)}
 
 
 def describe(error: BaseException) -> str:
@@ -124,6 +106,6 @@ def _where(device: str) -> dict[str, Any]:
     return {**machine(torch.device(device)), "commit": commit}
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
+def _short(message: str) -> str:
+    line = " ".join(message.split())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

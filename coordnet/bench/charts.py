@@ -1,69 +1,56 @@
-"""Figures of an experiment's records: decibels against seconds, noise, the sampled fraction, or an encoder's scale."""
+"""Figures of an experiment's records: decibels against seconds, noise, the sampled fraction, or stable rank."""
 
 from collections.abc import Callable, Sequence
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
 
 from coordnet.bench.records import Record
 from coordnet.bench.study import Experiment
-from coordnet.bench.tables import DEPTH, EXACT, Frame, Section, sections
+from coordnet.bench.tables import DEPTH, Frame, Section, sections
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
 STYLES = {"baseline": ":", "closed form": "-", "gradient": "--"}
 FEWER = "a method on fewer signals is drawn where it would be by its gain on them over the best closed form"
 HEADS = {"held_out": "PSNR, held out (dB)", "clean": "PSNR against the clean signal (dB)"}
+ABSCISSAS: dict[str, tuple[str, Callable[[Frame], float]]] = {
+    "noise": ("standard deviation of the noise", lambda line: float(line["cell.noise"])),
+    "fraction": ("fraction of pixels known", lambda line: float(line["cell.pattern"].partition(":")[2])),
+    "rank": ("stable rank, measured", lambda line: line["stable_rank"]),
+}
 
 
 def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
     """Draw the figure of an experiment; only records of the largest size if it is not against seconds."""
-    found = sections(experiment, records)
+    found, label = sections(experiment, records), HEADS[experiment.measure]
     if experiment.abscissa == "seconds":
-        return _against_seconds(found, HEADS[experiment.measure])
-    largest = [section for section in found if section.size == found[0].size]
-    if experiment.abscissa == "scale":
-        return _against_rank(largest[0])
+        return _against_seconds(found, label)
+    lines: Frame = pd.concat([section.lines for section in found if section.size == found[0].size])
+    lines = lines[lines["placed"].notna()]
     title, place = ABSCISSAS[experiment.abscissa]
-    return _against(largest, place, title, HEADS[experiment.measure])
-
-
-ABSCISSAS: dict[str, tuple[str, Callable[[Frame], float]]] = {
-    "noise": ("standard deviation of the noise", lambda line: float(line["cell.noise"])),
-    "fraction": ("fraction of pixels known", lambda line: float(line["cell.pattern"].partition(":")[2])),
-}
+    lines["x"] = [place(line) for _, line in lines.iterrows()]
+    lines["curve"] = lines.apply(_encoder_and_head if experiment.abscissa == "rank" else _name, axis=1)
+    return _against(lines, title, label)
 
 
 def _against_seconds(found: Sequence[Section], label: str) -> Figure:
-    """Draw a point for each method, numbered from the best on, with a panel for each task."""
+    """Draw a number for each method, from the best on, with a panel for each task; pale where signals are fewer."""
     rows = max(len(section.lines) for section in found)
     figure = Figure(figsize=(12, max(5, 0.18 * rows) * len(found)), layout="constrained")
-    panels = figure.subplots(len(found), squeeze=False)[:, 0]
-    for ax, section in zip(panels, found, strict=True):
+    for ax, section in zip(figure.subplots(len(found), squeeze=False)[:, 0], found, strict=True):
         title = f"{section.task}, {section.size} samples an axis"
         ax.set(xscale="log", xlabel="seconds", ylabel=label, title=title)
-        numbers = _points(ax, section)
+        lines = section.lines[section.lines["mean"].notna()]
+        most = lines["signals"].max() if section.best is None else lines["signals"][section.best]
+        for place, (_, line) in enumerate(lines.iterrows(), 1):
+            style = {"marker": f"${place}$", "color": COLORS[line["cell.method.group"]], "linestyle": "none"}
+            style |= {"alpha": 0.5 if line["signals"] < most else 1.0, "label": f"{_name(line)} ({line['scored']})"}
+            ax.plot(max(line["total"], 1e-5), line["placed"], ms=4 + 4 * len(str(place)), **style)
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, title="method (signals)")
         ax.grid(alpha=0.3)
-        _spread_out(figure, ax, numbers)
     figure.supxlabel(FEWER, fontsize=8)
     return figure
-
-
-def _points(ax: Axes, section: Section) -> list[Annotation]:
-    """Draw a section's lines as points, hollow where a line has fewer signals than the best."""
-    lines, seconds = section.lines, section.lines["total"].clip(lower=1e-5)
-    most = lines["signals"].max() if section.best is None else lines["signals"][section.best]
-    numbers = []
-    for place, (index, line) in enumerate(lines[lines["mean"].notna()].iterrows(), 1):
-        group, x, y = line["cell.method.group"], seconds[index], line["placed"]
-        fill = "none" if line["signals"] < most and section.best is not None else COLORS[group]
-        label = f"{place}  {_name(line)} ({line['scored']})"
-        ax.plot(x, y, MARKERS[group], color=COLORS[group], mfc=fill, ms=6, label=label)
-        numbers.append(ax.annotate(str(place), (x, y), (5, 3), textcoords="offset points", fontsize=7))
-    return numbers
 
 
 def _name(line: Frame) -> str:
@@ -71,78 +58,33 @@ def _name(line: Frame) -> str:
     return line["name"] + ("" if pd.isna(epochs) else f", {epochs:.0f} epochs")
 
 
-def _spread_out(figure: Figure, ax: Axes, numbers: list[Annotation]) -> None:
-    """Move numbers up that would cover others."""
-    figure.draw_without_rendering()
-    taken: list[tuple[float, float]] = []
-    for number in sorted(numbers, key=lambda n: n.xy[1]):
-        x, y = ax.transData.transform(number.xy)
-        height = y
-        while any(abs(x - a) < 14 and abs(height - b) < 10 for a, b in taken):
-            height += 2
-        taken.append((x, height))
-        number.set_position((5, 3 + (height - y) * 72 / figure.dpi))
+def _encoder_and_head(line: Frame) -> str:
+    """Return what the methods of a curve have in common that differ in their encoder's scale alone."""
+    if line["cell.method.group"] == "baseline":
+        return line["name"]
+    depth = "closed form" if pd.isna(line[DEPTH]) else f"depth {line[DEPTH]:.0f}, {line['cell.epochs']:.0f} epochs"
+    return f"{line['cell.method.layout.encoder']}, {depth}"
 
 
-def _against(found: Sequence[Section], place: Callable[[Frame], float], title: str, label: str) -> Figure:
-    """Draw a curve for each method, with hollow markers that get smaller so that equal curves show."""
-    lines: Frame = pd.concat([section.lines for section in found])
-    lines = lines[lines["placed"].notna()]
-    lines["x"] = [place(line) for _, line in lines.iterrows()]
+def _against(lines: Frame, title: str, label: str) -> Figure:
+    """Draw curves, with hollow markers that get smaller so that equal curves show, and levels where there is no x."""
     figure = Figure(figsize=(9, 5.2), layout="constrained")
     ax = figure.subplots()
-    curves = [curve.sort_values("x") for _, curve in lines.groupby(level=0, sort=False)]
+    curves = [curve.sort_values("x") for _, curve in lines.groupby("curve", sort=False)]
     for i, curve in enumerate(sorted(curves, key=lambda curve: curve["cell.method.group"].iloc[0])):
-        first, size = curve.iloc[0], max(3, 8 - i / 2)
+        first = curve.iloc[0]
+        if pd.isna(first["x"]):
+            ax.axhline(first["placed"], ls=(0, (i + 1, 2)), color=COLORS["baseline"], label=first["curve"])
+            continue
         group = first["cell.method.group"]
-        style = {"marker": MARKERS[group], "ms": size, "mfc": "none", "label": _name(first)}
+        style = {"marker": MARKERS[group], "ms": max(3, 8 - i / 2), "mfc": "none", "label": first["curve"]}
         ax.plot(curve["x"], curve["placed"], STYLES[group], **style)
-    places = sorted(lines["x"].unique())
     ax.set(xscale="log", xlabel=title, ylabel=label)
-    ax.set_xticks(places, [f"{x:g}" for x in places])
-    ax.minorticks_off()
+    places = sorted(lines["x"].dropna().unique())
+    if len(places) < 10:
+        ax.set_xticks(places, [f"{x:g}" for x in places])
+        ax.minorticks_off()
     ax.legend(fontsize=7)
     ax.grid(alpha=0.3)
     figure.supxlabel(FEWER, fontsize=8)
     return figure
-
-
-def _against_rank(section: Section) -> Figure:
-    """Draw held-out and fitted PSNR against the measured stable rank, a column for each head; splines as levels."""
-    lines = section.lines
-    ours, baselines = (
-        lines[lines["cell.method.layout.encoder"].notna()],
-        lines[lines["cell.method.group"] == "baseline"],
-    )
-    heads = dict(list(ours.groupby(ours.apply(_head, axis=1)))) if len(ours) else {}
-    figure = Figure(figsize=(4.6 * max(1, len(heads)), 8), layout="constrained")
-    panels = figure.subplots(2, max(1, len(heads)), squeeze=False, sharex=True, sharey="row")
-    for (held, fitted), (head, members) in zip(panels.T, heads.items(), strict=False):
-        signals = section.scores[members.index].dropna(how="all").index
-        for i, (encoder, curve) in enumerate(members.groupby("cell.method.layout.encoder")):
-            _rank_curve(held, curve, "held_out", str(encoder), f"C{i}")
-            _rank_curve(fitted, curve, "fitted", str(encoder), f"C{i}")
-        for style, (index, line) in zip((":", "--", "-."), baselines.iterrows(), strict=False):
-            level = section.scores.loc[signals, index].mean()
-            held.axhline(level, ls=style, color="0.5", lw=1, label=line["name"])
-        held.set(title=f"{head}, {len(signals)} signals")
-        fitted.set(xscale="log", xlabel="stable rank, measured")
-        for ax in (held, fitted):
-            ax.legend(fontsize=7)
-            ax.grid(alpha=0.3)
-    panels[0, 0].set_ylabel(HEADS["held_out"])
-    panels[1, 0].set_ylabel(f"PSNR, fitted (dB; {EXACT:.0f}: exact)")
-    return figure
-
-
-def _head(line: Frame) -> str:
-    depth = line[DEPTH]
-    return "closed form" if pd.isna(depth) else f"depth {depth:.0f}, {line['cell.epochs']:.0f} epochs"
-
-
-def _rank_curve(ax: Axes, lines: Frame, measure: str, name: str, color: str) -> None:
-    """Draw a curve in the order of the encoder's scale, with the spread over seeds."""
-    curve = lines[lines["stable_rank"].notna() & lines[measure].notna()].sort_values("cell.method.layout.scale")
-    if len(curve):
-        score, spread = curve[measure].clip(upper=EXACT), curve[f"{measure}_draws"].fillna(0.0)
-        ax.errorbar(curve["stable_rank"], score, spread, color=color, marker="o", ms=4, capsize=2, label=name)

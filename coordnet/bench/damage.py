@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from PIL import Image, ImageDraw, ImageFont
@@ -37,29 +38,22 @@ def scratches(shape: tuple[int, ...], seed: int = 0) -> Known:
     for _ in range(SCRATCHES):
         top, left, bottom, right = (_integer(generator, 0, n) for n in (*shape, *shape))
         draw.line((left, top, right, bottom), fill=0, width=SCRATCH_WIDTH)
-    return _tensor(picture)
+    return torch.from_numpy(np.array(picture))
 
 
 def text(shape: tuple[int, ...], seed: int = 0) -> Known:
     """Mark lines of text over the whole picture as unknown; each line begins at a random letter."""
     generator = torch.Generator().manual_seed(seed)
     picture = Image.new("1", (shape[1], shape[0]), 1)
-    draw = ImageDraw.Draw(picture)
-    font = ImageFont.load_default(LETTERS)
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(LETTERS)
     line = SENTENCE * (2 + shape[1] // (4 * len(SENTENCE)))
     for top in range(LETTERS // 2, shape[0] - LETTERS, round(LEADING * LETTERS)):
-        first = _integer(generator, 0, len(SENTENCE))
-        draw.text((0, top), line[first:], fill=0, font=font)
-    return _tensor(picture)
-
-
-DAMAGE: dict[str, Damage] = {"holes": holes, "scratches": scratches, "text": text}
+        draw.text((0, top), line[_integer(generator, 0, len(SENTENCE)) :], fill=0, font=font)
+    return torch.from_numpy(np.array(picture))
 
 
 def _integer(generator: torch.Generator, low: int, high: int) -> int:
     return int(torch.randint(low, high, (), generator=generator))
 
 
-def _tensor(picture: Image.Image) -> Known:
-    pixels = torch.tensor(list(picture.tobytes("raw", "L")), dtype=torch.uint8)
-    return pixels.reshape(picture.height, picture.width) > 0
+DAMAGE: dict[str, Damage] = {"holes": holes, "scratches": scratches, "text": text}

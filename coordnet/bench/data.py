@@ -23,6 +23,7 @@ from coordnet.media.video import VIDEO_SUFFIXES
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge
 CUBE, FRAME = 128, 256
 SOUND = 131_072
+QUICK = 6  # times fewer samples along an axis in a quick run
 PREPARED = ".npy"  # the suffix of a prepared clip: no codec keeps the values of a resized one
 
 Files = tuple[tuple[str, ...], tuple[str, ...]]  # folders to look in, in this order, and suffixes
@@ -73,22 +74,21 @@ KINDS: dict[str, Callable[[Path, int], Tensor]] = {
 class Finder:
     """A choice of signals in a data folder: the kinds that each file gives, the folders and suffixes of files.
 
-    ``names`` selects files by name without suffix, and ``sizes`` replaces the size that is asked for.
+    ``names`` selects files by name without suffix, and each of ``sizes`` is a largest number of samples along an axis.
     """
 
     kinds: tuple[str, ...] = ("picture",)
     files: Files = PICTURES
     names: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = (CROP,)
 
-    def find(self, data: Path, size: int, count: int | None = None) -> list[Signal]:
-        """Return the signals of the first ``count`` files, or raise MediaError if there are none."""
+    def find(self, data: Path, count: int | None = None, *, quick: bool = False) -> list[Signal]:
+        """Return the signals of the first ``count`` files, shorter if ``quick``; MediaError if there are none."""
         found = []
         for path in self._paths(data)[:count]:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
-            found += [
-                Signal(kind, path.name, digest, length, path) for kind in self.kinds for length in self.sizes or (size,)
-            ]
+            lengths = [size // QUICK if quick else size for size in self.sizes]
+            found += [Signal(kind, path.name, digest, n, path) for kind in self.kinds for n in lengths]
         return found
 
     def _paths(self, data: Path) -> list[Path]:
@@ -128,18 +128,16 @@ def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
 
     A file that is not a clip, or a prepared array without a clip's axes, raises MediaError.
     """
-    prepared = path.with_suffix(PREPARED)
-    if prepared.is_file():
-        array = read_array(prepared).signal
+    if path.suffix == PREPARED:
+        array = read_array(path).signal
         if array.ndim != 4:
             shape = tuple(array.shape[:-1])
-            raise MediaError(f"{prepared}: expected frames, rows, columns and channels, found the grid {shape}")
+            raise MediaError(f"{path}: expected frames, rows, columns and channels, found the grid {shape}")
         return array
-    height, width = read_video(path, frames="0:1").signal.shape[1:3]
-    size = None
-    if max(height, width) > FRAME:
-        size, height, width = f"{FRAME}x{FRAME}", FRAME, FRAME
-    clip = read_video(path, size=size, crop=f"{min(CUBE, height)}x{min(CUBE, width)}").signal
+    sides = read_video(path, frames="0:1").signal.shape[1:3]
+    size = f"{FRAME}x{FRAME}" if max(sides) > FRAME else None
+    height, width = (CUBE if size else min(CUBE, side) for side in sides)
+    clip = read_video(path, size=size, crop=f"{height}x{width}").signal
     first = max(0, len(clip) - CUBE) // 2
     return clip[first : first + CUBE].clone()
 

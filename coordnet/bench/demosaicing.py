@@ -1,9 +1,7 @@
 """Demosaicing by convolution: bilinear, and the 5×5 filters of Malvar, He and Cutler.
 
-Notes
------
-Malvar, He, Cutler, "High-Quality Linear Interpolation for Demosaicing of Bayer-Patterned Color Images" (ICASSP 2004),
-figure 2.
+The filters are those of figure 2 in "High-Quality Linear Interpolation for Demosaicing of Bayer-Patterned Color Images"
+(ICASSP 2004).
 """
 
 import torch
@@ -24,13 +22,7 @@ GREEN, OF_ROW, OPPOSITE = (torch.tensor(kernel) / 8 for kernel in (_GREEN, _OF_R
 
 
 def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
-    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist.
-
-    Parameters
-    ----------
-    mosaic, known : (height, width, 3)
-        The known values, and a Bayer mask.
-    """
+    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist."""
     weights = known.to(mosaic)
     sums, counts = convolve(mosaic * weights, BILINEAR), convolve(weights, BILINEAR)
     return torch.where(known, mosaic, sums / counts.clamp(min=torch.finfo(mosaic.dtype).tiny))
@@ -39,24 +31,17 @@ def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
 def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
     """Correct bilinear values by the Laplacian of the color that is known at the pixel, with fixed gains.
 
-    Parameters
-    ----------
-    mosaic, known : (height, width, 3)
-        The known values, and a Bayer mask. At the border the mosaic is reflected, which keeps its pattern.
+    At the border the mosaic is reflected, which keeps its pattern.
     """
     raw = (mosaic * known).sum(-1, keepdim=True)
-    red, green, blue = known.unbind(-1)
+    red, green, _ = known.unbind(-1)
     row_of_red = red.any(1, keepdim=True)
     green_of, row_of, column_of, opposite = (
         convolve(raw, kernel)[..., 0] for kernel in (GREEN, OF_ROW, OF_ROW.T, OPPOSITE)
     )
-    raw = raw[..., 0]
-    made = [
-        torch.where(green, torch.where(row_of_red, row_of, column_of), opposite),
-        green_of,
-        torch.where(green, torch.where(row_of_red, column_of, row_of), opposite),
-    ]
-    return torch.stack([torch.where(k, raw, m) for k, m in zip((red, green, blue), made, strict=True)], -1)
+    red_of = torch.where(green, torch.where(row_of_red, row_of, column_of), opposite)
+    blue_of = torch.where(green, torch.where(row_of_red, column_of, row_of), opposite)
+    return torch.where(known, raw, torch.stack([red_of, green_of, blue_of], -1))
 
 
 def convolve(image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]) -> Float[Tensor, "height width c"]:

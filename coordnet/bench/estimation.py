@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -11,8 +12,7 @@ from torch import Tensor
 from coordnet.bench.cells import Cell, Result, plain
 from coordnet.bench.data import Signal
 from coordnet.metrics import scores as metrics
-from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples
+from coordnet.sampling import Samples, sample
 
 Group = Literal["baseline", "closed form", "gradient"]
 Measure = Literal["held_out", "clean", "inside", "snr"]
@@ -21,16 +21,13 @@ INSIDE = slice(8, -8)  # a mosaic without its border
 
 @dataclass(frozen=True)
 class Case:
-    """The input of an estimator: samples on the signal's own grid, and the standard deviation of their noise.
+    """The input of an estimator."""
 
-    ``score`` scores an estimate against the true signal, for estimators that are marked as chosen with hindsight.
-    """
-
-    samples: Samples
-    noise: float = 0.0
+    samples: Samples  # on the signal's own grid
+    noise: float = 0.0  # its standard deviation
     seed: int = 0
     epochs: int = 0
-    score: Callable[[Tensor], float] | None = None
+    score: Callable[[Tensor], float] | None = None  # against the true signal, for what is chosen with hindsight
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,15 @@ class Outcome:
 class Estimator(ABC):
     """A way to estimate a signal from samples of it; a dataclass whose fields are its parameters."""
 
+    group: ClassVar[Group] = "closed form"  # baselines are other libraries' methods and run on the CPU
+
+    @property
+    def draws(self) -> bool:
+        """Whether the estimate depends on the seed."""
+        return self.group == "gradient"
+
     @abstractmethod
-    def apply(self, case: Case) -> Outcome:
+    def __call__(self, case: Case) -> Outcome:
         """Estimate the signal."""
 
 
@@ -57,20 +61,13 @@ class Method:
     """One row of a table: an estimator with a name."""
 
     name: str
-    group: Group  # baselines are other libraries' methods and run on the CPU
     estimator: Estimator
     printed: tuple[str, str] = ("", "")  # a paper's PSNR and seconds, for its own data and GPU; not configuration
-    cost: int = 0  # a run carries cells out from low to high cost
-    draws: bool = False  # whether the method depends on the seed
 
 
 @dataclass(frozen=True)
 class Task:
-    """The known part of a signal, and the score by which methods are compared.
-
-    The score is PSNR over held-out entries ("held_out"), over everything against the clean signal ("clean") or over
-    everything but the border ("inside"), or the signal-to-noise ratio over held-out entries ("snr").
-    """
+    """The known part of a signal, and the score by which methods are compared."""
 
     name: str
     pattern: str  # as ``sample`` takes it, or the name of the mask
@@ -91,7 +88,7 @@ class Task:
         return sample(observed.to(device), pattern, generator=torch.Generator().manual_seed(seed)), observed
 
 
-MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
+MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {  # PSNR in dB, and a ratio of signal to noise
     "held_out": lambda estimate, truth, known: metrics.psnr(estimate, truth, ~known),
     "clean": lambda estimate, truth, known: metrics.psnr(estimate, truth),
     "inside": lambda estimate, truth, known: metrics.psnr(estimate[INSIDE, INSIDE], truth[INSIDE, INSIDE]),
@@ -99,43 +96,32 @@ MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimation(Cell):
-    """A method that estimates one signal from samples of it."""
+def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
+    """Sample the signal, estimate it from the samples and score the estimate."""
+    truth = signal.load()
+    samples, observed = task.sampled(truth, cell.seed, cell.device)
+    known = samples.geometry.known(truth.shape[-1]).cpu()
 
-    task: Task
-    signal: Signal
-    method: Method
+    def score(estimate: Tensor) -> float:
+        return MEASURES[task.measure](estimate.cpu(), truth, known)
 
-    def subject(self) -> dict[str, Any]:
-        """Describe the task, the signal and the method."""
-        task = {"task": self.task.name, "pattern": self.task.pattern, "noise": self.task.noise}
-        method = {"name": self.method.name, "group": self.method.group, **plain(self.method.estimator)}
-        return {**task, "signal": self.signal.configuration(), "method": method}
+    outcome = method.estimator(Case(samples, task.noise, cell.seed, cell.epochs or 0, score))
+    estimate = outcome.estimate.detach().cpu()
+    if not bool(torch.isfinite(estimate).all()):
+        raise FloatingPointError("NaN or infinity in the estimate")
+    scores: dict[str, float | None] = {task.measure: score(estimate)}
+    if task.measure != "snr":  # a signal without a peak has no PSNR
+        scores["held_out"] = MEASURES["held_out"](estimate, truth, known)
+        scores["fitted"] = metrics.psnr(estimate, observed, known, clip=not task.noise)
+        scores["clean"] = MEASURES["clean"](estimate, truth, known) if task.noise else None
+        scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
+    seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
+    return Result(scores, seconds, outcome.notes)
 
-    def check(self) -> None:
-        """Load the signal once, so that an unreadable file ends a run before its first cell."""
-        self.signal.load()
 
-    def measure(self) -> Result:
-        """Sample the signal, estimate it and score the estimate."""
-        truth = self.signal.load()
-        samples, observed = self.task.sampled(truth, self.seed, self.device)
-        known = samples.geometry.known(truth.shape[-1]).cpu()
-
-        def score(estimate: Tensor) -> float:
-            return MEASURES[self.task.measure](estimate.cpu(), truth, known)
-
-        case = Case(samples, self.task.noise, self.seed, self.epochs or 0, score)
-        outcome = self.method.estimator.apply(case)
-        estimate = outcome.estimate.detach().cpu()
-        if not bool(torch.isfinite(estimate).all()):
-            raise FloatingPointError("NaN or infinity in the estimate")
-        scores: dict[str, float | None] = {self.task.measure: score(estimate)}
-        if self.task.measure != "snr":  # a signal without a peak has no PSNR
-            scores["held_out"] = MEASURES["held_out"](estimate, truth, known)
-            scores["fitted"] = metrics.psnr(estimate, observed, known, clip=not self.task.noise)
-            scores["clean"] = MEASURES["clean"](estimate, truth, known) if self.task.noise else None
-            scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
-        seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
-        return Result(scores, seconds, outcome.notes)
+def estimation(task: Task, signal: Signal, method: Method, **options: Any) -> Cell:
+    """Return the cell in which a method estimates one signal; the options are those of a cell."""
+    described = {"name": method.name, "group": method.estimator.group, **plain(method.estimator)}
+    subject = {"task": task.name, "pattern": task.pattern, "noise": task.noise, "signal": signal.configuration()}
+    work = partial(estimate, task, signal, method)
+    return Cell(subject={**subject, "method": described}, work=work, signal=signal, **options)

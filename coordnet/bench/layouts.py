@@ -17,8 +17,8 @@ from coordnet.encodings import (
     SimpleEncoding,
 )
 from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, JointRandomFourier, RandomFourier
-from coordnet.sampling.axes import Axes, Axis, lattice_points
-from coordnet.sampling.samples import Samples
+from coordnet.sampling import Axis, Samples, lattice_points
+from coordnet.sampling.axes import Axes
 
 ROWS = 2**14  # rows encoded at a time to find the largest norm
 
@@ -41,7 +41,7 @@ class Layout:
         """Construct the encoding for samples of a signal that has its own ``grid``."""
         return self.build(self, samples, grid, torch.Generator().manual_seed(seed))
 
-    def scales(self, length: int) -> dict[str, float]:
+    def scales(self, length: int) -> dict[str, Any]:
         """Return the encoder's scale for an axis of ``length`` samples; a frequency is at least its least value."""
         if self.scale is None or self.of is None:
             return {}
@@ -52,8 +52,7 @@ class Layout:
 
     def on(self, axis: Axis, length: int, features: int | None, drawn: torch.Generator) -> Encoder:
         """Construct the encoder of one axis of a grid with ``length`` samples."""
-        options: dict[str, Any] = {"features": features, "generator": drawn, **self.scales(length)}
-        return self.encoder.like(axis, normalize=True, **options)
+        return self.encoder.like(axis, features=features, generator=drawn, normalize=True, **self.scales(length))
 
 
 def complex_(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:
@@ -75,9 +74,7 @@ def simple(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch
     return _normalized(SimpleEncoding(encoders), axes)
 
 
-def _joint(
-    kind: type[JointEncoder], layout: Layout, axes: Axes, grid: tuple[int, ...], drawn: torch.Generator
-) -> JointEncoder:
+def _joint(kind: Any, layout: Layout, axes: Axes, grid: tuple[int, ...], drawn: torch.Generator) -> JointEncoder:
     options: dict[str, Any] = {"generator": drawn} if kind.random else {}
     if layout.scale is None:
         return kind.like(axes, features=layout.features, normalize=True, **options)

@@ -1,4 +1,4 @@
-"""Carry out work in a process of its own that is stopped at a time limit."""
+"""Work in a process of its own, which is stopped at a time limit."""
 
 import math
 import pickle
@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+LONG = 3600.0  # seconds
 
 
 class LimitExceeded(Exception):
     """The work took longer than its limit."""
 
 
-def limited(work: Callable[[], T], limit: float) -> tuple[T, float]:
+def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
     """Return the result of some work that pickle can send, and its seconds, without the start of the process.
 
     LimitExceeded is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.

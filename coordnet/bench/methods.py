@@ -22,12 +22,10 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
-from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 
 ENCODED = 2**16  # points encoded at a time
-REPORTED = ("ranks", "iterations", "rounds", "start")  # entries of a fit's report that records keep
-Fitted = tuple[Reconstruction, float, dict[str, Any]]  # the fit, its seconds, and notes
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs")  # entries of a fit's report that records keep
 Prior = Smoothness | Adaptive | None
 
 
@@ -41,53 +39,58 @@ class Fit(Estimator):
 
     layout: Layout
     virtual: int | None = None
+    masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that a prior acts on all
+
+    @property
+    def draws(self) -> bool:
+        """Whether the network or the encoder is drawn."""
+        return self.group == "gradient" or getattr(self.layout.encoder, "random", False)
 
     @abstractmethod
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
-        """Fit the samples."""
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+        """Fit the samples; return the fit, its seconds, and notes."""
 
-    def apply(self, case: Case) -> Outcome:
+    def __call__(self, case: Case) -> Outcome:
         """Build the encoding, fit and render."""
         samples = self.tied(case.samples)
         encoding = self.layout(samples, case.samples.grid, case.seed).to(samples.values.device)
-        transforms = self.layout.build is fourier  # FFTs have no matrix
-        encode = 0.0 if transforms else _seconds_to_encode(encoding, samples)
+        encode, rank = (0.0, {}) if self.layout.build is fourier else _encoded(encoding, samples, case)
         fitted, seconds, notes = self.fit(encoding, samples, case)
         with torch.no_grad():
             estimate, render = timed(lambda: fitted.on_axes(tuple(Axis(n) for n in case.samples.grid)))
-        notes = {"parameters": fitted.network.parameter_count, **notes}
-        notes |= {} if transforms else _rank(encoding, case.samples)
+        report = {key: fitted.report[key] for key in REPORTED if key in fitted.report}
+        notes = {"parameters": fitted.network.parameter_count, **report, **notes, **rank}
         return Outcome(estimate, seconds, encode, render, notes)
 
     def tied(self, samples: Samples) -> Samples:
         """Return the samples on the geometry that is fitted."""
-        geometry = samples.geometry
+        geometry: Any = samples.geometry
+        if self.masked:
+            values = samples.values.new_zeros(*geometry.grid, samples.channels)
+            values[geometry.slices] = samples.values
+            return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
         if not self.virtual:
             return samples
-        assert geometry.weights is not None
         known = geometry.weights[..., 0] > 0
         points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
         grid = tuple(max(2, n // self.virtual) for n in samples.grid)
         return Samples(ScatteredPoints(grid, points, blending="similarity"), samples.values[known])
 
 
-def _seconds_to_encode(encoding: Any, samples: Samples) -> float:
+def _encoded(encoding: Any, samples: Samples, case: Case) -> tuple[float, dict[str, float]]:
+    """Time the encoding of the samples, and measure the stable rank of its matrix on a row of samples."""
     axes, like = samples.geometry.axes, samples.values
     if encoding.is_factored:
-        return timed(lambda: encoding.matrices(axes, like.dtype, like.device))[1]
-    points = lattice_points(axes, like.dtype, like.device).flatten(0, -2)
-    if samples.weights is not None:
-        points = points[(samples.weights > 0).any(-1).flatten()]
-    return timed(lambda: [encoding(part).sum() for part in points.split(ENCODED)])[1]
-
-
-def _rank(encoding: Any, samples: Samples) -> dict[str, float]:
-    """Measure the stable rank of the encoding matrix of a row of samples."""
-    if len(samples.grid) > 1:
-        return {}
-    x = samples.geometry.axes[0].points(device=samples.values.device)
+        seconds = timed(lambda: encoding.matrices(axes, like.dtype, like.device))[1]
+    else:
+        points = lattice_points(axes, like.dtype, like.device).flatten(0, -2)
+        points = points if samples.weights is None else points[(samples.weights > 0).any(-1).flatten()]
+        seconds = timed(lambda: [encoding(part).sum() for part in points.split(ENCODED)])[1]
+    if len(case.samples.grid) > 1:
+        return seconds, {}
+    x = case.samples.geometry.axes[0].points(device=like.device)
     matrix = encoding.axis_encoders[0](x) if encoding.is_factored else encoding(x.unsqueeze(-1))
-    return {"stable_rank": stable_rank(matrix.detach())}
+    return seconds, {"stable_rank": stable_rank(matrix.detach())}
 
 
 @dataclass(frozen=True)
@@ -95,29 +98,12 @@ class ClosedForm(Fit):
     """A linear head in closed form; the seconds of the fit include the factorization."""
 
     prior: Prior = None
-    masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that the prior acts on all
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
-        """Choose the prior and solve."""
-        (prior, chosen), choice = once(lambda: self.choose(encoding, samples))
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+        """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
-        fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, prior, **options))
-        notes = {key: fitted.report[key] for key in REPORTED if key in fitted.report}
-        return fitted, seconds + choice, {**notes, **chosen}
-
-    def choose(self, encoding: Any, samples: Samples) -> tuple[Prior, dict[str, Any]]:
-        """Return the prior, and notes on it if it was chosen for the samples."""
-        return self.prior, {}
-
-    def tied(self, samples: Samples) -> Samples:
-        """Return the samples on the geometry that is fitted."""
-        geometry: Any = samples.geometry
-        if not self.masked:
-            return super().tied(samples)
-        values = samples.values.new_zeros(*geometry.grid, samples.channels)
-        values[geometry.slices] = samples.values
-        return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
+        return *timed(lambda: fit_closed_form(encoding, samples, self.prior, **options)), {}
 
 
 @dataclass(frozen=True)
@@ -126,30 +112,27 @@ class Tuned(ClosedForm):
 
     criterion: str = "hold-out"
 
-    def choose(self, encoding: Any, samples: Samples) -> tuple[Prior, dict[str, Any]]:
-        """Choose power, strength and anisotropy."""
-        prior = tune_smoothness(encoding, samples, criterion=self.criterion).choice
-        return prior, {"chosen": plain(prior)}
+    def fit(self, encoding: Any, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+        """Choose power, strength and anisotropy, and solve; the seconds are those of both."""
+        prior, choice = once(lambda: tune_smoothness(encoding, samples, criterion=self.criterion).choice)
+        fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, prior))
+        return fitted, seconds + choice, {"chosen": plain(prior)}
 
 
 @dataclass(frozen=True)
 class Trained(Fit):
     """A network trained by Adam on the full batch; the fit is timed once, after one epoch to warm up."""
 
+    group = "gradient"
     head: Head = field(default=Linear())
     lr: float = 0.1
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Train for the case's epochs."""
         generator = torch.Generator().manual_seed(case.seed)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
-
-        def train(epochs: int) -> Reconstruction:
-            return fit_gradient(network, samples, epochs=epochs, lr=self.lr)
-
-        train(1)
-        fitted, seconds = once(lambda: train(case.epochs))
-        return fitted, seconds, {key: fitted.report[key] for key in ("loss", "epochs")}
+        fit_gradient(network, samples, epochs=1, lr=self.lr)
+        return *once(lambda: fit_gradient(network, samples, epochs=case.epochs, lr=self.lr)), {}
 
 
 @dataclass(frozen=True)
@@ -158,7 +141,7 @@ class Denoised(Estimator):
 
     given: bool = False
 
-    def apply(self, case: Case) -> Outcome:
+    def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
         fitted, seconds = timed(lambda: denoise(case.samples.values, sigma).fit)
@@ -171,13 +154,13 @@ class Hindsight(Estimator):
 
     candidates: tuple[Estimator, ...]
 
-    def apply(self, case: Case) -> Outcome:
-        """Apply every candidate and keep the best; the seconds are those of all together."""
+    def __call__(self, case: Case) -> Outcome:
+        """Keep the best estimate; the seconds are those of all candidates together."""
         score = case.score
         assert score is not None
 
         def best() -> tuple[Estimator, Outcome]:
-            outcomes = ((candidate, candidate.apply(case)) for candidate in self.candidates)
+            outcomes = ((candidate, candidate(case)) for candidate in self.candidates)
             return max(outcomes, key=lambda pair: score(pair[1].estimate))
 
         (candidate, outcome), seconds = once(best)

@@ -16,8 +16,7 @@ from coordnet.bench.limits import limited
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
 from coordnet.metrics.stopwatch import timed
-from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import Lattice, Samples
+from coordnet.sampling import Axis, Lattice, Samples, lattice_points
 
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
 WAVELET = "sym4"  # better on photographs than the library's default, Haar
@@ -27,11 +26,12 @@ WAVELET = "sym4"  # better on photographs than the library's default, Haar
 class Peer(Estimator):
     """A function of a case; with a limit in seconds it runs once, in a process of its own."""
 
+    group = "baseline"
     function: Callable[..., Tensor]
     limit: float | None = None
 
-    def apply(self, case: Case) -> Outcome:
-        """Estimate the signal."""
+    def __call__(self, case: Case) -> Outcome:
+        """Call the function."""
         if self.limit is None:
             return Outcome(*timed(partial(self.function, case)))
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
@@ -49,12 +49,8 @@ def torch_interpolate(case: Case) -> Tensor:
     """Interpolate by ``torch.nn.functional.interpolate``: bicubic in 2-D, trilinear in 3-D.
 
     With ``align_corners`` output j of k (n - 1) + 1 sits at j / k of the input's samples, which is its place on the
-    grid. The last sample is repeated once for the outputs beyond it.
-
-    Raises
-    ------
-    ValueError
-        If the samples are not a whole lattice that begins at offset 0.
+    grid. The last sample is repeated once for the outputs beyond it. ValueError is raised if the samples are not a
+    whole lattice that begins at offset 0.
     """
     geometry: Any = case.samples.geometry
     if not geometry.is_whole_lattice or any(geometry.offsets):
@@ -97,9 +93,9 @@ def wavelet(case: Case, blind: bool = False) -> Tensor:
     """Denoise by ``denoise_wavelet`` with BayesShrink; the noise is given, or estimated if ``blind``."""
     from skimage.restoration import denoise_wavelet
 
-    values, sigma = case.samples.values, None if blind else case.noise
-    options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": values.shape[-1] == 3}
-    return _restored(values, denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
+    options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": case.samples.channels == 3}
+    sigma = None if blind else case.noise
+    return _restored(case.samples.values, denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
 
 
 def non_local_means(case: Case, blind: bool = False) -> Tensor:

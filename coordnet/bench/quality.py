@@ -1,17 +1,16 @@
 """``coordnet bench quality``: the distance of reconstructions from their signals, beside a named peer in one run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import memory, peers
-from coordnet.bench.cells import Cell, Result
+from coordnet.bench import peers
+from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
-from coordnet.bench.data import CLIPS, SOUNDS, Finder
-from coordnet.bench.estimation import Estimator, Method, Task
+from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
+from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, fourier
 from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tuned
 from coordnet.bench.papers import baseline
@@ -27,33 +26,20 @@ PAIR = ("kodim05", "kodim10")
 GAUSSIAN, FOURIER = Layout(complex_, Gaussian), Layout(fourier)
 
 
-def _ours(name: str, estimator: Estimator) -> Method:
-    return Method(name, "closed form", estimator)
-
-
 def _smooth(name: str, prior: Smoothness, layout: Layout = GAUSSIAN, **options: Any) -> Method:
-    return _ours(name, ClosedForm(layout, prior=prior, **options))
+    return Method(name, ClosedForm(layout, prior=prior, **options))
 
 
-SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), _ours("smooth, tuned", Tuned(GAUSSIAN))
-GRIDDATA, ADAPTED = baseline("griddata linear", peers.spline, kind="linear"), _ours("adaptive", ADAPTIVE)
+SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), Method("smooth, tuned", Tuned(GAUSSIAN))
+GRIDDATA, ADAPTED = baseline("griddata linear", peers.spline, kind="linear"), Method("adaptive", ADAPTIVE)
 SPLINES = (
     baseline("cubic spline", peers.spline, kind="cubic"),
     baseline("linear interpolation", peers.spline, kind="linear"),
 )
-SOUND = _smooth("smooth", Smoothness(1.0, 0.01), FOURIER)
-NOT_ROTATED = _ours("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False)))
-BIHARMONIC = baseline("biharmonic", peers.biharmonic)
-DEMOSAICED = (
-    baseline("bilinear", peers.demosaiced, kind="bilinear"),
-    baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
-)
-HELD_OUT = _ours("smooth, tuned by hold-out", Tuned(GAUSSIAN))
-GCV = _ours("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv"))
 DENOISERS = (
     baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
     baseline("non-local means", peers.non_local_means, blind=True),
-    _ours("denoise", Denoised()),
+    Method("denoise", Denoised()),
     baseline("total variation, best weight", peers.best_total_variation),
 )
 EVERY_START = tuple(
@@ -71,109 +57,102 @@ STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
     for power in (1.0, 1.5)
 )
+
+
+def part(name: str, title: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
+    """Return an experiment with the same methods for every task."""
+    return Experiment(name, title, dict.fromkeys(tasks, methods), *finder)
+
+
 EXPERIMENTS = (
-    Experiment("random", "A random quarter of the pixels", {Task("random 25 %", "random:0.25"): QUARTER}),
-    Experiment(
+    part("random", "A random quarter of the pixels", [Task("random 25 %", "random:0.25")], QUARTER),
+    part(
         "density",
         "Fewer and more random samples of two photographs",
-        {Task(f"random {p} %", f"random:{p / 100}"): (GRIDDATA, SMOOTH, ADAPTED) for p in (3, 10, 50, 80)},
+        [Task(f"random {p} %", f"random:{p / 100}") for p in (3, 10, 50, 80)],
+        (GRIDDATA, SMOOTH, ADAPTED),
         Finder(names=PAIR),
     ),
-    Experiment(
+    part(
         "video",
         "A random eighth of the cubes of two clips",
-        {
-            Task("video, random eighth", "random:0.125"): (
-                baseline("griddata linear", peers.spline, kind="linear", patient=True),
-                baseline("nearest", peers.spline, kind="nearest"),
-                _smooth("smooth", Smoothness(2.0, 0.01)),
-                _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
-                TUNED,
-                ADAPTED,
-            )
-        },
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine")),
-        size=128,
-        quick_size=24,
+        [Task("video, random eighth", "random:0.125")],
+        (
+            baseline("griddata linear", peers.spline, kind="linear", patient=True),
+            baseline("nearest", peers.spline, kind="nearest"),
+            _smooth("smooth", Smoothness(2.0, 0.01)),
+            _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
+            TUNED,
+            ADAPTED,
+        ),
+        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),
-    Experiment(
+    part(
         "audio",
         "A random quarter of a recording",
-        {Task("sound, random quarter", "random:0.25", measure="snr"): (*SPLINES, SOUND, ADAPTED)},
+        [Task("sound, random quarter", "random:0.25", measure="snr")],
+        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED),
         Finder(("sound",), SOUNDS, ("bach",)),
     ),
-    Experiment(
+    part(
         "entries",
         "30 % of the entries of a photograph, with another mask for each channel",
-        {Task("entries 30 %", "entries:0.3"): (NOT_ROTATED, GRIDDATA, ADAPTED)},
+        [Task("entries 30 %", "entries:0.3")],
+        (Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))), GRIDDATA, ADAPTED),
         Finder(names=PAIR[:1]),
     ),
-    Experiment(
+    part(
         "bayer",
         "The RGGB mosaic, without its border",
-        {Task("mosaic RGGB", "bayer:RGGB", measure="inside"): (*DEMOSAICED, ADAPTED)},
+        [Task("mosaic RGGB", "bayer:RGGB", measure="inside")],
+        (
+            baseline("bilinear", peers.demosaiced, kind="bilinear"),
+            baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+            ADAPTED,
+        ),
     ),
-    Experiment(
+    part(
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
-        {Task(name, name, mask=mask): (BIHARMONIC, SMOOTH, ADAPTED) for name, mask in DAMAGE.items()},
+        [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
+        (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED),
     ),
-    Experiment(
+    part(
         "noise",
         "Every second pixel, with noise",
-        {Task(f"every second, σ = {SIGMA}", "every:2", SIGMA): (*SPLINES, HELD_OUT, GCV)},
+        [Task(f"every second, σ = {SIGMA}", "every:2", SIGMA)],
+        (
+            *SPLINES,
+            Method("smooth, tuned by hold-out", Tuned(GAUSSIAN)),
+            Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
+        ),
     ),
-    Experiment("denoise", "Every pixel, with noise", {Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean"): DENOISERS}),
-    Experiment(
+    part("denoise", "Every pixel, with noise", [Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean")], DENOISERS),
+    part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
-        {Task(f"random {100 * d:g} %", f"random:{d}"): STEPS for d in (0.5, 0.25, 0.1, 0.05, 0.02)},
+        [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
+        STEPS,
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
-    Experiment(
+    part(
         "hindsight",
         "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
-        {
-            Task("random 25 %", "random:0.25"): (
-                *QUARTER,
-                baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
-                _ours("adaptive, best with hindsight", Hindsight(EVERY_START)),
-                _ours("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
-            )
-        },
+        [Task("random 25 %", "random:0.25")],
+        (
+            *QUARTER,
+            baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+            Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
+            Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
+        ),
     ),
 )
-TITLES = {experiment.name: experiment.title for experiment in EXPERIMENTS} | {
-    "memory": "Peak memory of `coordnet reconstruct` on a random quarter of the pixels"
-}
-SLOW = ("hindsight", "memory")  # run only if they are named
-COLUMNS = {"iterations": ("notes.iterations", "steps"), "memory": ("scores.peak_gib", "GiB")}
-COLUMNS |= {e.name: (f"scores.{e.measure}", "dB") for e in EXPERIMENTS if e.name not in COLUMNS}
+TITLES = {experiment.name: experiment.title for experiment in EXPERIMENTS}
+SLOW = "hindsight"  # run only if it is named
 PREFACE = (
     "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
     "number of signals on which the row is below. Seconds are means over the signals, their ratio is to the first's."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Footprint(Cell):
-    """The peak memory of ``coordnet reconstruct`` on a random quarter of a large picture, in its own process."""
-
-    prior: str
-    size: int
-
-    def subject(self) -> dict[str, Any]:
-        """Describe the picture and the prior."""
-        signal = {"kind": "rolling hills", "size": self.size}
-        return {"task": "reconstruct, 25 %", "signal": signal, "method": {"name": self.prior}}
-
-    def check(self) -> None:
-        """Read nothing."""
-
-    def measure(self) -> Result:
-        """Run the command."""
-        seconds, peak, iterations = memory.footprint(self.size, self.prior)
-        return Result({"peak_gib": peak}, {"fit": seconds, "render": None}, {"iterations": iterations})
 
 
 class Quality(Study):
@@ -186,21 +165,19 @@ class Quality(Study):
         """Yield the cells of one experiment after another."""
         for name in options.only:
             _checks.choice("only", name, TITLES)
-        chosen = options.only or [name for name in TITLES if name not in SLOW]
         for experiment in EXPERIMENTS:
-            if experiment.name in chosen:
+            if experiment.name in options.only or (not options.only and experiment.name != SLOW):
                 yield from experiment.stages(options, done)
-        if "memory" in chosen:
-            size = 128 if options.quick else memory.LARGE
-            yield [Footprint(experiment="memory", prior=p, size=size) for p in ("smooth", "adaptive")]
 
     def tables(self, records: list[Record]) -> dict[str, str]:
         """Return the mean score of each method over the signals, beside the first method of its task."""
         parts = ["# Reconstructions beside their peers", PREFACE]
-        for name, title in TITLES.items():
-            found = [r for r in records if r["cell"]["experiment"] == name]
+        for experiment in EXPERIMENTS:
+            found = [r for r in records if r["cell"]["experiment"] == experiment.name]
+            score = f"scores.{experiment.measure}", "dB"
+            column, unit = ("notes.iterations", "steps") if experiment.name == "iterations" else score
             if found:
-                parts += [f"## {title}", markdown(_comparison(flat(found), *COLUMNS[name]))]
+                parts += [f"## {experiment.title}", markdown(_comparison(flat(found), column, unit))]
         rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
         parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
         return {".md": "\n\n".join(parts) + "\n"}

@@ -3,8 +3,8 @@
 import fcntl
 import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,36 +42,29 @@ def read(folder: Path) -> dict[str, Record]:
     return found
 
 
-class Writer:
-    """Appends records to the file of a folder, which it locks against other runs.
+@contextmanager
+def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
+    """Lock the file of a folder against other runs, and yield a function that appends a record to it.
 
-    Each record is one write at the file's end. The line that a killed run left unfinished is removed. The kernel
-    releases the lock when the process ends, so a kill leaves nothing locked. A folder that is missing is created; one
-    that cannot be written, or that another run writes into, raises ValueError.
+    The line that a killed run left unfinished is removed. The kernel releases the lock when the process ends, so a kill
+    leaves nothing locked. A folder that is missing is created; one that cannot be written, or that another run writes
+    into, raises ValueError.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    path = folder / NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError as error:
+        raise ValueError(f"{folder}: expected a folder that can be written, found {error.strerror}") from None
+    with file:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"{folder}: expected no other run of this folder, found one (see --workers)") from None
-        except OSError as error:
-            raise ValueError(f"{folder}: expected a folder that can be written, found {error.strerror}") from None
-        os.ftruncate(self._file, self.path.read_bytes().rfind(b"\n") + 1)
+        file.truncate(path.read_bytes().rfind(b"\n") + 1)
 
-    def __enter__(self) -> "Writer":
-        return self
+        def add(record: Record) -> None:
+            file.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            file.flush()
 
-    def __exit__(self, *_: object) -> None:
-        os.close(self._file)
-
-    def add(self, record: Record) -> None:
-        """Append a record, or raise OSError without a trace in the file if the disk is full."""
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        end = os.fstat(self._file).st_size
-        if os.write(self._file, line) < len(line):
-            os.ftruncate(self._file, end)
-            raise OSError(f"{self.path}: expected room for a record, found the disk full")
+        yield add

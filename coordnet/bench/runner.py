@@ -1,26 +1,37 @@
 """Run the cells of a study in this process, in local processes or on a Dask cluster, and record each result."""
 
-import json
 import logging
-import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
-from coordnet import _checks
+from coordnet.bench import papers
+from coordnet.bench.attention import Attention
 from coordnet.bench.cells import Cell, describe
-from coordnet.bench.records import Record, Writer, failed, read
+from coordnet.bench.quality import Quality
+from coordnet.bench.records import NAME, Record, appending, failed, read
+from coordnet.bench.speed import Speed
 from coordnet.bench.study import Options, Study
 
-ADDRESS = r"([a-z]+://)?[^/]+:[0-9]+"
+STUDIES: dict[str, Study] = {study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention())}
 DIED = "its process died (killed, or out of memory)"
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def report(name: str, options: Options | None, folder: Path, *, progress: bool = True) -> str:
+    """Run a study, write its tables and figures, and return the text of its report.
+
+    Without options the records that exist are reported; without records ValueError is raised.
+    """
+    study, lines = STUDIES[name], []
+    if options is not None:
+        count, broken = run(study, options, folder, progress=progress)
+        lines.append(f"{count} cells, {broken} of them failed, in {folder / NAME}")
+    written = study.write(folder)
+    lines.insert(0, written[0].read_text(encoding="utf-8"))
+    return "\n".join([*lines, "written to " + ", ".join(str(path) for path in written)])
 
 
 def run(study: Study, options: Options, folder: Path, *, progress: bool = True) -> tuple[int, int]:
@@ -30,28 +41,22 @@ def run(study: Study, options: Options, folder: Path, *, progress: bool = True) 
     """
     keys: set[str] = set()
     done = read(folder)
-    for cells in study.stages(options, done):
-        new = [c for c in cells if study.always or c.key not in done or (options.retry and failed(done[c.key]))]
-        new = [cell for cell in new if cell.key not in keys]
-        for cell in {json.dumps(c.subject().get("signal")): c for c in new}.values():
-            cell.check()  # a broken file ends the run before anything is written
-        keys |= {cell.key for cell in cells}
-        if new:
-            bar = partial(tqdm, total=len(cells), desc=study.name, disable=not progress, dynamic_ncols=True)
-            _carry_out(new, options, folder, done, partial(bar, initial=len(cells) - len(new)))
+    for stage in study.stages(options, done):
+        cells = {cell.key: cell for cell in stage if cell.key not in keys}
+        keys |= set(cells)
+        new = [c for k, c in cells.items() if study.always or k not in done or (options.retry and failed(done[k]))]
+        for signal in dict.fromkeys(cell.signal for cell in new if cell.signal):
+            signal.load()  # a broken file ends the run before anything is written
+        if not new:
+            continue
+        bar: dict[str, Any] = {"total": len(cells), "initial": len(cells) - len(new), "desc": study.name}
+        with _workers(options) as client, appending(folder) as add, tqdm(**bar, disable=not progress) as shown:
+            for record in map(Cell.run, new) if client is None else _distributed(new, client):
+                add(record)
+                done[record["key"]] = record
+                shown.set_postfix_str(f"{record['cell']['task']}, {record['cell']['method']['name']}", refresh=False)
+                shown.update()
     return len(keys), sum(failed(done[key]) for key in keys)
-
-
-def _carry_out(
-    cells: Sequence[Cell], options: Options, folder: Path, done: dict[str, Record], bar: Callable[[], tqdm]
-) -> None:
-    with _opened(options) as client, Writer(folder) as writer, bar() as shown:
-        for record in (cell.run() for cell in cells) if client is None else _distributed(cells, client):
-            writer.add(record)
-            done[record["key"]] = record
-            cell = record["cell"]
-            shown.set_postfix_str(f"{cell['task']}, {cell['method']['name']}", refresh=False)
-            shown.update()
 
 
 def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
@@ -63,7 +68,7 @@ def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
     from distributed import KilledWorker, as_completed
 
     address = client.scheduler.address
-    futures = {client.submit(run_cell, c, pure=False, key=f"{c.experiment}-{c.key}"): c for c in cells}
+    futures = {client.submit(Cell.run, c, pure=False, key=f"{c.experiment}-{c.key}"): c for c in cells}
     for future in as_completed(futures, loop=client.loop):
         if future.cancelled():
             raise ValueError(
@@ -77,13 +82,8 @@ def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
             yield cell.failed(DIED if isinstance(error, KilledWorker) else describe(error))
 
 
-def run_cell(cell: Cell) -> Record:
-    """Run a cell in a worker."""
-    return cell.run()
-
-
 @contextmanager
-def _opened(options: Options) -> Iterator[Any]:
+def _workers(options: Options) -> Iterator[Any]:
     """Connect to the workers that some options describe; None stands for this process."""
     if options.dask is None and options.workers == 1:
         yield None
@@ -94,28 +94,13 @@ def _opened(options: Options) -> Iterator[Any]:
         name = "workers" if options.dask is None else "dask"
         message = f"`{name}`: expected the package distributed (pip install 'coordnet[dask]'), found none"
         raise ValueError(message) from None
-    if options.dask is not None:
-        with _connected(distributed, options.dask) as client:
-            yield client
-        return
-    share = max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // options.workers))
     library: Any = distributed
-    cluster = library.LocalCluster(
-        n_workers=options.workers,
-        threads_per_worker=1,
-        memory_limit=0,  # a large cell may take what it needs
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-        env={name: os.environ.get(name, str(share)) for name in THREADS},
-    )
-    with cluster, distributed.Client(cluster) as client:
-        yield client
-
-
-def _connected(distributed: Any, address: str) -> Any:
-    if re.fullmatch(ADDRESS, address) is None:
-        raise _checks.wrong("dask", "a scheduler's address such as tcp://host:8786", repr(address))
-    try:
-        return distributed.Client(address, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"`dask`: expected a scheduler at {address}, found none ({error})") from None
+    local = {"n_workers": options.workers, "threads_per_worker": 1, "memory_limit": 0}  # a cell may take what it needs
+    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with nullcontext(options.dask) if options.dask else library.LocalCluster(**local, **quiet) as where:
+        try:
+            client = library.Client(where, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"`dask`: expected a scheduler's address, found {where} ({error})") from None
+        with client:
+            yield client

@@ -1,11 +1,10 @@
 """``coordnet bench speed``: the targets that hold, a table and a figure of timings beside their peers."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coordnet import _checks
@@ -21,6 +20,7 @@ SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 
 BATCH = "256 of 256²×3 → 512²"
 QUARTER, EIGHTH = "random quarter of 512²×3", "random eighth of 128³×3"
 SHOWN = (SMALL, LARGE, CLIP, BATCH, QUARTER, EIGHTH)
+DRAWN = (t.REUSED, t.COLD, t.DENSE, t.FLOOR, t.BICUBIC, t.SPLINE, t.ZOOM)
 DEVICES = ("cpu", "cuda")
 Tasks = dict[tuple[str, str], Record]  # by device and task
 
@@ -34,30 +34,25 @@ class Target:
     method: str
     most: float
     peer: str | None = None
-    memory: bool = False
 
     def found(self, tasks: Tasks) -> float | None:
         """Return the measured number, None if there is none; a peer that was stopped counts as its limit."""
         record = tasks.get((self.device, self.task))
         if record is None or record["seconds"].get(self.method) is None:
             return None
-        if self.memory:
-            return record["scores"]["peak_gib"]
-        own = record["seconds"][self.method]
-        return own if self.peer is None else ratio(record, self.method, self.peer, t.LIMIT)
+        if self.peer is not None:
+            return ratio(record, self.method, self.peer, t.LIMIT)
+        return record["scores"].get("peak_gib", record["seconds"][self.method])
 
     def line(self, tasks: Tasks) -> dict[str, str]:
         """Return a row of the table of targets."""
         found = self.found(tasks)
         holds = "not measured" if found is None else "holds" if found <= self.most else "DOES NOT HOLD"
-        text = "" if found is None else self._text(found)
+        factor, unit = (1, "GiB") if self.task.startswith("memory") else (1e3, "ms")
+        factor, unit = (factor, unit) if self.peer is None else (1, f"× {_short(self.peer)}")
+        most, text = ("" if value is None else f"{factor * value:.3g} {unit}" for value in (self.most, found))
         head = {"device": self.device, "task": self.task, "method": self.method}
-        return {**head, "at most": self._text(self.most), "found": text, "": holds}
-
-    def _text(self, value: float) -> str:
-        if self.memory:
-            return f"{value:.3g} GiB"
-        return f"{1e3 * value:.3g} ms" if self.peer is None else f"{value:.3g} × {_short(self.peer)}"
+        return {**head, "at most": most, "found": text, "": holds}
 
 
 TARGETS = (
@@ -66,11 +61,11 @@ TARGETS = (
     Target("cpu", SMALL, t.COLD, 1.0, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.ZOOM),
-    Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0, memory=True),  # four times the output
+    Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0),  # four times the output
     Target("cpu", QUARTER, t.SMOOTH, 1 / 3, t.GRIDDATA),
     Target("cpu", QUARTER, t.ADAPTIVE, 3.0, t.GRIDDATA),
     Target("cpu", CLIP, t.REUSED, 1.5, t.FLOOR),
-    Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0, memory=True),
+    Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0),
     Target("cuda", SMALL, f"{t.FIT}, {t.GRAPH}", 1e-4),
     Target("cuda", SMALL, t.COLD, 3e-3),
     Target("cuda", CLIP, f"{t.FIT}, {t.GRAPH}", 2e-4),
@@ -97,42 +92,40 @@ class Speed(Study):
             raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
         for group in options.only or GROUPS[:-1]:
             device = "cpu" if group == "memory" else options.device
-            for arguments in t.tasks(group, sizes, options.quick):
-                yield [t.Timed(experiment=self.name, device=device, **arguments)]
+            yield from ([cell] for cell in t.tasks(group, sizes, options.quick, device))
 
     def tables(self, records: list[Record]) -> dict[str, str]:
         """Return the targets, and the times of the tasks that show them."""
         tasks = latest(records)
         targets = pd.DataFrame([target.line(tasks) for target in TARGETS])
         head = f"Medians of one run each. {' '.join(_machine(tasks, device) for device in DEVICES)}"
-        spread = " ".join(filter(None, (_spread(tasks, device) for device in DEVICES)))
-        parts = ["# How fast it is", head, "## Targets", markdown(targets), *([spread] if spread else [])]
+        even = " ".join(filter(None, (spread(tasks, device) for device in DEVICES)))
+        parts = ["# How fast it is", head, "## Targets", markdown(targets), *([even] if even else [])]
         parts += ["## Times", markdown(times(tasks)), f"![Seconds by rendered points]({self.name}.png)"]
         return {".md": "\n\n".join(parts) + "\n"}
 
     def figure(self, records: list[Record]) -> Figure:
-        """Draw seconds by rendered points of pictures, both logarithmic, with a panel for each device."""
+        """Draw seconds by rendered points of pictures, both logarithmic; solid on the CPU and dashed on a GPU."""
         tasks = latest(records)
-        devices = list(dict.fromkeys(device for device, _ in tasks))
-        figure = Figure(figsize=(7 * len(devices), 5), layout="tight")
-        panels = figure.subplots(1, len(devices), squeeze=False, sharey=True)[0]
-        for ax, device in zip(panels, devices, strict=True):
-            _curves(ax, tasks, device)
-        panels[0].set_ylabel("seconds")
-        if panels[0].lines:
-            panels[0].legend(fontsize=8)
+        figure = Figure(figsize=(8, 5.5), layout="tight")
+        ax = figure.subplots()
+        for device, method in itertools.product(DEVICES, DRAWN):
+            points = medians(tasks, device, method)
+            if points:
+                width, style = 2.5 if method in DRAWN[:2] else 1.2, "o-" if device == "cpu" else "s--"
+                ax.loglog(*zip(*points, strict=True), style, label=f"{method}, {device}", linewidth=width, markersize=4)
+        ax.set(xlabel="rendered points, 3 channels", ylabel="seconds")
+        ax.grid(alpha=0.3, which="both")
+        if ax.lines:
+            ax.legend(fontsize=8)
         return figure
 
 
 def latest(records: Sequence[Record]) -> Tasks:
     """Return the timings by device and task, those of each device's latest machine alone."""
-
-    def hardware(record: Record) -> dict[str, Any]:
-        return {key: value for key, value in record["machine"].items() if key != "commit"}
-
     done = [r for r in records if not failed(r)]
-    machines = {r["cell"]["device"]: hardware(r) for r in done}
-    kept = (r for r in done if hardware(r) == machines[r["cell"]["device"]])
+    machines = {r["cell"]["device"]: r["machine"] | {"commit": None} for r in done}
+    kept = (r for r in done if r["machine"] | {"commit": None} == machines[r["cell"]["device"]])
     return {(r["cell"]["device"], r["cell"]["task"]): r for r in kept}
 
 
@@ -140,11 +133,11 @@ def times(tasks: Tasks) -> pd.DataFrame:
     """Return the times of the shown tasks, a row for each method and two columns for each device."""
     lines = []
     for task in SHOWN:
-        found = {device: tasks[device, task] for device in DEVICES if (device, task) in tasks}
-        for method in dict.fromkeys(m for record in found.values() for m in record["seconds"]):
+        found = {device: tasks.get((device, task)) for device in DEVICES}
+        for method in dict.fromkeys(m for record in found.values() if record for m in record["seconds"]):
             line = {"task": task, "method": method}
-            for device in DEVICES:
-                line[device.upper()], line[f"{device.upper()} × its peer"] = _time(found.get(device), method)
+            for device, record in found.items():
+                line[device.upper()], line[f"{device.upper()} × its peer"] = _time(record, method)
             lines.append(line)
     return pd.DataFrame(lines)
 
@@ -181,32 +174,13 @@ def _machine(tasks: Tasks, device: str) -> str:
 
 def medians(tasks: Tasks, device: str, method: str) -> list[tuple[int, float]]:
     """Return the rendered points and the seconds of a method on pictures of every size."""
-    found = (r for (where, _), r in tasks.items() if where == device)
-    pictures = (r for r in found if r["cell"]["method"]["name"] == t.picture.__name__)
-    timed = (r for r in pictures if r["seconds"].get(method) is not None)
-    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in timed)
+    kind = t.picture.__name__
+    found = [r for (where, _), r in tasks.items() if where == device and r["cell"]["method"]["name"] == kind]
+    return sorted((r["notes"][method]["outputs"], r["seconds"][method]) for r in found if r["seconds"].get(method))
 
 
-def work_spread(tasks: Tasks, device: str) -> float | None:
-    """Return the most over the least seconds for a rendered point, of pictures from 512² to 8192²."""
-    points = medians(tasks, device, t.REUSED)
-    each = [seconds / count for count, seconds in points if 512**2 <= count <= 8192**2]
-    return max(each) / min(each) if len(each) > 1 else None
-
-
-def _spread(tasks: Tasks, device: str) -> str:
-    spread = work_spread(tasks, device)
+def spread(tasks: Tasks, device: str) -> str:
+    """Say by how much the seconds for a rendered point differ between pictures from 512² to 8192²."""
+    each = [s / count for count, s in medians(tasks, device, t.REUSED) if 512**2 <= count <= 8192**2]
     text = f"{device}: the seconds for a rendered point of '{t.REUSED}' differ from 512² to 8192² by a factor of"
-    return "" if spread is None else f"{text} {spread:.2f}, at most 2."
-
-
-def _curves(ax: Axes, tasks: Tasks, device: str) -> None:
-    for method in (t.REUSED, t.COLD, t.DENSE, t.FLOOR, t.BICUBIC, t.SPLINE, t.ZOOM):
-        points = medians(tasks, device, method)
-        if points:
-            width = 2.5 if method in (t.REUSED, t.COLD) else 1.2
-            ax.loglog(*zip(*points, strict=True), "o-", label=method, linewidth=width, markersize=4)
-    machine = next(r["machine"] for key, r in tasks.items() if key[0] == device)
-    title = machine["gpu"] or f"{device.upper()}, {machine['threads']} threads"
-    ax.set(title=title, xlabel="rendered points, 3 channels")
-    ax.grid(alpha=0.3, which="both")
+    return f"{text} {max(each) / min(each):.2f}, at most 2." if len(each) > 1 else ""

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench.cells import Cell
-from coordnet.bench.data import CROP, Finder
-from coordnet.bench.estimation import Estimation, Measure, Method, Task
+from coordnet.bench.data import Finder
+from coordnet.bench.estimation import Measure, Method, Task, estimation
 from coordnet.bench.records import NAME, Record, read
 from coordnet.media import atomic_path
 
-QUICK_IMAGES = 1
+QUICK_EPOCHS = 3
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,6 @@ class Options:
     workers: int = 1  # local processes
     dask: str | None = None  # the address of a Dask scheduler that runs the cells instead
     retry: bool = False  # carry failed cells out again
-
-    def __post_init__(self) -> None:
-        for name in ("images", "epochs", "seeds", "workers"):
-            if getattr(self, name) is not None:
-                _checks.integer(name, getattr(self, name), 1)
 
 
 class Study(ABC):
@@ -72,17 +67,16 @@ class Study(ABC):
 
     def write(self, folder: Path) -> list[Path]:
         """Write the tables and the figure beside the records, and return their paths."""
-        records, written = self.records(folder), []
-        for suffix, content in self.tables(records).items():
-            written.append(folder / f"{self.name}{suffix}")
-            with atomic_path(written[-1], force=True) as path:
-                path.write_text(content, encoding="utf-8")
-        figure = self.figure(records)
-        if figure is not None:
-            written.append(folder / f"{self.name}.png")
-            with atomic_path(written[-1], force=True) as path:
-                figure.savefig(path, dpi=110)
-        return written
+        records = self.records(folder)
+        contents: dict[str, Any] = {**self.tables(records), ".png": self.figure(records)}
+        written = {folder / f"{self.name}{suffix}": content for suffix, content in contents.items() if content}
+        for target, content in written.items():
+            with atomic_path(target, force=True) as path:
+                if isinstance(content, str):
+                    path.write_text(content, encoding="utf-8")
+                else:
+                    content.savefig(path, dpi=110)
+        return list(written)
 
 
 @dataclass(frozen=True)
@@ -93,12 +87,9 @@ class Experiment(Study):
     title: str
     blocks: Mapping[Task, Sequence[Method]]
     finder: Finder = Finder()
-    size: int = CROP  # the largest number of samples along an axis
-    quick_size: int = 128
     epochs: int = 2000  # of trained methods
-    quick_epochs: int = 5
     seeds: int = 1  # of whatever is drawn
-    abscissa: Literal["seconds", "noise", "fraction", "scale"] = "seconds"  # of the figure, against decibels
+    abscissa: Literal["seconds", "noise", "fraction", "rank"] = "seconds"  # of the figure, against decibels
 
     @property
     def measure(self) -> Measure:
@@ -106,31 +97,27 @@ class Experiment(Study):
         return next(iter(self.blocks)).measure
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
-        """Yield all cells at once, cheap methods first and the cells of a signal together."""
+        """Yield all cells at once, those of trained methods last, and the cells of a signal together."""
         if options.data is None:
             raise _checks.wrong("data", "a folder with pictures and clips (--data DIR)", "none")
-        images = QUICK_IMAGES if options.quick and options.images is None else options.images
-        signals = self.finder.find(options.data, self.quick_size if options.quick else self.size, images)
-        epochs = options.epochs or (self.quick_epochs if options.quick else self.epochs)
-        seeds = options.seeds or (1 if options.quick else self.seeds)
+        quick = options.quick
+        signals = self.finder.find(options.data, options.images or (1 if quick else None), quick=quick)
+        epochs = options.epochs or (QUICK_EPOCHS if quick else self.epochs)
+        seeds = options.seeds or (1 if quick else self.seeds)
         chosen = self._chosen(options.methods)
-        cells = [
-            Estimation(
-                experiment=self.name,
-                task=task,
-                signal=signal,
-                method=method,
-                seed=seed,
-                epochs=epochs if method.group == "gradient" else None,
-                device="cpu" if method.group == "baseline" else options.device,
-            )
+        asked = [
+            (method.estimator.group == "gradient", signal.path, signal.kind, task, method, signal, seed)
             for task, methods in self.blocks.items()
             for method in methods
             if method.name in chosen
             for number, signal in enumerate(signals)
-            for seed in ((number,) if task.mask else range(seeds if task.draws or method.draws else 1))
+            for seed in ((number,) if task.mask else range(seeds if task.draws or method.estimator.draws else 1))
         ]
-        cells.sort(key=lambda cell: (cell.method.cost, cell.signal.path, cell.signal.kind))
+        cells = []
+        for trained, *_, task, method, signal, seed in sorted(asked, key=lambda one: one[:3]):
+            device = "cpu" if method.estimator.group == "baseline" else options.device
+            run: dict[str, Any] = {"seed": seed, "epochs": epochs if trained else None, "device": device}
+            cells.append(estimation(task, signal, method, experiment=self.name, **run))
         yield cells
 
     def _chosen(self, patterns: tuple[str, ...]) -> set[str]:
@@ -138,7 +125,7 @@ class Experiment(Study):
         methods = {method.name: method for block in self.blocks.values() for method in block}
         chosen: set[str] = set() if patterns else set(methods)
         for pattern in patterns:
-            matched = {n for n, m in methods.items() if fnmatchcase(n, pattern) or m.group == pattern}
+            matched = {n for n, m in methods.items() if fnmatchcase(n, pattern) or m.estimator.group == pattern}
             if not matched:
                 expected = "a group (baseline, closed form, gradient) or a name among " + "; ".join(methods)
                 raise _checks.wrong("methods", expected, repr(pattern))

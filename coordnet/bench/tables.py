@@ -19,20 +19,15 @@ HEADS = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
 SECTION, DEPTH = ["cell.task", "cell.signal.size"], "cell.method.head.depth"
 MACHINE = ["machine.gpu", "machine.threads", "machine.commit"]
 PARTS = ["encode", "fit", "render"]
-CSV = {  # columns of the comma-separated values
-    **{"task": "cell.task", "size": "cell.signal.size", "method": "name", "group": "cell.method.group"},
-    **{"encoder": "cell.method.layout.encoder", "scale": "cell.method.layout.scale", "depth": DEPTH},
-    **{"epochs": "cell.epochs", "device": "cell.device", "gpu": "machine.gpu", "threads": "machine.threads"},
-    **{key: key for key in ("signals", "seeds", "failed", "reason", "held_out", "held_out_spread")},
-    **{"draws_spread": "held_out_draws", "fitted": "fitted", "clean": "clean"},
-    **{"clean_spread": "clean_spread", "ssim": "ssim", "gain_over_our_best": "gain"},
-    **{f"{part}_s": part for part in PARTS},
-    **{key: key for key in ("parameters", "stable_rank", "printed_psnr", "printed_seconds")},
-    "commit": "machine.commit",
-}
+CSV = (  # columns of the comma-separated values, with their names here where these differ
+    "task=cell.task size=cell.signal.size method=name group=cell.method.group encoder=cell.method.layout.encoder "
+    f"scale=cell.method.layout.scale depth={DEPTH} epochs=cell.epochs device=cell.device gpu=machine.gpu "
+    "threads=machine.threads signals seeds failed reason held_out held_out_spread draws_spread=held_out_draws fitted "
+    "clean clean_spread ssim gain_over_our_best=gain encode_s=encode fit_s=fit render_s=render parameters stable_rank "
+    "printed_psnr printed_seconds commit=machine.commit"
+).split()
 USED = (
-    *(f"scores.{score}" for score in ("held_out", "fitted", "clean", "ssim")),
-    *(f"seconds.{part}" for part in PARTS),
+    *("scores.held_out", "scores.fitted", "scores.clean", "scores.ssim", *(f"seconds.{part}" for part in PARTS)),
     *("notes.parameters", "notes.stable_rank", "reason", "warnings", "cell.method.layout.encoder", DEPTH),
 )
 PREFACE = (
@@ -65,23 +60,17 @@ def flat(records: Sequence[Record]) -> Frame:
 
 def by_signal(frame: Frame, values: str) -> Frame:
     """Return the mean over the seeds, a row for each signal and a column for each line."""
-    table = frame.pivot_table(values, "signal", "line", aggfunc="mean", sort=False)
-    return table.reindex(columns=frame["line"].unique())
+    return frame.pivot_table(values, "signal", "line", sort=False).reindex(columns=frame["line"].unique())
 
 
 @dataclass(frozen=True)
 class Section:
-    """The lines of one task at one size, the best first.
-
-    ``best`` is the line of the closed form with the highest mean, among those on the most signals. ``scores`` has a row
-    for each signal and a column for each line.
-    """
+    """The lines of one task at one size, the best first."""
 
     task: str
     size: int
     lines: Frame
-    scores: Frame
-    best: str | None
+    best: str | None  # the line of the closed form with the highest mean, among those on the most signals
 
 
 def sections(experiment: Experiment, records: Sequence[Record]) -> list[Section]:
@@ -103,7 +92,7 @@ def _section(experiment: Experiment, task: str, size: int, frame: Frame) -> Sect
     # the mean that a line would have on all signals of the best, by its gain on those that it has
     lines["placed"] = (lines["mean"].get(best, float("nan")) + lines["gain"]).fillna(lines["mean"])
     lines = lines.sort_values(["gain", "mean"], ascending=False, kind="stable", na_position="last")
-    return Section(task, size, lines, scores, best)
+    return Section(task, size, lines, best)
 
 
 def _lines(experiment: Experiment, frame: Frame) -> Frame:
@@ -138,8 +127,8 @@ def values(experiment: Experiment, records: Sequence[Record]) -> str:
     lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
     for name in (DEPTH, "cell.epochs", "machine.threads"):
         lines[name] = lines[name].astype("Int64")
-    table = lines.reindex(columns=list(CSV.values()))
-    return table.set_axis(list(CSV), axis=1).to_csv(index=False, lineterminator="\n")
+    table = lines.reindex(columns=[column.split("=")[-1] for column in CSV])
+    return table.set_axis([column.split("=")[0] for column in CSV], axis=1).to_csv(index=False, lineterminator="\n")
 
 
 def markdown(table: Frame) -> str:
@@ -183,9 +172,8 @@ def _shown(experiment: Experiment, section: Section) -> Frame:
     """Return the texts of a section's table."""
     lines = section.lines
     table: Frame = pd.DataFrame({"method": lines["name"]})
-    spread = ["" if pd.isna(value) else f" ± {value:.2f}" for value in lines["spread"]]
-    table[HEADS[experiment.measure]] = lines["mean"].map(text) + spread
-    table.loc[lines["done"] == 0, HEADS[experiment.measure]] = "failed"
+    means = lines["mean"].map(text) + ["" if pd.isna(value) else f" ± {value:.2f}" for value in lines["spread"]]
+    table[HEADS[experiment.measure]] = means.where(lines["done"] > 0, "failed")
     table["on our best"] = [text(value, "+.2f") for value in lines["gain"]]
     if lines["clean"].isna().all():
         table["fitted"] = lines["fitted"].map(text).mask(lines["exact"].fillna(False).astype(bool), "exact")

@@ -1,7 +1,7 @@
 """The tasks that ``coordnet bench speed`` times: one cell a task, with every method and its peers in the same run."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coordnet.bench import memory, peers
+from coordnet.bench import peers
 from coordnet.bench.cells import Cell, Result, describe
 from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
 from coordnet.bench.limits import LimitExceeded, limited
+from coordnet.bench.memory import enlarge_rows, enlarge_whole
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
@@ -23,8 +24,7 @@ from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice, Samples
+from coordnet.sampling import Lattice, Samples, sample
 
 DENSE_LIMIT = 1024  # samples along an axis up to which dense factorizations are timed
 LIMIT = 120.0  # seconds after which a peer is stopped
@@ -56,65 +56,38 @@ class Rows:
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def time(self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any) -> None:
-        """Time the work of a method that renders, or only fits, some points."""
-        self._keep(name, measure(work, **options), {"outputs": points, "peer": peer})
+        """Time the work of a method that renders, or only fits, some points.
 
-    def stop(self, name: str, work: Callable[[], Any], points: int, expected: float) -> None:
-        """Time a peer; if it may take long, once, in a process that is stopped at ``LIMIT``."""
-        notes: dict[str, Any] = {"outputs": points, "peer": None}
-        if expected < LIMIT / 4:
-            return self._keep(name, measure(work), notes)
+        Work of which many ``expected`` seconds are given runs once, in a process that is stopped at ``LIMIT``.
+        """
+        notes: dict[str, Any] = {"outputs": points, "peer": peer}
         try:
-            seconds = limited(work, LIMIT)[1]
+            if options.pop("expected", 0.0) < LIMIT / 4:
+                timing = measure(work, **options)
+            else:
+                seconds = limited(work, LIMIT)[1]
+                timing = Timing(seconds, seconds, seconds, 1)
         except (LimitExceeded, RuntimeError) as error:
             stopped = STOPPED if isinstance(error, LimitExceeded) else describe(error)
             self.seconds[name], self.notes[name] = None, {**notes, "stopped": stopped}
-            return None
-        return self._keep(name, Timing(seconds, seconds, seconds, 1), notes)
-
-    def _keep(self, name: str, timing: Timing, notes: dict[str, Any]) -> None:
+            return
         self.seconds[name] = timing.median
         self.notes[name] = {**notes, "low": timing.low, "high": timing.high, "repeats": timing.repeats}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timed(Cell):
-    """A task: a function that fills in the rows, the samples along each axis, and further arguments."""
-
-    task: Callable[..., None]
-    shape: tuple[int, ...]
-    more: tuple[Any, ...] = ()
-
-    def subject(self) -> dict[str, Any]:
-        """Describe the task; its methods are in the result."""
-        return {"task": NAMES[self.task](self.shape, *self.more), "method": {"name": self.task.__name__}}
-
-    def check(self) -> None:
-        """Read nothing."""
-
-    def measure(self) -> Result:
-        """Time every method."""
-        rows = Rows()
-        self.task(rows, self.shape, self.device, *self.more)
-        return Result(rows.scores, rows.seconds, rows.notes)
-
-
-def _size(shape: tuple[int, ...], factor: int = 1) -> str:
-    return f"{factor * shape[0]}{'²' if len(shape) == 2 else '³'}"
-
-
 def _random(*shape: int) -> Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+    return torch.rand(*shape, 3, generator=torch.Generator().manual_seed(0))
 
 
-def _doubled(shape: tuple[int, ...]) -> Lattice:
-    return Lattice(tuple(2 * n for n in shape), (2,) * len(shape))
+def _problem(device: str, *shape: int) -> Samples:
+    """Return random samples of ``shape`` × 3 channels, every second along each axis of a lattice."""
+    return Samples(Lattice(tuple(2 * n for n in shape), (2,) * len(shape)), _random(*shape).to(device))
 
 
-def picture(rows: Rows, shape: tuple[int, ...], device: str) -> None:
+def picture(rows: Rows, device: str, size: int) -> None:
     """Fit random numbers on a square × 3 channels, and render them at twice the resolution."""
-    size, points, seconds = shape[0], 4 * math.prod(shape), (shape[0] / 256) ** 2
-    samples = Samples(_doubled(shape), _random(*shape, 3).to(device))
+    points, seconds = 4 * size**2, (size / 256) ** 2
+    samples = _problem(device, size, size)
     values, geometry = samples.values, samples.geometry
     host, fine = Samples(geometry, values.cpu()), Lattice(samples.grid)
     encoding = ComplexEncoding.like(Gaussian, geometry)
@@ -123,8 +96,8 @@ def picture(rows: Rows, shape: tuple[int, ...], device: str) -> None:
         rows.time(FLOOR, peers.bare_products(values, fine.grid), points)
     for mode in ("bilinear", "bicubic"):
         rows.time(f"interpolate {mode}", peers.interpolation(samples, mode), points)
-    rows.stop(SPLINE, partial(peers.rect_bivariate_spline, host), points, 0.1 * seconds)
-    rows.stop(ZOOM, partial(peers.zoom, host), points, 0.2 * seconds)
+    rows.time(SPLINE, partial(peers.rect_bivariate_spline, host), points, expected=0.1 * seconds)
+    rows.time(ZOOM, partial(peers.zoom, host), points, expected=0.2 * seconds)
     if size <= DENSE_LIMIT:
         procedure = partial(peers.papers_procedure, encoding, samples)
         rows.time("papers' procedure, dense pseudo-inverses", procedure, points)
@@ -135,7 +108,7 @@ def picture(rows: Rows, shape: tuple[int, ...], device: str) -> None:
     reused = factorize()
     rows.time("render", reused.fit(values).render, points, FLOOR)
     rows.time("fit, then render, plan reused", lambda: reused.fit(values).render(), points, FLOOR)
-    _reused(rows, reused, values, math.prod(shape), points)
+    _reused(rows, reused, values, size**2, points)
     rows.time(COLD, lambda: factorize().renderer()(values), points, SPLINE)
 
 
@@ -158,87 +131,90 @@ def _reused(rows: Rows, reused: Any, values: Tensor, fitted: int, rendered: int)
         rows.time(f"{REUSED}, {GRAPH}", lambda: render_graph(values), rendered, FLOOR)
 
 
-def clip(rows: Rows, shape: tuple[int, ...], device: str) -> None:
+def clip(rows: Rows, device: str, size: int) -> None:
     """Fit random numbers in a cube × 3 channels, and render them at twice the resolution."""
-    points, samples = 8 * math.prod(shape), Samples(_doubled(shape), _random(*shape, 3).to(device))
+    points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
     encoding = ComplexEncoding.like(Triangle, geometry)
     rows.time(FLOOR, peers.bare_products(values, samples.grid), points)
     rows.time("interpolate trilinear", peers.interpolation(samples, "trilinear"), points)
     host = Samples(geometry, values.cpu())
-    rows.stop(ZOOM, partial(peers.zoom, host), points, 3 * (shape[0] / 64) ** 3)
-    _reused(rows, plan(encoding, geometry, device=device), values, math.prod(shape), points)
+    rows.time(ZOOM, partial(peers.zoom, host), points, expected=3 * (size / 64) ** 3)
+    _reused(rows, plan(encoding, geometry, device=device), values, size**3, points)
     rows.time(COLD, lambda: plan(encoding, geometry, device=device).renderer()(values), points)
 
 
-def batch(rows: Rows, shape: tuple[int, ...], device: str, signals: int) -> None:
+def batch(rows: Rows, device: str, size: int, signals: int) -> None:
     """Fit several pictures together, and render them at twice the resolution."""
-    geometry, fitted = _doubled(shape), signals * math.prod(shape)
-    values = _random(signals, *shape, 3).to(device)
+    geometry, values = _problem(device, size, size).geometry, _random(signals, size, size).to(device)
+    fitted = signals * size**2
     rows.time(FLOOR, peers.bare_products(values, geometry.grid), 4 * fitted)
     reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, device=device)
     _reused(rows, reused, values, fitted, 4 * fitted)
 
 
-def scattered(rows: Rows, shape: tuple[int, ...], device: str, density: float) -> None:
-    """Fit random samples of a picture or a clip to ``TOLERANCE``."""
+def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -> None:
+    """Fit random samples to ``TOLERANCE``: of a picture, or of a clip of hills that move by a column every frame."""
     flat, points = len(shape) == 2, math.prod(shape)
-    signal = reflected(load(PICTURE), shape[0]) if flat else moving(shape[0])
+    hills = rolling_hills(shape[0])
+    signal = reflected(load(PICTURE), shape[0]) if flat else torch.stack([hills.roll(t, 1) for t in range(shape[0])])
     samples = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     values, case = samples.values.to(device), Case(samples)
     rows.time(FLOOR, peers.bare_products(values, shape), points)
     seconds = (1.0 if flat else 30.0) * points / 512**2
-    rows.stop(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, seconds)
+    rows.time(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
     thin_plate = partial(peers.thin_plate, case, neighbors=NEIGHBORS)
-    rows.stop(f"RBFInterpolator, {NEIGHBORS} neighbours", thin_plate, points, 60 * seconds)
+    rows.time(f"RBFInterpolator, {NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
     power = Smoothness(1.5 if flat else 2.0, 0.01)
     for name, encoding, prior in (
         (SMOOTH, ComplexEncoding.like(Triangle, samples), power),
         (ADAPTIVE, FourierEncoding.like(samples), Adaptive()),
     ):
-        factorize = partial(
-            plan, encoding, samples.geometry, prior, solver=ConjugateGradients(TOLERANCE), device=device
-        )
+        solver = ConjugateGradients(TOLERANCE)
+        factorize = partial(plan, encoding, samples.geometry, prior, solver=solver, device=device)
         rows.time(name, lambda f=factorize: f().fit(values), points, GRIDDATA, repeats=5)
         rows.notes[name]["iterations"] = factorize().fit(values).report["iterations"]
 
 
-def moving(length: int) -> Tensor:
-    """Return a clip (length, length, length, 3): rolling hills that move by a column every frame."""
-    hills = memory.rolling_hills(length)
-    return torch.stack([hills.roll(t, 1) for t in range(length)])
+def rolling_hills(size: int) -> Tensor:
+    """Return a picture (size, size, 3) of waves and edges in [0, 1]."""
+    x = torch.linspace(0, 1, size)
+    waves = [torch.sin(40 * (x.unsqueeze(1) * x) + c) for c in range(3)]
+    return torch.stack([(wave + (wave > 0.5)) / 4 + 0.25 for wave in waves], dim=-1)
 
 
-def large(rows: Rows, shape: tuple[int, ...], device: str, kind: str) -> None:
+def large(rows: Rows, device: str, name: str, size: int) -> None:
     """Enlarge one large picture in a process of its own, and measure its peak memory."""
-    name, found = {"whole": IN_MEMORY, "rows": IN_ROWS}[kind], memory.enlarged(kind, shape[0])
+    found = limited(partial(enlarge_whole if name == IN_MEMORY else enlarge_rows, size))[0]
     rows.seconds[name] = found.pop("seconds")
     rows.scores.update(found)
-    rows.notes[name] = {"outputs": 4 * math.prod(shape), "peer": None}
+    rows.notes[name] = {"outputs": 4 * size**2, "peer": None}
 
 
-NAMES: dict[Callable[..., None], Callable[..., str]] = {
-    picture: lambda shape: f"{_size(shape)}×3 → {_size(shape, 2)}",
-    clip: lambda shape: f"{_size(shape)}×3 → {_size(shape, 2)}",
-    batch: lambda shape, signals: f"{signals} of {_size(shape)}×3 → {_size(shape, 2)}",
-    scattered: lambda shape, d: f"random {'quarter' if d == 0.25 else 'eighth'} of {_size(shape)}×3",
-    large: lambda shape, kind: f"memory, {_size(shape)}×{3 if kind == 'whole' else 1} → {_size(shape, 2)}",
-}
+def timed(task: Callable[..., None], arguments: tuple[Any, ...], cell: Cell) -> Result:
+    """Time every method of a task."""
+    rows = Rows()
+    task(rows, cell.device, *arguments)
+    return Result(rows.scores, rows.seconds, rows.notes)
 
 
-def tasks(group: str, sizes: tuple[int, ...], quick: bool) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of the cells of a group: grid, video, batch, random or memory."""
+def tasks(group: str, sizes: Sequence[int], quick: bool, device: str = "cpu") -> Iterator[Cell]:
+    """Yield the cells of a group: grid, video, batch, random or memory."""
+
+    def cell(name: str, task: Callable[..., None], *arguments: Any) -> Cell:
+        subject = {"task": name, "method": {"name": task.__name__}}
+        return Cell(experiment="speed", subject=subject, work=partial(timed, task, arguments), device=device)
+
     if group == "grid":
-        yield from ({"task": picture, "shape": (n, n)} for n in sizes)
+        yield from (cell(f"{n}²×3 → {2 * n}²", picture, n) for n in sizes)
     elif group == "video":
-        yield from ({"task": clip, "shape": (n, n, n)} for n in ((64,) if quick else (64, 128)))
+        yield from (cell(f"{n}³×3 → {2 * n}³", clip, n) for n in ((64,) if quick else (64, 128)))
     elif group == "batch":
-        counts = (1, 16) if quick else (1, 16, 256)
-        yield from ({"task": batch, "shape": (256, 256), "more": (n,)} for n in counts)
+        yield from (cell(f"{k} of 256²×3 → 512²", batch, 256, k) for k in ((1, 16) if quick else (1, 16, 256)))
     elif group == "random":  # beyond 2048 a fit with the adaptive prior takes minutes
-        yield from ({"task": scattered, "shape": (n, n), "more": (0.25,)} for n in sizes if n <= 2048)
+        yield from (cell(f"random quarter of {n}²×3", scattered, (n, n), 0.25) for n in sizes if n <= 2048)
         if not quick:
-            yield {"task": scattered, "shape": (128, 128, 128), "more": (0.125,)}
-    elif group == "memory":
-        for kind, n in (("whole", 512 if quick else 4096), ("rows", 1024 if quick else 16384)):
-            yield {"task": large, "shape": (n, n), "more": (kind,)}
+            yield cell("random eighth of 128³×3", scattered, (128, 128, 128), 0.125)
+    else:
+        for name, n, channels in ((IN_MEMORY, 512 if quick else 4096, 3), (IN_ROWS, 1024 if quick else 16384, 1)):
+            yield cell(f"memory, {n}²×{channels} → {2 * n}²", large, name, n)

@@ -48,7 +48,7 @@ class Training:
 class Workers:
     """The options that spread cells over processes."""
 
-    workers: Annotated[int, Option(min=1, help="Local processes that share the processor's threads.")] = 1
+    workers: Annotated[int, Option(min=1, help="Local processes of one thread each.")] = 1
     dask: Annotated[str | None, Option(help="Address of a Dask scheduler whose workers run the cells.")] = None
     retry: Annotated[bool, Option("--retry", help="Run cells again that are recorded as failed.")] = False
 
@@ -90,7 +90,7 @@ def quality(signals: Signals, records: Records, only: Only = None) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
     --only takes some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations,
-    hindsight, memory; all but the last two, which are slow, if not given.
+    hindsight; all but the last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
 
@@ -115,13 +115,15 @@ for _name, _help in EXPERIMENTS.items():
 
 def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
     try:
-        from coordnet.bench import catalog
+        from coordnet.bench import runner
     except ModuleNotFoundError as error:
         raise _checks.wrong("bench", "the packages of coordnet[bench]", f"none of the name {error.name}") from None
-    given = {key: value for group in groups for key, value in asdict(group).items()} | more
-    given = {key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items() if value is not None}
-    options = None if records.report else catalog.Options(**given)
-    text = catalog.run(name, options, records.out or Path("results") / name, progress=not records.quiet)
+    options = None
+    if not records.report:
+        given = {key: value for group in groups for key, value in asdict(group).items()} | more
+        given = {key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items() if value is not None}
+        options = runner.Options(**given)
+    text = runner.report(name, options, records.out or Path("results") / name, progress=not records.quiet)
     if not records.quiet:
         print(text)
 

@@ -1,7 +1,6 @@
 """The command ``coordnet data``."""
 
 import json
-import sys
 from pathlib import Path
 
 from coordnet import _checks
@@ -16,33 +15,30 @@ def run(
     source: Path | None, out: Path | None, check: Path | None, crop: int, force: bool, as_json: bool, quiet: bool
 ) -> None:
     """Prepare a folder, or check one that was prepared, and print the outcome."""
-    progress = not quiet and (sys.stderr.isatty() or not as_json)
     if check is not None:
         if source is not None or out is not None:
             raise _checks.wrong("check", "no --from and no --out beside it", check)
-        record = {"folder": str(check), "files": prepare.check(check, progress=progress), "agree": True}
+        record = {"folder": str(check), "files": prepare.check(check), "agree": True}
         text = f"{check}: every file agrees with {prepare.MANIFEST}"
     else:
-        record, text = _prepare(source, out, crop, force, progress)
+        record, text = _prepare(source, out, crop, force)
     if as_json:
         print(json.dumps(record, ensure_ascii=False))
     elif not quiet:
         print(text)
 
 
-def _prepare(
-    source: Path | None, out: Path | None, crop: int, force: bool, progress: bool
-) -> tuple[dict[str, object], str]:
+def _prepare(source: Path | None, out: Path | None, crop: int, force: bool) -> tuple[dict[str, object], str]:
     if source is None or out is None:
         missing = " nor ".join(name for name, value in (("--from", source), ("--out", out)) if value is None)
         raise _checks.wrong("data", "--from DIR and --out DIR, or --check DIR alone", f"no {missing}")
     _checks.integer("crop", crop, 1)
-    found, left = prepare.sources(source, out)
+    kinds = prepare.sources(source, out)
     with results(Output(out=out, force=force), "data", source.name) as (staging, final):
-        places = prepare.prepare(found, staging, side=crop, progress=progress)
+        places = prepare.prepare(source, kinds, staging, side=crop)
     limits = {"picture": f"{crop}×{crop} pixels at most", **LIMITS}
-    counts = {kind: sum(s.kind == kind for s in found) for kind in limits}
-    files, others = ([place.as_posix() for place in part] for part in (places, left))
+    counts = {kind: list(kinds.values()).count(kind) for kind in limits}
+    files, others = [place.as_posix() for place in places], [place.as_posix() for place in kinds if not kinds[place]]
     lines = [f"{kind + 's:':10}{counts[kind]:>4}, {text}" for kind, text in limits.items() if counts[kind]]
     lines += [f"left out: {', '.join(others)}"] if others else []
     lines.append(f"written to {final}, with {prepare.MANIFEST}")

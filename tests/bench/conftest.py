@@ -27,8 +27,8 @@ def small_data(tmp_path_factory):
         pixels = (synthetic_photograph(40, 44, seed=seed).numpy() * 255).round().astype(np.uint8)
         Image.fromarray(pixels).save(data / "images" / f"picture{seed}.png")
     (data / "video").mkdir()
-    picture = synthetic_photograph(24, 24)
-    frames = [picture.roll(shift, 0) for shift in range(16)]
+    picture = synthetic_photograph(16, 16)
+    frames = [picture.roll(shift, 0) for shift in range(8)]
     write_video(torch.stack(frames), data / "video" / "clip.mp4", rate=25)
     return data
 

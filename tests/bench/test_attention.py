@@ -130,7 +130,7 @@ def test_the_experiment(tmp_path, monkeypatch):
         assert chosen["scores"]["validation"] == max(t["scores"]["validation"] for t in last)
         assert 0 <= r["scores"]["test"] <= 1
     method = reported[1]["cell"]["method"]
-    choices = experiment.Choices(method["rate"], method["norm"])
+    choices = experiment.FIRST | {key: method[key] for key in ("rate", "norm")}
     again = experiment.train(names[1], 0, choices, 1, small)
     assert again == (reported[1]["scores"]["validation"], reported[1]["scores"]["test"])
     table = study.tables(records)[".md"]

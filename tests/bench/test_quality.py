@@ -1,16 +1,16 @@
 """The benchmark's own peers and signals, and one run of it from end to end."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import damage, memory, peers, quality
+from coordnet.bench import damage, peers, quality
 from coordnet.bench import data as cubes
 from coordnet.bench.demosaicing import bilinear, malvar
-from coordnet.bench.estimation import Case, Estimation, Estimator, Method, Outcome, Task
+from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
 from coordnet.bench.methods import Hindsight
 from coordnet.bench.records import read
 from coordnet.media import MediaError, write_audio, write_video
@@ -132,16 +132,16 @@ def test_crops_are_central(folder):
     whole, part = cubes.crop(path), cubes.crop(path, 20)
     assert whole.shape == (48, 56, 3)
     assert torch.equal(part, whole[14:34, 18:38])
-    assert [s.name for s in cubes.Finder().find(folder, 20, 1)] == ["kodim01.png"]
+    assert [s.name for s in cubes.Finder(sizes=(20,)).find(folder, 1)] == ["kodim01.png"]
 
 
 def test_a_folder_without_photographs_is_refused(tmp_path):
     with pytest.raises(MediaError, match="kodak"):
-        cubes.Finder().find(tmp_path, 20)
+        cubes.Finder().find(tmp_path)
     (tmp_path / "kodak").mkdir()
     (tmp_path / "kodak" / "a.png").touch()
     with pytest.raises(MediaError, match="expected kodim05 in"):
-        cubes.Finder(names=("kodim05",)).find(tmp_path, 20)
+        cubes.Finder(names=("kodim05",)).find(tmp_path)
 
 
 def test_cubes_are_the_middle_of_a_clip(tmp_path):
@@ -179,8 +179,8 @@ def test_hindsight_is_never_below_the_choice():
 
     assert len(quality.EVERY_START) == 4 * 9 and len(quality.EVERY_SMOOTH) == 30
     candidates = tuple(c for c in quality.EVERY_START[:9] if c.prior.rounds in (0, 3))
-    best = Hindsight(candidates).apply(Case(samples, score=score))
-    assert score(best.estimate) == max(score(c.apply(Case(samples)).estimate) for c in candidates)
+    best = Hindsight(candidates)(Case(samples, score=score))
+    assert score(best.estimate) == max(score(c(Case(samples)).estimate) for c in candidates)
     assert best.notes["chosen"]["prior"]["rounds"] in (0, 3)
 
 
@@ -222,29 +222,19 @@ def test_reports_count_what_is_below_the_peer():
     assert line == "| t | 9 | ours | 2 | 15.25 | +0.25 | -0.50 | 1 | 2.00 | 2.0 |"
 
 
-@pytest.mark.slow
-def test_memory_is_that_of_the_fit_s_own_process():
-    """Beside what an interpreter with torch takes, a small fit takes little, whatever this process holds."""
-    held = torch.ones(2**27)  # half a GiB
-    seconds, peak, iterations = memory.footprint(128)
-    assert held.sum() > 0 and seconds > 0
-    assert 0.05 < peak < 1.0
-    assert iterations > 5
-
-
 def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against(folder):
     seen = []
 
+    @dataclass(frozen=True)
     class Truth(Estimator):
-        def apply(self, case):
+        def __call__(self, case):
             seen.append((case.samples.values, case.noise))
             return Outcome(picture, 1.0)
 
-    signal, task = cubes.Finder().find(folder, 48, 1)[0], Task("task", "full", 0.1, "clean")
+    signal, task = cubes.Finder(sizes=(48,)).find(folder, 1)[0], Task("task", "full", 0.1, "clean")
     picture = signal.load()
-    cell = Estimation(experiment="e", task=task, signal=signal, method=Method("m", "baseline", Truth()))
-    result = cell.measure()
-    assert result.scores["clean"] > 100
+    cell = estimation(task, signal, Method("m", Truth()), experiment="e")
+    assert cell.work(cell).scores["clean"] > 100
     ((values, noise),) = seen
     assert noise == 0.1
     assert float((values - picture).std()) == pytest.approx(0.1, rel=0.05)
@@ -258,10 +248,3 @@ def test_iterations_are_counted_at_every_size(run, folder, tmp_path):
     )
     steps = [cell.run()["notes"]["iterations"] for cell in (cells[0], cells[-1])]
     assert len(cells) == 10 and 1 <= steps[0] < steps[1] < 120
-
-
-def test_memory_is_a_row_of_its_own(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "footprint", lambda size, prior: (12.5, 3.25, 40))
-    status, out, _ = run("bench", "quality", "--only", "memory")
-    assert status == 0
-    assert "| reconstruct, 25 % | 4096 | adaptive | 1 | 3.25 |" in out

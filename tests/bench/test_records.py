@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from coordnet.bench.records import NAME, Writer, key_of, read
+from coordnet.bench.records import NAME, appending, key_of, read
 
 
 def record(number, text="x", **more):
@@ -18,8 +18,8 @@ def texts(folder):
 
 
 def hold(folder, open_, leave):
-    with Writer(folder) as writer:
-        writer.add(record(1))
+    with appending(folder) as add:
+        add(record(1))
         open_.set()
         leave.wait(60)
         os._exit(9)  # nothing is closed
@@ -31,26 +31,26 @@ def test_a_key_does_not_depend_on_the_order_and_does_on_every_value():
 
 
 def test_the_latest_result_counts_and_a_failure_never_replaces_it(tmp_path):
-    with Writer(tmp_path) as writer:
+    with appending(tmp_path) as add:
         for status, text in (("failed", "1"), ("failed", "2"), ("done", "3"), ("failed", "4")):
-            writer.add(record(1, text, status=status))
-        writer.add(record(2, "between"))
+            add(record(1, text, status=status))
+        add(record(2, "between"))
     assert texts(tmp_path) == [(1, "3"), (2, "between")]
-    with Writer(tmp_path) as writer:
-        writer.add(record(1, "5", status="done"))
+    with appending(tmp_path) as add:
+        add(record(1, "5", status="done"))
     assert texts(tmp_path) == [(2, "between"), (1, "5")]
 
 
 @pytest.mark.parametrize("kept", [1, 20, -1])
 def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, kept):
-    with Writer(tmp_path) as writer:
-        writer.add(record(1))
+    with appending(tmp_path) as add:
+        add(record(1))
     with open(tmp_path / NAME, "ab") as file:
         file.write(json.dumps(record(2)).encode()[:kept])
     assert texts(tmp_path) == [(1, "x")]
-    with Writer(tmp_path) as writer:
-        writer.add(record(3))
-        writer.add(record(2))
+    with appending(tmp_path) as add:
+        add(record(3))
+        add(record(2))
     assert texts(tmp_path) == [(1, "x"), (3, "x"), (2, "x")]
     assert len((tmp_path / NAME).read_bytes().splitlines()) == 3
 
@@ -62,8 +62,8 @@ def test_a_line_that_is_no_record_is_refused(tmp_path):
 
 
 def test_what_cannot_be_json_is_not_written(tmp_path):
-    with Writer(tmp_path) as writer, pytest.raises(ValueError, match="JSON"):
-        writer.add({"key": "0" * 16, "score": float("nan")})
+    with appending(tmp_path) as add, pytest.raises(ValueError, match="JSON"):
+        add({"key": "0" * 16, "score": float("nan")})
     assert read(tmp_path) == {}
 
 
@@ -74,11 +74,11 @@ def test_a_second_run_of_a_folder_is_refused_until_the_first_ends_even_by_a_kill
     holder.start()
     try:
         assert open_.wait(60)
-        with pytest.raises(ValueError, match="no other run"):
-            Writer(tmp_path)
+        with pytest.raises(ValueError, match="no other run"), appending(tmp_path):
+            pass
     finally:
         leave.set()
         holder.join(60)
-    with Writer(tmp_path) as writer:
-        writer.add(record(2))
+    with appending(tmp_path) as add:
+        add(record(2))
     assert texts(tmp_path) == [(1, "x"), (2, "x")]

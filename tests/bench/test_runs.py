@@ -1,36 +1,43 @@
 """Runs that are killed, repeated, run twice at once, or spread over processes and machines."""
 
 import json
-import os
+import multiprocessing
 import random
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from coordnet.bench import runner
-from coordnet.bench.catalog import STUDIES
 from coordnet.bench.cells import Cell
-from coordnet.bench.estimation import Estimation
+from coordnet.bench.estimation import Method, Task, estimation
+from coordnet.bench.layouts import Layout, complex_
+from coordnet.bench.methods import Trained
 from coordnet.bench.peers import Peer
 from coordnet.bench.records import NAME, read
-from coordnet.bench.study import Options
-from tests.helpers import python
+from coordnet.bench.runner import STUDIES
+from coordnet.bench.study import Options, Study
+from coordnet.encodings.encoders import Gaussian
+from tests.bench import synthetic
 
-CODE = "import sys; from coordnet.cli import main; sys.exit(main())"
 CHEAP = ("*spline*", "nearest*", "closed form, complex rff", "gradient, complex gaussian")
 
 
-def command(data, out, *more):
-    methods = [part for pattern in CHEAP for part in ("--methods", pattern)]
-    return [
-        *(sys.executable, "-c", CODE, "bench", "table1", "--data", str(data), "--out", str(out), "--quiet"),
-        *(*methods, "--epochs", "3", "--images", "2", "--seeds", "3", "--device", "cpu", *more),
-    ]
+class Synthetic(Study):
+    """Some cells, without tables."""
+
+    name = "synthetic"
+
+    def __init__(self, cells):
+        self.cells = cells
+
+    def stages(self, options, done):
+        yield self.cells
+
+    def tables(self, records):
+        return {}
 
 
 def options(data, **more):
@@ -57,46 +64,39 @@ def by_key(folder):
     return found
 
 
-def die(cell):
-    """In a worker: be killed at one cell, the first time or always, as its folder says."""
-    folder = cell.signal.path.parent
-    if cell.method.name.startswith("cubic") and cell.signal.name == "picture0.png":
-        if (folder / "always").exists() or not (folder / "died").exists():
-            (folder / "died").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-    return Cell.run(cell)
-
-
 def kill_soon(process, path, delay):
     """Kill a process a moment after it added to a file; whether it was still running then."""
     before = path.stat().st_size if path.exists() else 0
-    while process.poll() is None and (path.stat().st_size if path.exists() else 0) == before:
-        time.sleep(0.002)
+    while process.is_alive() and (path.stat().st_size if path.exists() else 0) == before:
+        time.sleep(0.001)
     time.sleep(delay)
-    running = process.poll() is None
+    running = process.is_alive()
     process.kill()
-    process.wait()
+    process.join()
     return running
 
 
-@pytest.mark.slow
-def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(folder, tmp_path):
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_run_killed_at_ten_moments_ends_as_an_undisturbed_one(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    many = ("--seeds", "20")
-    subprocess.run(command(folder, undisturbed, *many), check=True)
+    study = Synthetic([synthetic.cell(seed) for seed in range(200)])
+    assert runner.run(study, Options(), undisturbed, progress=False) == (200, 0)
     moments = random.Random(0)
     for _ in range(10):
-        with python(*command(folder, killed, *many)[1:]) as process:
-            assert kill_soon(process, killed / NAME, moments.uniform(0.0, 0.1))
-    assert len(read(killed)) < len(read(undisturbed))
-    subprocess.run(command(folder, killed, *many), check=True)
+        process = multiprocessing.get_context("fork").Process(
+            target=runner.run, args=(study, Options(), killed), kwargs={"progress": False}
+        )
+        process.start()
+        assert kill_soon(process, killed / NAME, moments.uniform(0.0, 0.03))
+    assert len(read(killed)) < 200
+    assert runner.run(study, Options(), killed, progress=False) == (200, 0)
     assert by_key(killed) == by_key(undisturbed)
 
 
 def test_a_finished_run_does_nothing(folder, tmp_path, monkeypatch):
     made = run_study(options(folder), tmp_path / "out")
     before = (tmp_path / "out" / NAME).read_bytes()
-    monkeypatch.setattr(Estimation, "run", None)
+    monkeypatch.setattr(Cell, "run", None)
     assert run_study(options(folder), tmp_path / "out") == made
     assert (tmp_path / "out" / NAME).read_bytes() == before
 
@@ -108,13 +108,13 @@ def test_another_file_of_the_same_name_is_another_signal(folder):
     assert len(before & after) == len(before) // 2
 
 
-def test_cheap_methods_come_first(folder):
-    groups = [cell.method.group for cell in cells("table1", Options(folder))]
+def test_trained_methods_come_last(folder):
+    groups = [cell.subject["method"]["group"] for cell in cells("table1", Options(folder))]
     assert groups == sorted(groups, key=lambda group: group == "gradient")
 
 
 def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, monkeypatch):
-    plain = Peer.apply
+    plain = Peer.__call__
 
     def ill(peer, case):
         outcome = plain(peer, case)
@@ -125,7 +125,7 @@ def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, mo
             outcome.estimate[0, 0, 0] = float("nan")
         return outcome
 
-    monkeypatch.setattr(Peer, "apply", ill)
+    monkeypatch.setattr(Peer, "__call__", ill)
     chosen, out = Options(folder, images=1, methods=("baseline",)), tmp_path / "out"
     assert run_study(chosen, out) == (4, 2)
     found = {r["cell"]["method"]["name"].split()[0]: r.get("reason") for r in read(out).values()}
@@ -142,11 +142,10 @@ def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, mo
     assert (out / NAME).stat().st_size == size
 
 
-def test_divergence_is_a_failure(folder, tmp_path, monkeypatch):
-    chosen = Options(folder, images=1, epochs=30, methods=("gradient, complex linf",))
-    (cell,) = cells("table1", chosen)
-    method = replace(cell.method, estimator=replace(cell.method.estimator, lr=1e30))
-    record = replace(cell, method=method).run()
+def test_divergence_is_a_failure(folder):
+    (signal,) = STUDIES["table1"].finder.find(folder, 1)
+    method = Method("m", Trained(Layout(complex_, Gaussian), lr=1e30))
+    record = estimation(Task("t", "every:2"), signal, method, experiment="e", epochs=30).run()
     assert record["status"] == "failed"
     assert "loss became" in record["reason"]
     assert "scores" not in record
@@ -154,27 +153,27 @@ def test_divergence_is_a_failure(folder, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("always", [False, True])
-def test_a_worker_that_is_killed_loses_no_cell(folder, tmp_path, monkeypatch, always):
+def test_a_worker_that_is_killed_loses_no_cell(tmp_path):
+    """A cell that kills its worker once is run again on the other one."""
     pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    monkeypatch.setattr(runner, "run_cell", die)
-    if always:
-        (folder / "images" / "always").touch()
-    chosen, out = options(folder, workers=2), tmp_path / "out"
-    count, failed = run_study(chosen, out)
-    assert (folder / "images" / "died").exists()
-    assert failed == int(always)
-    assert set(by_key(out)) == {cell.key for cell in cells("table1", chosen)}
-    reasons = [r["reason"] for r in read(out).values() if r["status"] == "failed"]
-    assert reasons == [runner.DIED] * int(always)
-    monkeypatch.undo()
-    run_study(options(folder), tmp_path / "alone")
-    alone = by_key(tmp_path / "alone")
-    assert count == len(alone)
-    done = {k: v for k, v in by_key(out).items() if v["status"] == "done"}
-    assert all(alone[key]["cell"] == row["cell"] for key, row in done.items())
-    held_out = {k: (alone[k]["scores"]["held_out"], r["scores"]["held_out"]) for k, r in done.items()}
-    assert all(abs(one - other) < 1e-3 for one, other in held_out.values())
+    cells = [synthetic.cell(seed) for seed in range(8)]
+    cells.insert(3, synthetic.cell(100, partial(synthetic.deadly, tmp_path, False)))
+    out = tmp_path / "out"
+    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (9, 0)
+    assert (tmp_path / "died100").exists()
+    found = {row["cell"]["seed"]: row["scores"]["score"] for row in by_key(out).values()}
+    assert found == {seed: seed / 7 for seed in (*range(8), 100)}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_cell_that_kills_every_worker_has_failed(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
+    monkeypatch.setitem(distributed.config["distributed"]["scheduler"], "allowed-failures", 0)
+    cells, out = [synthetic.cell(200, partial(synthetic.deadly, tmp_path, True))], tmp_path / "out"
+    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (1, 1)
+    (record,) = read(out).values()
+    assert record["reason"] == runner.DIED
 
 
 @pytest.mark.filterwarnings("default")

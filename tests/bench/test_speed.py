@@ -8,12 +8,12 @@ import torch
 
 import coordnet as cn
 from coordnet.bench import peers, speed, timings
-from coordnet.bench.catalog import STUDIES
-from coordnet.bench.records import NAME, Writer, read
+from coordnet.bench.records import NAME, appending, read
+from coordnet.bench.runner import STUDIES
 from coordnet.bench.runner import run as run_study
 from coordnet.bench.speed import Target
 from coordnet.bench.study import Options
-from coordnet.bench.timings import Rows, Timed
+from coordnet.bench.timings import Rows
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.sampling.samples import Lattice, Samples
@@ -44,9 +44,9 @@ def test_the_papers_procedure_is_the_fit(generator):
 def test_what_takes_too_long_is_stopped(monkeypatch):
     monkeypatch.setattr(timings, "LIMIT", 4.0)
     rows = Rows()
-    rows.stop("slow", partial(time.sleep, 60), 1, expected=9.0)
-    rows.stop("ill", partial(int, "none"), 1, expected=9.0)
-    rows.stop("quick", partial(time.sleep, 0.05), 1, expected=0.0)
+    rows.time("slow", partial(time.sleep, 60), 1, expected=9.0)
+    rows.time("ill", partial(int, "none"), 1, expected=9.0)
+    rows.time("quick", partial(time.sleep, 0.05), 1)
     assert rows.seconds["slow"] is None and rows.notes["slow"]["stopped"] == timings.STOPPED
     assert "invalid literal" in rows.notes["ill"]["stopped"]
     assert rows.seconds["quick"] > 0.05
@@ -87,31 +87,31 @@ def test_random_samples_and_clips_and_batches(monkeypatch):
 
     monkeypatch.setattr(timings, "measure", only_run)
     monkeypatch.setattr(timings, "limited", lambda work, limit: (work(), 1.0))
-    cells = [
-        Timed(experiment="speed", task=timings.scattered, shape=(24, 24), more=(0.25,)),
-        Timed(experiment="speed", task=timings.scattered, shape=(8, 8, 8), more=(0.125,)),
-        Timed(experiment="speed", task=timings.clip, shape=(4, 4, 4)),
-        Timed(experiment="speed", task=timings.batch, shape=(8, 8), more=(3,)),
-    ]
-    names = ["random quarter of 24²×3", "random eighth of 8³×3", "4³×3 → 8³", "3 of 8²×3 → 16²"]
-    assert [cell.subject()["task"] for cell in cells] == names
-    for cell in cells:
-        result = cell.measure()
-        assert set(result.seconds.values()) == {1.0} and timings.FLOOR in result.seconds
+    for task, *arguments in (
+        (timings.scattered, (24, 24), 0.25),
+        (timings.scattered, (8, 8, 8), 0.125),
+        (timings.clip, 4),
+        (timings.batch, 8, 3),
+    ):
+        rows = Rows()
+        task(rows, "cpu", *arguments)
+        assert set(rows.seconds.values()) == {1.0} and timings.FLOOR in rows.seconds
 
 
 @pytest.mark.slow
 def test_memory_is_measured_in_a_process_of_its_own():
-    for kind, channels in (("whole", 3), ("rows", 1)):
-        result = Timed(experiment="speed", task=timings.large, shape=(64, 64), more=(kind,)).measure()
-        assert 0.05 < result.scores["peak_gib"] < 2
-        assert result.scores["output_gib"] * 2**30 == 128 * 128 * channels * 4
+    held = torch.ones(2**27)  # half a GiB, which is not theirs
+    for name, channels in ((timings.IN_MEMORY, 3), (timings.IN_ROWS, 1)):
+        rows = Rows()
+        timings.large(rows, "cpu", name, 64)
+        assert held.sum() > 0 and 0.05 < rows.scores["peak_gib"] < 1
+        assert rows.scores["output_gib"] * 2**30 == 128 * 128 * channels * 4
 
 
 def test_targets_are_held_against_what_was_measured():
     def tasks(seconds, peer, stopped=None):
         notes = {"theirs, slow": {"stopped": stopped}}
-        return {("cpu", "t"): {"seconds": {"ours": seconds, "theirs, slow": peer}, "notes": notes}}
+        return {("cpu", "t"): {"seconds": {"ours": seconds, "theirs, slow": peer}, "notes": notes, "scores": {}}}
 
     target = Target("cpu", "t", "ours", 0.5, "theirs, slow")
     assert target.found(tasks(1.0, 4.0)) == 0.25
@@ -135,8 +135,8 @@ def test_every_target_is_a_row_that_is_measured():
 def test_the_table_comes_from_the_records_alone(run, small, tmp_path):
     record = list(read(small).values())[-1]
     record["cell"]["task"] = speed.SMALL
-    with Writer(tmp_path / "speed") as writer:
-        writer.add(record)
+    with appending(tmp_path / "speed") as add:
+        add(record)
     status, out, err = run("bench", "speed", "--report", "--out", tmp_path / "speed")
     assert (status, err) == (0, "")
     assert "| cuda | 256²×3 → 512² |" in out
@@ -159,8 +159,8 @@ def test_work_grows_evenly_where_the_seconds_for_a_point_do():
         return {"cell": cell, "seconds": {timings.REUSED: seconds}, "notes": notes}
 
     tasks = {("cpu", "a"): task(512**2, 1.0), ("cpu", "b"): task(1024**2, 6.0)}
-    assert speed.work_spread(tasks, "cpu") == pytest.approx(1.5)
-    assert speed.work_spread({("cpu", "a"): tasks["cpu", "a"]}, "cpu") is None
+    assert "by a factor of 1.50, at most 2" in speed.spread(tasks, "cpu")
+    assert speed.spread({("cpu", "a"): tasks["cpu", "a"]}, "cpu") == ""
 
 
 def test_bench_speed_refuses(run, tmp_path):

@@ -5,9 +5,8 @@ import math
 
 import pytest
 
-from coordnet.bench.catalog import STUDIES
-from coordnet.bench.records import Writer, key_of, read
-from coordnet.bench.runner import run
+from coordnet.bench.records import appending, key_of, read
+from coordnet.bench.runner import STUDIES, run
 from coordnet.bench.study import Options
 from coordnet.bench.tables import report, sections
 
@@ -57,9 +56,9 @@ RECORDS = [
 
 @pytest.fixture
 def written(tmp_path):
-    with Writer(tmp_path) as writer:
+    with appending(tmp_path) as add:
         for one in RECORDS:
-            writer.add(one)
+            add(one)
     return tmp_path
 
 
