@@ -127,6 +127,10 @@ class Kronecker(LinearOperator):
         """Return the operator on another device, or for tensors of another dtype; see ``BandedMatrix.to``."""
         return Kronecker(_per_matrix(self.matrices, lambda a: a.to(device=device, dtype=dtype)))
 
+    def diagonal(self) -> Tensor:
+        """Return the outer product of the diagonals of the (square) matrices."""
+        return outer_product([a.diagonal() if isinstance(a, Tensor) else a.dense().diagonal() for a in self.matrices])
+
 
 def _per_matrix(matrices: Sequence[Matrix], make: Callable[[Matrix], Matrix]) -> list[Matrix]:
     """Return ``make`` of every matrix, computed once for a matrix that several axes share."""

@@ -70,6 +70,20 @@ class LinearOperator(ABC):
         """Return A B as one operator where that is cheaper than the two, else None."""
         return None
 
+    def diagonal(self) -> Tensor:
+        """Return the diagonal of a square operator, (*domain).
+
+        Raises
+        ------
+        NotImplementedError
+            If it is not cheap to compute.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
+
+    def trace(self) -> float:
+        """Return the trace of a square operator, if its diagonal is cheap."""
+        return float(self.diagonal().sum())
+
     def batch_of(self, x: Tensor) -> Shape:
         """Return the leading dimensions of an argument that the operator does not map."""
         return tuple(x.shape[: x.ndim - len(self.domain)])
@@ -99,6 +113,10 @@ class Adjoint(LinearOperator):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Adjoint":
         """Return the adjoint on another device, or for tensors of another dtype."""
         return Adjoint(self.operator.to(device, dtype))
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal, which the adjoint shares with the operator."""
+        return self.operator.diagonal()
 
 
 class Composition(LinearOperator):
@@ -162,6 +180,10 @@ class Identity(LinearOperator):
         """Return the operator itself."""
         return self
 
+    def diagonal(self) -> Tensor:
+        """Return ones."""
+        return torch.ones(self.domain)
+
 
 class Diagonal(LinearOperator):
     """The product with the values of a diagonal, (*domain), element by element; it is self-adjoint."""
@@ -183,6 +205,10 @@ class Diagonal(LinearOperator):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Diagonal":
         """Return the operator on another device, or for tensors of another dtype."""
         return Diagonal(self.values.to(device=device, dtype=dtype))
+
+    def diagonal(self) -> Tensor:
+        """Return the values."""
+        return self.values
 
 
 class ChannelRotation(LinearOperator):
