@@ -59,7 +59,7 @@ class Signals(Workers):
 
     data: Annotated[Path | None, Option(help="Folder with kodak/ (or images/, or pictures), video/ and audio/.")] = None
     quick: Quick = False
-    images: Annotated[int | None, Option(min=1, help="Run the first so many files only.")] = None
+    images: Annotated[int | None, Option(min=1, help="Run this number of files only, from the first on.")] = None
     methods: Annotated[
         list[str] | None, Option(help="baseline, 'closed form', gradient, or a name with * and ?; may be repeated.")
     ] = None

@@ -99,8 +99,8 @@ class Lattice(Geometry):
 class MaskedLattice(Lattice):
     """A lattice with unknown entries.
 
-    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, 1 where a sample is, and any other
-    positive number to weight its squared error. Weights of another shape than the lattice's, weights that are negative
+    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, and 1 or any other positive weight
+    of the squared error where a sample is known. Weights of another shape than the lattice's, weights that are negative
     or not finite, and weights that are zero everywhere raise a ``ValueError``.
     """
 
@@ -137,7 +137,7 @@ class ScatteredPoints(Geometry):
         encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted. What does not go together raises a ``ValueError``.
+        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]
