@@ -43,7 +43,7 @@ class Trail:
     penalty: Tensor  # noise variance over signal variance of every mode, for the next round
     z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
-    penalties: list[Tensor] = field(default_factory=list)  # the penalty of each round
+    penalties: list[Tensor] = field(default_factory=list)  # that each round took
 
     @property
     def best(self) -> int:
