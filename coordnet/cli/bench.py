@@ -117,7 +117,7 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
     try:
         from coordnet.bench import runner
     except ModuleNotFoundError as error:
-        raise _checks.wrong("bench", "the packages of coordnet[bench]", f"none of the name {error.name}") from None
+        raise _checks.wrong("bench", "the packages of coordnet[bench]", f"no package {error.name}") from None
     options = None
     if not records.report:
         given = {key: value for group in groups for key, value in asdict(group).items()} | more

@@ -17,7 +17,7 @@ POINTS_IN_CACHE = 2**11
 
 @dataclass(frozen=True)
 class Predictions:
-    """The targets of a network in training, and its estimates of them."""
+    """The targets of a network in training, and the network's estimates."""
 
     estimate: Callable[[Tensor | slice], Tensor]  # the network's values at some targets
     target: Tensor  # the values minus the offset

@@ -1,4 +1,4 @@
-"""The numbers of a prior or an encoder, chosen by hidden samples or by generalized cross-validation."""
+"""Choose the numbers of a prior or an encoder by hidden samples or by generalized cross-validation."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -71,7 +71,7 @@ def tune_smoothness(
     Raises
     ------
     ValueError
-        If the criterion does not suit the samples, or there are too few of them to hide any.
+        If the criterion does not suit the samples, or there are too few samples to hide any.
 
     Notes
     -----
@@ -138,7 +138,7 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 
 
 def _middle(samples: Samples) -> Samples:
-    """The samples themselves, or the middle of a large lattice."""
+    """Return the samples, or only the middle of a large lattice."""
     geometry, shape = samples.geometry, samples.values.shape[:-1]
     if geometry.is_scattered or math.prod(shape) <= 2 * MIDDLE:
         return samples
@@ -180,7 +180,7 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
 def _gcv(encoding: Encoding, samples: Samples) -> Score:
     """The criterion of generalized cross-validation as a function of the prior."""
     if not samples.geometry.is_whole_lattice or not encoding.axis_encoders:
-        raise _checks.wrong("criterion", "hold-out, unless a ComplexEncoding meets a whole lattice", "gcv")
+        raise _checks.wrong("criterion", "hold-out; gcv needs a ComplexEncoding and a whole lattice", "gcv")
     modes, _, values = _system(encoding, samples)
     energy = modes.adjoint(values).square().sum((0, 1))
     outside = max(float(values.square().sum() - energy.sum()), 0.0)

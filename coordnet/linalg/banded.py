@@ -1,7 +1,7 @@
 """Banded matrices, stored as dense blocks of rows, each over a window of the columns.
 
-A band in LAPACK's storage is multiplied one vector at a time. Blocks of ``ROWS`` rows are multiplied by BLAS at full
-speed, whatever the number of right-hand sides, and hold few more numbers than the band.
+BLAS multiplies a band in LAPACK's storage by only one vector at a time, but blocks of ``ROWS`` rows at full speed by
+any number of right-hand sides. The blocks hold few more numbers than the band.
 """
 
 import math

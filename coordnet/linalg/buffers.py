@@ -45,7 +45,7 @@ def empty(like: Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
 
 
 def scratch(like: Tensor, shape: tuple[int, ...], *in_use: Tensor | None) -> Tensor:
-    """Return an uninitialized tensor in a kept buffer that none of the tensors ``in_use`` occupies.
+    """Return an uninitialized tensor in a kept buffer other than those of the tensors ``in_use``.
 
     It has the dtype and the device of ``like``. It is valid until this thread's next call without the tensor among
     ``in_use``, which may return the same buffer. Scratch memory must not be returned to a caller of the library.

@@ -84,13 +84,13 @@ def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
     if target.exists() and not force:
         raise mismatch(path, "no file of this name", "one")
     if not target.parent.is_dir():
-        raise mismatch(path, "a place to write to", f"no folder {target.parent}")
+        raise mismatch(path, "a file in an existing folder", f"no folder {target.parent}")
     temporary = target.with_name(f".tmp-{secrets.token_hex(8)}{target.suffix[:32]}")
     try:
         temporary.touch(exist_ok=False)
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
-        raise mismatch(path, "a place to write to", f"a refusal ({_one_line(error)})") from error
+        raise mismatch(path, "a file that can be written", f"an error ({_one_line(error)})") from error
     finally:
         temporary.unlink(missing_ok=True)

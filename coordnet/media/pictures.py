@@ -143,7 +143,7 @@ def write_image(signal: Float[Tensor, "height width channels"], path: StrPath, *
     """
     suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
     if suffix not in (".png", *TIFF_SUFFIXES):
-        raise mismatch(path, "the suffix .png or .tiff for an image", repr(suffix))
+        raise mismatch(path, "the suffix .png or .tiff to write an image", repr(suffix))
     if signal.numel() == 0:
         raise mismatch(path, "an image of at least one pixel", f"shape {tuple(signal.shape)}")
     if suffix == ".png" and (depth not in ("uint8", "uint16") or channels > 4):

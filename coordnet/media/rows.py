@@ -87,7 +87,7 @@ def _open_zarr(path: Path) -> Any:
     with decoding(path, "a Zarr array"):
         stored = zarr.open(str(path), mode="r")
         if not isinstance(stored, zarr.Array):
-            raise ValueError("a group of arrays: name one of them")
+            raise ValueError("a group of arrays: give the path of one array")
     return stored
 
 

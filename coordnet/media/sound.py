@@ -48,7 +48,7 @@ def write_audio(
     if signal.numel() == 0:
         raise mismatch(path, "at least one sample", f"shape {tuple(signal.shape)}")
     if rate < 1 or rate != round(rate):
-        raise mismatch(path, "a whole number of samples a second", f"{rate:g}")
+        raise mismatch(path, "a whole number of samples per second", f"{rate:g}")
     values = as_numpy(signal)
     if not depth.startswith("float"):
         refuse_nan(values, depth, path)

@@ -105,7 +105,7 @@ def write_video(
     if signal.numel() == 0 or shape[-1] not in (1, 3):
         raise mismatch(path, "(frames, height, width, 1 or 3 channels), none empty", str(shape))
     if not 0 < rate <= 1000:
-        raise mismatch(path, "a rate up to 1000 frames a second", f"{rate:g}")
+        raise mismatch(path, "a rate up to 1000 frames per second", f"{rate:g}")
     images = to_depth(as_numpy(signal), "uint8", path)
     pixels = "yuv420p" if shape[1] % 2 == 0 and shape[2] % 2 == 0 else "yuv444p"
     muxing = {"movflags": "faststart"} if suffix in (".mp4", ".m4v", ".mov") else {}

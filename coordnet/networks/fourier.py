@@ -40,7 +40,7 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
     """Evaluate the Fourier series through the P nodes own.start + i own.spacing at the positions of ``onto``.
 
     The positions are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
-    k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs whatever the number of positions.
+    k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs for any number of positions.
 
     Source: Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970). Phases
     are reduced in float64.

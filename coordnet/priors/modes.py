@@ -85,7 +85,7 @@ class EncodingModes(Modes):
     With the thin SVD A_j = U_j S_j V_jᵀ of an axis's design and the first differences D, the eigenvectors of
     (D U_j)ᵀ(D U_j) = Q_j diag(μ_j) Q_jᵀ give B_j = U_j Q_j. This is the generalized eigenproblem of ∫ψ'ψ'ᵀ against the
     Gram matrix by lattice quadrature, without forming a Gram matrix. If an axis reaches every lattice signal (a basis
-    with a node per sample does), its modes are the cosines of the DCT, whatever the encoder.
+    with a node per sample does), its modes are the cosines of the DCT for any encoder.
 
     A mode e of unit norm has coefficients C e, whose norm is a product over the axes. If that times the norm of the
     designs is above 1/``rcond``, rounding would hide the mode, and it is left out: a product of well-conditioned axes

@@ -183,7 +183,7 @@ class ScatteredPoints(Geometry):
 
 def _check_weights(weights: Float[Tensor, "..."]) -> None:
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        raise _checks.wrong("weights", "finite numbers of at least 0", "others")
+        raise _checks.wrong("weights", "finite numbers of at least 0", "NaN, infinity or a negative number")
     if not bool((weights > 0).any()):
         raise _checks.wrong("weights", "at least one known sample", "none: the mask is empty")
 

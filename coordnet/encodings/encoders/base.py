@@ -60,8 +60,7 @@ class Parameter:
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
 
-        A ``ValueError`` is raised if a text is neither a number nor one in sample spacings, as ``Spacings`` are
-        written.
+        A ``ValueError`` is raised if a text is neither a number nor written as ``Spacings`` are.
         """
         if isinstance(value, str):
             suffix, text = "px" if self.unit == "length" else "/px", value.strip()
@@ -96,7 +95,7 @@ class FeatureMap(_ModuleOfFields, ABC):
     ``ValueError``. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row
     norm (see ``like``). The ``generator``, by default one with seed 0, draws the parameters of random encoders.
 
-    A scale is a number where it is fixed. With ``learnable`` it is a tensor in the graph and its logarithm a parameter,
+    A fixed scale is a number. With ``learnable`` it is a tensor in the graph, and its logarithm is a parameter,
     ``log_NAME``, so that it stays positive and a step of Adam is relative. This corrects a bad start, but can overfit
     from a good one if there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
     spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. ``held_out`` of ``fit_gradient`` limits this.
@@ -177,7 +176,7 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """The names of the options that ``like`` takes beside the scale parameters."""
+        """The names of the options that ``like`` takes in addition to the scale parameters."""
         others = _GIVEN_BY_LIKE | ({p.name for p in cls.scales} or {"learnable"})
         return tuple(f.name for f in fields(cls) if f.name not in others)
 
