@@ -122,7 +122,7 @@ def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> st
     spanned = modes.spans_grid and modes.on_padded_grid() is modes
     possible = prior.loss == "squared" and spanned and measurement.is_plain_mask
     if prior.form == "constrained" and not possible:
-        expected = "modes; constrained needs a lattice masked by 0 and 1, modes that span it, and a squared loss"
+        expected = "modes, unless a lattice is masked by 0 and 1, the modes span it and the loss is squared"
         raise _checks.wrong("form", expected, "constrained")
     if prior.form != "auto":
         return prior.form

@@ -120,4 +120,4 @@ class BSpline(SplineBasis):
         if _checks.integer("degree", self.degree, 0) > 5:
             raise _checks.wrong("degree", "0 to 5", self.degree)
         if self.degree == 0 and self.learnable:
-            raise _checks.wrong("learnable", "False for degree 0 (the rectangle encoder can learn its width)", True)
+            raise _checks.wrong("learnable", "a degree of at least 1 (or the rectangle encoder)", "degree 0")
