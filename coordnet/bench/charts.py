@@ -22,7 +22,7 @@ ABSCISSAS: dict[str, tuple[str, Callable[[Frame], float]]] = {
 
 
 def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
-    """Draw the figure of an experiment; only records of the largest size if it is not against seconds."""
+    """Draw the figure of an experiment; unless it is against seconds, only the largest size is drawn."""
     found, label = sections(experiment, records), HEADS[experiment.measure]
     if experiment.abscissa == "seconds":
         return _against_seconds(found, label)
@@ -59,7 +59,7 @@ def _name(line: Frame) -> str:
 
 
 def _encoder_and_head(line: Frame) -> str:
-    """Return what the methods of a curve have in common that differ in their encoder's scale alone."""
+    """Return the label of a curve, whose methods differ only in the scale of their encoder."""
     if line["cell.method.group"] == "baseline":
         return line["name"]
     depth = "closed form" if pd.isna(line[DEPTH]) else f"depth {line[DEPTH]:.0f}, {line['cell.epochs']:.0f} epochs"

@@ -1,4 +1,4 @@
-"""Work in a process of its own, which is stopped at a time limit."""
+"""Run work in a separate process, which is stopped at a time limit."""
 
 import math
 import pickle
@@ -18,7 +18,7 @@ class LimitExceeded(Exception):
 
 
 def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
-    """Return the result of some work that pickle can send, and its seconds, without the start of the process.
+    """Return the result of picklable work, and its seconds without the start of the process.
 
     LimitExceeded is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.
     """

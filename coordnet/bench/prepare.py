@@ -14,10 +14,10 @@ MANIFEST = "SHA256SUMS"  # in the format of ``sha256sum``
 
 
 def sources(folder: Path, out: Path) -> dict[Path, str]:
-    """Return the kind of each file by its place in a folder: picture, clip, sound, or "" for what cannot be prepared.
+    """Return the kind of each file by its place in a folder: picture, clip, sound, or "" for any other file.
 
-    Hidden files and those in ``out`` are ignored. A folder that is missing, or of which nothing can be prepared, raises
-    MediaError.
+    Hidden files and those in ``out`` are ignored. A folder that is missing, or without a file that can be prepared,
+    raises MediaError.
     """
     if not folder.is_dir():
         raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")

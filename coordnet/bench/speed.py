@@ -122,7 +122,7 @@ class Speed(Study):
 
 
 def latest(records: Sequence[Record]) -> Tasks:
-    """Return the timings by device and task, those of each device's latest machine alone."""
+    """Return the timings by device and task, only those of the machine that timed each device last."""
     done = [r for r in records if not failed(r)]
     machines = {r["cell"]["device"]: r["machine"] | {"commit": None} for r in done}
     kept = (r for r in done if r["machine"] | {"commit": None} == machines[r["cell"]["device"]])

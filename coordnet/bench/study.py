@@ -25,7 +25,7 @@ class Options:
 
     data: Path | None = None  # the data folder
     quick: bool = False  # one signal, few samples, few epochs
-    images: int | None = None  # the first so many files
+    images: int | None = None  # the number of files, from the first on
     epochs: int | None = None  # of trained methods, instead of the study's
     seeds: int | None = None  # of whatever is drawn, instead of the study's
     methods: tuple[str, ...] = ()  # groups or patterns of names in the shell's syntax; all methods if empty

@@ -58,7 +58,7 @@ class Rows:
     def time(self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any) -> None:
         """Time the work of a method that renders, or only fits, some points.
 
-        Work of which many ``expected`` seconds are given runs once, in a process that is stopped at ``LIMIT``.
+        Work with many ``expected`` seconds runs only once, in a process that is stopped at ``LIMIT``.
         """
         notes: dict[str, Any] = {"outputs": points, "peer": peer}
         try:

@@ -71,7 +71,7 @@ def inpaint(
     mask: Annotated[Path, Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
     common: options.Common,
 ) -> None:
-    """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
+    """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
 
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
     pixel, a video's values are written exactly, to reconstruction.npy.
@@ -84,7 +84,7 @@ def upscale(
     image: options.Picture,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
-        str | None, Option(help="Bytes for large files, such as 2GiB; half of what is free if not given.")
+        str | None, Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given.")
     ] = None,
     common: options.Common,
 ) -> None:
@@ -101,7 +101,7 @@ def denoise(
     *,
     signal: options.Picture,
     sigma: Annotated[
-        float | None, Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given.")
+        float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
     common: options.Common,
 ) -> None:
@@ -115,7 +115,7 @@ def demosaic(
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
     common: options.Common,
 ) -> None:
-    """Make a color picture of a Bayer mosaic; what each pixel measured stays as it is."""
+    """Turn a Bayer mosaic into a color picture; the color that each pixel measured stays the same."""
 
 
 @command("analyze.run")
@@ -166,8 +166,8 @@ def encoders() -> None:
 @command("data.run")
 def data(
     *,
-    source: Annotated[Path | None, Option("--from", help="Folder of pictures, clips and sound, as they came.")] = None,
-    out: Annotated[Path | None, Option(help="Folder for what is cut from them.")] = None,
+    source: Annotated[Path | None, Option("--from", help="Folder of original pictures, clips and sound.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for the parts that are cut from them.")] = None,
     crop: Annotated[int, Option(help="Height and width of the pictures' centers.")] = 480,
     check: Annotated[Path | None, Option(help="Compare this prepared folder with its checksums instead.")] = None,
     force: options.Force = False,

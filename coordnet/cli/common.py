@@ -120,7 +120,7 @@ class Tuning:
 
     tune: Annotated[bool, Option("--tune", help="Choose the free numbers by hidden samples.")] = False
     criterion: Annotated[str, Option(help="hold-out, or gcv for noisy lattices.")] = "hold-out"
-    folds: Annotated[int, Option(min=1, help="How often --tune hides other samples.")] = 1
+    folds: Annotated[int, Option(min=1, help="Number of hidden sets of samples that --tune averages over.")] = 1
 
 
 @dataclass(frozen=True)

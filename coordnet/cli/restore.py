@@ -123,7 +123,7 @@ def _restore(
     device = specs.choose_device(common.device)
     media = read_media(signal)
     if image and media.kind != "image":
-        raise MediaError(f"{signal}: expected image to {command}, found {media.kind}")
+        raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, media.signal.to(device)))

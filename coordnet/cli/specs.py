@@ -139,7 +139,7 @@ def choose_device(name: str) -> torch.device:
     _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
     present = torch.cuda.is_available()
     if name.startswith("cuda") and not present:
-        raise _checks.wrong("device", "one that is present", f"{name!r}, and no CUDA device is")
+        raise _checks.wrong("device", "a device that is present", f"{name!r} (no CUDA device)")
     return torch.device("cuda" if name == "auto" and present else name.replace("auto", "cpu"))
 
 

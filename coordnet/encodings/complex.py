@@ -1,4 +1,4 @@
-"""The complex encoding: the Kronecker product of the encodings of its axes, kept as its factors."""
+"""The complex encoding: the Kronecker product of one encoding per axis, stored as its factors."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -16,7 +16,7 @@ from coordnet.sampling.samples import Geometry, Samples
 
 
 class ComplexEncoding(EncodingByAxis):
-    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, kept as its factors."""
+    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, stored as its factors."""
 
     kind = "complex"
     is_factored = True
@@ -39,7 +39,7 @@ class ComplexEncoding(EncodingByAxis):
     def like(
         cls, encoder: type[Encoder] | type[JointEncoder], samples: Samples | Geometry, **options: Any
     ) -> "ComplexEncoding":
-        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options."""
+        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options and errors."""
         if encoder.joint:
             raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", encoder.name)
         return cls([cast(type[Encoder], encoder).like(axis, **options) for axis in samples.axes])

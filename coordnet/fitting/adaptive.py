@@ -40,7 +40,7 @@ class Trail:
 
     problem: Problem
     start: Smoothness
-    penalty: Tensor  # noise variance over signal variance of every mode, as the next round takes it
+    penalty: Tensor  # noise variance over signal variance of every mode, for the next round
     z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)  # that each round took
@@ -78,10 +78,10 @@ class Trail:
 class AdaptivePlan(IteratedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
 
-    A tenth of the samples is hidden. Every start is solved once without it; the two best are followed for two
-    rounds, the better of them until its hold-out error stops falling. Its spectrum is then learned once more from
-    all samples, and the last solve runs to the tolerance. Where the unknown points are clustered (holes, scratches,
-    text), the hidden points have their shape, and known points are held fixed.
+    A part of the samples is hidden. Every start is solved once without it; the two best are followed for two rounds,
+    and the better one until its hold-out error stops falling. Its spectrum is then learned once more from all samples,
+    and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
+    points have their shape, and known points are held fixed.
 
     A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """

@@ -42,16 +42,16 @@ def plan(
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness or Adaptive, optional
-        The assumption about the signal. By default there is none: a whole lattice is fitted by least squares, and of
-        the fits to other samples the one of least norm is taken.
+        The assumption about the signal. By default there is none: a whole lattice is fitted by least squares, and other
+        samples get the interpolation of least norm.
     solver : ConjugateGradients, optional
-        When the iterations of fits stop that iterate.
+        The stopping rule of plans that iterate.
     center : bool
         Whether each channel's mean is subtracted before the fit and added to its result.
     progress : bool
         Whether to show a bar while a fit iterates.
     dtype, device
-        Those of the values, from which ``plan.fit(values)`` makes a ``Reconstruction``.
+        Those of the values that ``plan.fit`` will take.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -
 
 
 def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
-    """Whether the samples are all of the encoding's lattice; the padding of a Fourier encoding never is."""
+    """Whether the whole lattice of the encoding is sampled; the padding of a Fourier encoding never is."""
     return geometry.is_whole_lattice and bool(encoding.axis_encoders)
 
 

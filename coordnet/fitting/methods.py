@@ -63,7 +63,7 @@ class EncoderChoice:
 
         Their lattice decides the number of features and the default scales. The axes' features are multiplied (the
         Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters. An
-        unknown option, or a kind of encoding that the encoder has not, raises a ``ValueError``.
+        unknown option, or a kind that the encoder does not have, raises a ``ValueError``.
         """
         family: Any = self.family
         _checks.choice("encoding", kind, KINDS)

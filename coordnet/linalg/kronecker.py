@@ -1,7 +1,7 @@
-"""Kronecker products of a matrix per axis: mode products, and least squares through one SVD per axis.
+"""Kronecker products of one matrix per axis: mode products, and least squares through one SVD per axis.
 
-Tensors here are channels first, ``(*batch, *axes)``: the last d axes are the modes, everything before them is
-batch. A Kronecker product is never formed; ``(A₁ ⊗ … ⊗ A_d) vec(T)`` is ``mode_product(T, [A₁, …, A_d])``.
+Tensors here are channels first, ``(*batch, *axes)``: matrices act on the last d dimensions, all others are batch.
+A Kronecker product is never formed; ``(A₁ ⊗ … ⊗ A_d) vec(T)`` is ``mode_product(T, [A₁, …, A_d])``.
 """
 
 import math
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class RankWarning(_checks.CoordnetWarning):
-    """An axis of a Kronecker system has fewer independent columns than it has columns."""
+    """The matrix of an axis has a numerical rank below the smaller of its dimensions."""
 
 
 def mode_product(
@@ -34,7 +34,7 @@ def mode_product(
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes: the Kronecker product of the matrices times ``vec(T)``.
 
     The tensor is (*batch, K₁, …, K_d), the matrices are (N_j, K_j), dense or banded, and the result is
-    (*batch, N₁, …, N_d): in ``out`` if given, for use without autograd, with intermediates in scratch memory.
+    (*batch, N₁, …, N_d). With ``out`` it is written there, without autograd, with intermediates in scratch memory.
 
     Raises
     ------
@@ -42,9 +42,9 @@ def mode_product(
         If the length of an axis is not the number of columns of its matrix.
     """
     dims = len(matrices)
-    modes = tuple(tensor.shape[tensor.ndim - dims :])
-    if modes != tuple(a.shape[1] for a in matrices):
-        raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", modes)
+    lengths = tuple(tensor.shape[tensor.ndim - dims :])
+    if lengths != tuple(a.shape[1] for a in matrices):
+        raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", lengths)
     for j, a in reversed(list(enumerate(matrices))):
         axis, result = tensor.ndim - dims + j, out
         if out is not None and j > 0:
@@ -57,7 +57,7 @@ def mode_product(
 def product_along(
     tensor: Float[Tensor, "..."], matrix: Matrix, axis: int, out: Float[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
-    """T ×_j A along one axis of a tensor (…, K, …), which becomes (…, N, …): in ``out`` if given, contiguous."""
+    """T ×_j A for a tensor (…, K, …) along one axis; the result is (…, N, …), in the contiguous ``out`` if given."""
     if isinstance(matrix, BandedMatrix):
         return matrix.along(tensor, axis, out)
     before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
@@ -110,7 +110,7 @@ class Kronecker(LinearOperator):
         return _per_matrix(self.matrices, lambda a: a.T.contiguous() if isinstance(a, Tensor) else a.mT)
 
     def fused(self, other: LinearOperator) -> "Kronecker | None":
-        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂, equal axes computed once; a product of two bands is one, too."""
+        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂; equal axes are computed once, and two bands give a band."""
         if not isinstance(other, Kronecker):
             return None
 
@@ -162,7 +162,7 @@ def default_rcond(shape: Sequence[int], dtype: torch.dtype) -> float:
 
 
 def factorize(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
-    """Thin SVD of one axis in float64, without the singular values below ``rcond`` times the largest.
+    """Return the thin SVD of one axis in float64, without the singular values below ``rcond`` times the largest.
 
     Raises
     ------
@@ -183,11 +183,11 @@ class KroneckerLeastSquares:
     """Minimize ‖(A₁ ⊗ … ⊗ A_d) w - y‖² + λ ‖w‖² exactly, for any number of right-hand sides.
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
-    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A ridge on each
-    axis would be another problem. Equal axes are factorized once, in float64.
+    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A separate ridge on
+    each axis would solve another problem. Equal axes are factorized once, in float64.
 
     Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
-    ε max(N_j, K_j), with ε of ``dtype``, that of the right-hand sides, which is the matrices' own by default.
+    ε max(N_j, K_j), with the ε of ``dtype``, the right-hand sides' dtype, which is by default the matrices' own.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Linear operators: the one idea of a linear map, with its adjoint and composition."""
+"""Linear operators: maps of tensors that have an adjoint and are composed by ``@``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class LinearOperator(ABC):
     Attributes
     ----------
     domain, codomain : tuple of int
-        The trailing dimensions of what it maps, and of the result.
+        The trailing dimensions of the argument and of the result.
     in_place : bool
         Whether the result may be written into the argument's memory.
     """
@@ -30,9 +30,9 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x, in contiguous memory ``out`` if that is given, for use without autograd.
+        """Return A x; with ``out``, a contiguous tensor, the result is written there, without autograd.
 
-        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself.
+        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself as ``out``.
         """
 
     @abstractmethod
@@ -50,7 +50,7 @@ class LinearOperator(ABC):
         Raises
         ------
         NotImplementedError
-            If it is constructed for one device and dtype.
+            If the operator works only on the device and in the dtype for which it was constructed.
         """
         raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
@@ -85,7 +85,7 @@ class LinearOperator(ABC):
         return float(self.diagonal().sum())
 
     def batch_of(self, x: Tensor) -> Shape:
-        """Return the leading dimensions of an argument that the operator does not map."""
+        """Return the dimensions of an argument before the operator's domain."""
         return tuple(x.shape[: x.ndim - len(self.domain)])
 
 
@@ -186,7 +186,7 @@ class Identity(LinearOperator):
 
 
 class Diagonal(LinearOperator):
-    """The product with the values of a diagonal, (*domain), element by element; it is self-adjoint."""
+    """Elementwise multiplication by the values of a diagonal, (*domain); it is self-adjoint."""
 
     in_place = True
 
@@ -195,11 +195,11 @@ class Diagonal(LinearOperator):
         self.domain = self.codomain = tuple(values.shape)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the products."""
+        """Return x times the diagonal."""
         return x * self.values if out is None else torch.mul(x, self.values, out=out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the products."""
+        """Return y times the diagonal."""
         return self(y, out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Diagonal":
@@ -212,9 +212,9 @@ class Diagonal(LinearOperator):
 
 
 class ChannelRotation(LinearOperator):
-    """The product of every lattice point's channels with an orthonormal matrix of each signal.
+    """The multiplication of the channels at every lattice point by an orthonormal matrix R, one for each signal.
 
-    It maps tensors (signals, channels, *lattice); the channels it mixes are the dimension before its domain.
+    It maps tensors (signals, channels, *lattice); its domain is the lattice, without the channels that it mixes.
     """
 
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
@@ -237,6 +237,6 @@ class ChannelRotation(LinearOperator):
 def rotate(
     rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"], out: Tensor | None = None
 ) -> Float[Tensor, "signals c *lattice"]:
-    """Return the product of every lattice point's channels with a matrix."""
+    """Multiply the channels at every lattice point by a matrix."""
     result = (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
     return result if out is None else out.copy_(result)

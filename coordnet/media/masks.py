@@ -1,4 +1,4 @@
-"""Masks: which samples of a signal are known, by a picture, an animation or an array."""
+"""Masks: a picture, an animation or an array says which samples of a signal are known."""
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ _LOSSY_SUFFIXES = (".jpg", ".jpeg", ".jfif")
 def read_mask(path: StrPath, shape: tuple[int, ...]) -> Bool[Tensor, "*mask"]:
     """Read which samples of a grid of this shape are known: those whose value in the mask is not zero.
 
-    A pixel of a picture is known if any of its colors is not zero; alpha is ignored. In a JPEG file, which
-    changes zeros a little, it is known if a color is at least half. A mask of one frame holds for a whole video.
+    A pixel of a picture is known if any of its colors is not zero; alpha is ignored. In a JPEG file, whose
+    compression changes zeros, it is known if a color is at least half. A mask of one frame holds for a whole video.
     An .npy array may have one more axis than the grid, for channels, and the returned mask then has it too. A mask of
-    another size, or one that knows nothing, raises a `MediaError`.
+    another size, or one without a known sample, raises a ``MediaError``.
     """
     path = readable_file(path, "a mask")
     suffix = path.suffix.lower()

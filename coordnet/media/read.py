@@ -1,4 +1,4 @@
-"""Any file as a signal: its suffix and, for pictures, the number of frames decide how it is read."""
+"""Read any file as a signal: its suffix and, for pictures, the number of frames decide how it is read."""
 
 import difflib
 from collections.abc import Callable
@@ -49,11 +49,11 @@ def read_media(
     row: int | None = None,
     column: int | None = None,
 ) -> Media:
-    """Read a signal from a file of any supported kind, or from the built-in picture of this name (see `SAMPLES`).
+    """Read a signal from a file of any supported kind, or from the built-in picture of this name (see ``SAMPLES``).
 
-    An image or a video is resized to `size` ("HxW") and then cropped to `crop` ("HxW" from the center, or
-    "HxW+top+left"). `frames` selects frames of a video by a Python slice such as "0:120"; `row` or `column` selects
-    one line of an image, after resizing and cropping. An option that does not apply raises a `MediaError`.
+    An image or a video is resized to ``size`` ("HxW") and then cropped to ``crop`` ("HxW" from the center, or
+    "HxW+top+left"). ``frames`` selects frames of a video by a Python slice such as "0:120"; ``row`` or ``column``
+    selects one line of an image, after resizing and cropping. An option that does not apply raises a ``MediaError``.
     """
     path, name = _located(path_or_name)
     suffix = readable_file(path, "a signal").suffix.lower()
@@ -76,7 +76,7 @@ def read_media(
 
 
 def _located(path_or_name: StrPath) -> tuple[Path, str]:
-    """Return the path and the name of a signal; a file comes before a built-in picture, and that before a folder."""
+    """Return the path and the name of a signal; a file has priority over a built-in picture, and that over a folder."""
     path, text = Path(path_or_name), str(path_or_name)
     bare = not path.suffix and path.name == text
     if bare and text in SAMPLES and not path.is_file():

@@ -21,7 +21,7 @@ ROW_SUFFIXES = (".npy", ".zarr", *TIFF_SUFFIXES)
 
 @dataclass(frozen=True)
 class RowFile:
-    """A signal (*grid, channels) in a file; slicing reads rows and scales them (see `from_depth`)."""
+    """A signal (*grid, channels) in a file; slicing reads rows and scales them (see ``from_depth``)."""
 
     path: Path
     stored: Any  # the numbers in the file
@@ -46,7 +46,7 @@ class RowFile:
 
 
 def _release(stored: Any) -> None:
-    """Give the pages of a memory map, which count as this process's memory, back to the system."""
+    """Return the pages of a memory map, which count as this process's memory, to the system."""
     if isinstance(stored, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
         stored._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
@@ -87,7 +87,7 @@ def _open_zarr(path: Path) -> Any:
     with decoding(path, "a Zarr array"):
         stored = zarr.open(str(path), mode="r")
         if not isinstance(stored, zarr.Array):
-            raise ValueError("a group of arrays: name one of them")
+            raise ValueError("a group of arrays: give the path of one array")
     return stored
 
 
@@ -109,9 +109,8 @@ def write_rows(
 ) -> None:
     """Write a signal of this shape (*grid, channels) block by block, into a new .npy, .zarr or uncompressed TIFF file.
 
-    `blocks` are its rows, (rows, *rest, channels), from the first to the last. `depth` is the name of a NumPy dtype;
-    integers are the signal times their largest value, rounded and clipped. `channel_axis=False` leaves out an axis
-    of channels of length 1.
+    ``blocks`` are its rows, (rows, *rest, channels), from the first to the last. ``depth`` is the name of a NumPy
+    dtype; see ``to_depth``. ``channel_axis=False`` leaves out an axis of channels of length 1.
     """
     kept = shape if channel_axis else shape[:-1]
     with encoding(path, "a signal in rows"):
@@ -123,7 +122,7 @@ def write_rows(
 
 
 def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return a new file's numbers, whose rows can be assigned."""
+    """Create a file and return an array whose assigned rows are written to it."""
     if path.suffix.lower() == ".npy":
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if path.suffix.lower() == ".zarr":

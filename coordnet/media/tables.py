@@ -21,10 +21,10 @@ MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
 
 def read_table(path: StrPath) -> tuple[tuple[str, ...], Float64[Tensor, "rows columns"]]:
-    """Read the names of the columns, if there are any, and the numbers in cells between semicolons, tabs or commas.
+    """Read the names of the columns, if any, and the numbers of a table with semicolons, tabs or commas between cells.
 
-    The first row names the columns if none of its cells is a number. Empty cells and `nan` are NaN. The message of a
-    `MediaError` names the line.
+    The first row names the columns if none of its cells is a number. Empty cells and ``nan`` are NaN. The message of a
+    ``MediaError`` names the line.
     """
     path = readable_file(path, "a table of numbers")
     with decoding(path, "a table of numbers in UTF-8 text"):
@@ -65,8 +65,8 @@ def _number(cell: str) -> float | None:
 def write_table(path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"]) -> None:
     """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
 
-    `columns` are names for the first row, one for each column; if it is empty, none is written. Cells are separated by
-    commas, or by tabs if the suffix is .tsv.
+    ``columns`` are the names in the first row, one for each column; if it is empty, that row is left out. Cells are
+    separated by commas, or by tabs if the suffix is .tsv.
     """
     if array.numel() == 0:
         raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
@@ -96,7 +96,7 @@ def read_array(path: StrPath) -> Media:
 
 
 def load_array(path: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
-    """Return the array in an NPY file, or a map of it as it is stored, without ever unpickling."""
+    """Return the array in an NPY file, or a memory map of it; pickled objects are never loaded."""
     with decoding(path, "an NPY array"):
         values = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
         if not isinstance(values, np.ndarray):
@@ -114,9 +114,9 @@ def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
 def write_array(
     signal: Float[Tensor, "*grid channels"], path: StrPath, *, depth: str = "float32", channel_axis: bool = True
 ) -> None:
-    """Write an array as an .npy file; integers are the signal times their largest value, clipped.
+    """Write an array as an .npy file; integers are the signal times their type's largest value, rounded and clipped.
 
-    `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
+    ``depth`` is the name of a NumPy dtype of booleans, integers or floats. ``channel_axis=False`` leaves out an axis of
     channels of length 1.
     """
     values = to_depth(as_numpy(signal), depth, path)

@@ -1,4 +1,4 @@
-"""A signal into a file of any kind: the suffix decides the format."""
+"""Write a signal to a file of any kind: the suffix decides the format."""
 
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ def write_media(
     depth: str | None = None,
     rate: float | int | None = None,
 ) -> None:
-    """Write a signal (*grid, channels), whole or not at all, in the format of the path's suffix.
+    """Write a signal (*grid, channels) completely or not at all, in the format of the path's suffix.
 
-    `depth` (the type of the numbers in the file) and `rate` (frames or samples a second) are those of `media` by
-    default. A bare tensor has 8 bits in pictures and videos (25 frames a second), 16 bits in sound
-    (44100 samples a second), and float32 elsewhere. An existing file is not replaced.
+    ``depth`` (the type of the numbers in the file) and ``rate`` (frames or samples per second) are by default those of
+    ``media``. A tensor is written with 8 bits in pictures and videos (25 frames per second), with 16 bits in sound
+    (44100 samples per second), and as float32 elsewhere. A file that exists, or a signal that the format cannot hold,
+    raises a ``MediaError``.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in KINDS:

@@ -1,4 +1,4 @@
-"""SciPy's interpolations of the same samples, the peers in every table."""
+"""SciPy's interpolations of the same samples, the baselines of every comparison."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import Samples
 
 Baseline = Callable[[Samples], Tensor | None]
-TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points whose triangulation takes half a minute
+TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that half a minute triangulates, by the number of axes
 
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
@@ -29,7 +29,7 @@ def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
 def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid channels"] | None:
     """Interpolate linearly on the signal's own grid: by a spline of degree 1, or ``griddata`` where samples are masked.
 
-    It is None where more points than ``TRIANGULATION_LIMIT`` would have to be triangulated, unless ``patient`` is true.
+    It is None if more points than ``TRIANGULATION_LIMIT`` would have to be triangulated and ``patient`` is false.
     """
     return _interpolated(samples, 1, patient)
 
@@ -37,7 +37,7 @@ def linear(samples: Samples, *, patient: bool = False) -> Float[Tensor, "*grid c
 def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     """Interpolate cubically on the signal's own grid: by a tensor spline, or ``griddata`` where samples are masked.
 
-    It is None where ``griddata`` has no cubic method (three dimensions and more) or too many points to triangulate.
+    It is None if ``griddata`` has no cubic method (three dimensions and more) or has too many points to triangulate.
     """
     return _interpolated(samples, 3, patient=False)
 
@@ -63,7 +63,7 @@ def _interpolated(samples: Samples, degree: int, patient: bool) -> Tensor | None
 
 
 def _spline(x: np.ndarray, y: np.ndarray, at: np.ndarray, degree: int, axis: int = 0) -> np.ndarray:
-    """Interpolate by a spline of this degree, or a lower odd one of few points, as FITPACK: border values are held."""
+    """Interpolate by a spline of this degree, or a lower odd one for few points; outside, the end values are kept."""
     from scipy.interpolate import make_interp_spline
 
     x, first = np.unique(x, return_index=True)
@@ -75,7 +75,7 @@ def _spline(x: np.ndarray, y: np.ndarray, at: np.ndarray, degree: int, axis: int
 
 
 def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
-    """Apply a method for scattered points once for all channels, or to each where their masks differ."""
+    """Apply a method for scattered points to all channels at once, or to each of them if their masks differ."""
     points = samples.geometry.points if samples.geometry.is_scattered else lattice_points(samples.axes).flatten(0, -2)
     values = samples.values.reshape(-1, samples.channels)
     weights = torch.ones(len(values), 1) if samples.weights is None else samples.weights
@@ -99,7 +99,7 @@ def _nearest_scattered(x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> np.
 
 
 def _triangulated(x: np.ndarray, y: np.ndarray, targets: np.ndarray, method: str) -> np.ndarray:
-    """``griddata``, with the value of the nearest sample outside the convex hull or where there is no triangle."""
+    """Apply ``griddata``; take the nearest sample outside the convex hull, or everywhere if there is no triangle."""
     from scipy.interpolate import griddata
     from scipy.spatial import QhullError
 

@@ -49,10 +49,10 @@ def psnr(
 
 
 def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
-    """Return the range for the PSNR of a signal's estimates, and whether they are clipped to it.
+    """Return the data range for the PSNR of a signal's estimates, and whether they are clipped to it.
 
-    A signal in [0, 1] has the range 1, with clipping; others have their own span, or the magnitude of a constant,
-    without clipping.
+    A signal in [0, 1] has the range 1, with clipping. Any other signal has its own span as the range, or its magnitude
+    if it is constant, without clipping.
     """
     low, high = float(signal.min()), float(signal.max())
     return (1.0, True) if low >= 0 and high <= 1 else (high - low or abs(high), False)
@@ -70,9 +70,9 @@ def snr(
 
 
 def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid channels"]) -> float | None:
-    """Structural similarity of two signals in [0, 1], by scikit-image: the mean over windows of seven samples an axis.
+    """Structural similarity of two signals in [0, 1], by scikit-image, with windows of seven samples along each axis.
 
-    It is None where an axis is shorter than a window.
+    It is None if an axis is shorter than a window.
     """
     from skimage.metrics import structural_similarity  # half a second to import
 

@@ -12,7 +12,7 @@ from coordnet.sampling.samples import Samples
 
 
 class Scoring:
-    """The scores of estimates of a signal, which is NaN where it is unknown; no score includes those entries.
+    """The scores of estimates of a signal, whose NaN entries are unknown: PSNR and SNR exclude them, SSIM takes zeros.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class Scoring:
     def scores(self, estimate: Float[Tensor, "*grid channels"]) -> dict[str, Any]:
         """Return the PSNR over held-out, fitted and all entries, the SNR and the SSIM, for a record.
 
-        A score that is infinite or has no entries is None. The SNR is over held-out entries. The SSIM is of pictures
-        in [0, 1] alone; see ``value_range`` for the range of other signals.
+        A score that is infinite or has no entries is None. The SNR is over held-out entries. Only pictures in [0, 1]
+        have an SSIM; see ``value_range`` for the data range.
         """
         span, bounded = value_range(self.signal[self.present])
         masks = {"held_out": self.held_out, "fitted": self.known & self.present, "all": self.present}

@@ -15,14 +15,14 @@ from coordnet.sampling.axes import Axes
 
 
 class KroneckerLinear(nn.Module):
-    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
+    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without forming the product of features.
 
-    A weight that is an ``nn.Parameter`` is trained; another is kept as a buffer, through which gradients still flow.
+    A weight that is an ``nn.Parameter`` is trained; any other is a buffer, through which gradients still flow.
     """
 
     weight: Tensor
 
-    def __init__(self, weight: Float[Tensor, "channels *modes"], bias: nn.Parameter | None = None) -> None:
+    def __init__(self, weight: Float[Tensor, "channels *features"], bias: nn.Parameter | None = None) -> None:
         super().__init__()
         if isinstance(weight, nn.Parameter):
             self.weight = weight
@@ -52,13 +52,13 @@ class KroneckerLinear(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
-def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *modes"]) -> Tensor:
+def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *features"]) -> Tensor:
     """Return Σ W[c, k₁, …, k_d] ψ₁[…, k₁] … ψ_d[…, k_d], one axis after another: (…, channels)."""
     points = factors[0].shape[:-1]
     flat = [f.reshape(-1, f.shape[-1]) for f in factors]
-    modes = weight.shape[1:]
-    out = flat[0] @ weight.movedim(0, -1).reshape(modes[0], -1)
-    for f, k in zip(flat[1:], modes[1:], strict=True):
+    features = weight.shape[1:]
+    out = flat[0] @ weight.movedim(0, -1).reshape(features[0], -1)
+    for f, k in zip(flat[1:], features[1:], strict=True):
         out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
     return out.reshape(*points, -1)
 

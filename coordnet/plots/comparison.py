@@ -58,7 +58,7 @@ class Shown:
 
     @cached_property
     def differing(self) -> Float[Tensor, "*grid"]:
-        """How much the better half's errors differ; a single estimate's errors themselves."""
+        """The variance of the better half's errors; for a single estimate, its errors."""
         return self.best.var(0) if len(self.best) > 1 else self.best[0]
 
     @cached_property
@@ -82,7 +82,7 @@ class Shown:
 
     @cached_property
     def errors(self) -> dict[str, Float[Tensor, "*shown"]]:
-        """Absolute errors of what is drawn of the estimates, means over channels."""
+        """Absolute errors of the drawn estimates, averaged over channels."""
         return {name: (self.signals[name] - self.signals[TRUTH]).abs().mean(-1) for name in self.estimates}
 
     @cached_property

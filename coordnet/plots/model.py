@@ -1,4 +1,4 @@
-"""Figures of a saved model: the spectrum that it learned, or its encoding, and its fit as numbers."""
+"""Figures and numbers of a saved model: the spectrum that it learned, or its encoding."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import WINDOW, show_similarities, show_singular_values
 from coordnet.sampling.axes import Axis
 
-RANK = 1e-5  # singular values of a rendered channel below this share of the largest count as zero
+RCOND = 1e-5  # singular values of a rendered channel below this fraction of the largest count as zero
 
 
 def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    """The learned spectrum of an adaptive prior, a panel for each channel; for other models the fitted encoding.
+    """Draw the learned spectrum of an adaptive prior, channel by channel, or the encoding of any other model.
 
-    A Fourier encoding without a learned spectrum, which has neither, raises ``ValueError``.
+    The numbers of the model are returned too. A Fourier encoding without a learned spectrum raises a ``ValueError``.
     """
     numbers: dict[str, Any] = {
         "grid": list(model.grid),
@@ -29,7 +29,7 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
         "report": model.report,
     }
     if len(model.grid) == 2:
-        numbers["rank of each channel"] = list(linear_fit_rank(model, RANK))
+        numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))
     figure, found = _spectrum_figure(model) if "penalty" in model.learned else _encoding_figure(model)
     return figure, {**numbers, **found}
 
@@ -45,7 +45,7 @@ def _spectrum_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
 
 
 def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    """The singular values of the encoding's matrices, and the similarities of two positions in two dimensions."""
+    """Draw the singular values of the encoding's matrices, and in two dimensions the similarities of two positions."""
     encoding, window = model.network.encoding, tuple(Axis(min(n, WINDOW), 0.0, 1 / n) for n in model.grid)
     matrices = encoding.matrices(tuple(Axis(n) for n in model.grid) if encoding.is_factored else window)
     nodes = [tuple(a.count // part for a in window) for part in (4, 2)] if len(window) == 2 else []
@@ -78,9 +78,9 @@ def show_variance(ax: Plot, variance: Float[Tensor, "..."], title: str, *, signe
 
 
 def plane(variance: Float[Tensor, "..."], signed: bool) -> Float[Tensor, "..."]:
-    """The spectrum over its last two axes, or its only one, the others at frequency zero.
+    """Return the spectrum over its last two axes, or its only one, with all other axes at frequency zero.
 
-    Signed frequencies get zero in the middle: the half spectrum, whose last axis starts at zero, is mirrored.
+    Signed frequencies are ordered with zero in the middle: the stored half spectrum is completed by its mirror image.
     """
     variance = variance[(0,) * (variance.ndim - 2)]
     if not signed:

@@ -1,4 +1,4 @@
-"""The papers' analysis figures: the numbers and the drawing of each."""
+"""The papers' figures of encodings: each function returns the drawn figure and its numbers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ def _draw_distance(
 
 
 def figure_4(count: int = 256, features: int = 1024) -> Drawn:
-    """Stable rank over σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
+    """Stable rank against σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
     delta, numbers = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64), {}
     figure = Figure(figsize=(11, 8), layout="constrained")
     families: list[tuple[str, type[encoders.Encoder], list[float], tuple[float, ...]]] = [
@@ -136,7 +136,7 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
 
 
 def figure_faithfulness(length: int = LENGTH) -> Drawn:
-    """Positions 5, 40 and 75 given back by the sinusoidal and by the DFT encoding (Idé et al., 2024)."""
+    """Positions 5, 40 and 75 reconstructed from the sinusoidal and the DFT encoding (Idé et al., 2024)."""
     sinusoidal, _ = _angular(length)
     weights = {"DFT": torch.ones(length // 2 + 1), "sinusoidal": frequency_density(sinusoidal, length)}
     figure = Figure(figsize=(7, 7), layout="constrained")
@@ -158,9 +158,9 @@ def _angular(length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
-    """Five positions of a grid against all others: simple, complex, learnable Fourier before and after training.
+    """Similarity of five positions to all others: simple, complex, learnable Fourier before and after training.
 
-    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train other tasks).
+    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train on other tasks).
     """
     axes = (Axis(side), Axis(side))
     nodes = [[row * side // 4, column * side // 4] for row, column in ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))]

@@ -51,7 +51,7 @@ def _show(ax: Axes, pixels: Float[Tensor, "height width channels"], title: str, 
 
 
 def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w channels"]:
-    """The picture averaged over blocks of pixels where it is larger than a panel can show."""
+    """Return the picture, averaged over blocks of pixels if it is larger than a panel can show."""
     block = -(-max(image.shape[:2]) // MAX_PIXELS)
     if block == 1:
         return image
@@ -73,14 +73,14 @@ def show_row(ax: Axes, truth: Row, estimate: Row, known: Bool[Tensor, " n"], tit
 
 
 def sampled_picture(samples: Samples, channels: int, unknown: float = 0.5) -> Float[Tensor, "*grid channels"]:
-    """The samples on the signal's grid, gray where nothing is known; scattered points stand at the nearest node."""
+    """Return the samples on the signal's grid, with ``unknown`` elsewhere; scattered points are at the nearest node."""
     picture = torch.full((*samples.grid, channels), unknown)
     samples.geometry.put(samples.values.cpu().float(), picture)
     return picture
 
 
 def known_samples(samples: Samples) -> Bool[Tensor, "*grid channels"]:
-    """Where a sample stands on the signal's grid."""
+    """Return the mask of the grid's entries at which a sample is known; scattered points count at the nearest node."""
     return ~sampled_picture(samples, samples.channels, torch.nan).isnan()
 
 

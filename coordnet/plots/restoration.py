@@ -11,9 +11,9 @@ from coordnet.plots.reconstruction import most, show_image, strips
 def restoration_figure(
     before: Float[Tensor, "*grid channels"], after: Float[Tensor, "*grid channels"], titles: tuple[str, str]
 ) -> Figure:
-    """Two panels side by side and their busiest detail below them; rows of samples as lines, clips as frames.
+    """Draw two pictures side by side, and below them a detail from the place where the change and texture are largest.
 
-    Both signals are on the same grid; NaN is drawn gray.
+    Rows of samples are drawn as lines, clips as strips of frames. Both signals are on the same grid; NaN is gray.
     """
     if after.ndim == 2:
         figure = Figure(figsize=(11, 5), layout="constrained")
@@ -34,7 +34,7 @@ def restoration_figure(
 
 
 def displayable(signal: Tensor, scale: Tensor) -> Tensor:
-    """At most four channels of a signal, on a scale from 0 to 1 that is taken from another signal."""
+    """Return at most four channels of a signal; if ``scale`` is far outside [0, 1], its range is mapped to [0, 1]."""
     signal = signal if signal.shape[-1] <= 4 else signal[..., :3]
     low, high = float(scale.nan_to_num().min()), float(scale.nan_to_num().max())
     if low < -0.5 or high > 1.5:
@@ -43,6 +43,6 @@ def displayable(signal: Tensor, scale: Tensor) -> Tensor:
 
 
 def _busy(before: Tensor, after: Tensor) -> Float[Tensor, "height width"]:
-    """The change of every pixel times the texture around it."""
+    """Return the change of every pixel times the texture around it."""
     steps = [torch.diff(after, dim=axis, prepend=after.narrow(axis, 0, 1)) for axis in (0, 1)]
     return torch.stack(steps).square().sum((0, -1)) * (after - before).square().sum(-1)

@@ -17,19 +17,19 @@ class Adaptive:
     Attributes
     ----------
     starts : tuple of Smoothness
-        The power laws to choose from; by default some that suit the number of axes.
+        The power laws to choose from; by default those of ``STARTS`` for the number of axes.
     rounds : int
         The largest number of rounds.
     hold_out, seed
-        The fraction of the samples that is hidden to decide, and the seed by which they are drawn. With a fraction of 0
-        the first start and all rounds are taken.
+        The fraction of the samples that is hidden for these choices, and the seed by which they are drawn. With a
+        fraction of 0 the first start and all rounds are taken.
     rotated : bool
         Whether a spectrum is learned for each eigenvector of the channels' covariance, or for each channel.
 
     Raises
     ------
     ValueError
-        If a number is out of its range.
+        If ``rounds`` is negative, or ``hold_out`` is not in [0, 1).
     """
 
     starts: tuple[Smoothness, ...] = ()

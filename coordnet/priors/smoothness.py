@@ -1,4 +1,4 @@
-"""The smoothness prior: roughness of some order is unlikely."""
+"""The smoothness prior: a penalty on a power of the roughness."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -27,15 +27,15 @@ class Smoothness:
     anisotropy : float or tuple of float
         The weight a_j of roughness along each axis, or one number for all axes.
     form : "auto", "modes" or "constrained"
-        How masked lattices are solved: for the modes, or for the unknown points with the known ones held fixed. The
-        first form converges slowly on holes, scratches and text; with "auto" the mask decides.
+        The unknowns on masked lattices: the modes, or the unknown points with the known ones held fixed. The first form
+        converges slowly on holes, scratches and text; with "auto" the mask decides.
     loss : "squared" or "huber"
-        The loss of an error. Huber's loss is for samples with outliers.
+        The loss of the errors at samples. Huber's loss is for samples with outliers.
 
     Raises
     ------
     ValueError
-        If a number is negative, or no anisotropy is positive.
+        If a number is negative, no anisotropy is positive, or a form or loss is unknown.
     """
 
     power: float = 1.5
@@ -56,7 +56,7 @@ class Smoothness:
         _checks.choice("loss", self.loss, ("squared", "huber"))
 
     def axis_weights(self, dims: int) -> tuple[float, ...]:
-        """Return the anisotropy as one weight per axis; one per axis for another number of them is a ``ValueError``."""
+        """Return the anisotropy as one weight per axis; a ``ValueError`` is raised for a tuple of another length."""
         weights = self.anisotropy if isinstance(self.anisotropy, tuple) else (self.anisotropy,) * dims
         if len(weights) != dims:
             raise _checks.wrong("anisotropy", f"one number, or {dims}, one per axis", self.anisotropy)

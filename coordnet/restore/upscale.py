@@ -1,4 +1,4 @@
-"""Upscaling: Gaussians at the pixels of a picture, of the width that best enlarges its own half."""
+"""Upscaling: Gaussians at the pixels of a picture, with the width that best enlarges the picture's own reduction."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The gate for arrays: what people have becomes a signal of floating point, and results become what was given."""
+"""The gate for arrays: users' arrays become floating-point signals, and results get back the kind that was given."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 class ByAxes(dict[int, T]):
-    """Values by number of axes; numbers beyond the largest key take its value."""
+    """Values by number of axes; for more axes than the largest key, its value is taken."""
 
     def __missing__(self, axes: int) -> T:
         return self[max(self)]

@@ -99,8 +99,8 @@ class Lattice(Geometry):
 class MaskedLattice(Lattice):
     """A lattice with unknown entries.
 
-    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, 1 where a sample is, and any other
-    positive number to weight its squared error. Weights of another shape than the lattice's, weights that are negative
+    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, and 1 or any other positive weight
+    of the squared error where a sample is known. Weights of another shape than the lattice's, weights that are negative
     or not finite, and weights that are zero everywhere raise a ``ValueError``.
     """
 
@@ -137,7 +137,7 @@ class ScatteredPoints(Geometry):
         encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted. What does not go together raises a ``ValueError``.
+        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]
@@ -183,7 +183,7 @@ class ScatteredPoints(Geometry):
 
 def _check_weights(weights: Float[Tensor, "..."]) -> None:
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        raise _checks.wrong("weights", "finite numbers of at least 0", "others")
+        raise _checks.wrong("weights", "finite numbers of at least 0", "NaN, infinity or a negative number")
     if not bool((weights > 0).any()):
         raise _checks.wrong("weights", "at least one known sample", "none: the mask is empty")
 

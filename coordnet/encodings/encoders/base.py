@@ -18,7 +18,7 @@ from coordnet.sampling.axes import Axes, Axis, lattice_points
 M = TypeVar("M", bound="FeatureMap")
 Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
 AxisScales = float | tuple[float, ...] | list[float] | Tensor  # one number for all axes, or one for each
-_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "gain"}
+_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "gain"}  # arguments that ``like`` supplies itself
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class Parameter:
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
 
-        A ``ValueError`` is raised if a text is neither a number nor one in sample spacings, as ``Spacings`` are
-        written.
+        A ``ValueError`` is raised if a text is neither a number nor written as ``Spacings`` are.
         """
         if isinstance(value, str):
             suffix, text = "px" if self.unit == "length" else "/px", value.strip()
@@ -74,7 +73,7 @@ class Parameter:
         return value.on(spacing) if isinstance(value, Spacings) else float(value)
 
     def checked(self, value: float) -> float:
-        """The value in units of the unit interval; a ``ValueError`` if it is not positive or below the lower bound."""
+        """The value itself; a ``ValueError`` is raised if it is not positive or below the lower bound."""
         if _checks.positive(self.name, value) < self.least:
             raise _checks.wrong(self.name, f"at least {self.least:g}", value)
         return float(value)
@@ -92,15 +91,14 @@ class _ModuleOfFields(nn.Module):
 class FeatureMap(_ModuleOfFields, ABC):
     """A map of positions to K features, ``features`` ≥ 1, with positive scale parameters, fixed or trained.
 
-    Every argument of the constructor is an attribute of its name, and a ``ValueError`` is raised if one is out of its
-    range. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row norm (see
-    ``like``). The ``generator`` draws the parameters of encoders that are random, by default with seed 0.
+    Every argument of the constructor is an attribute of the same name; one that is out of its range raises a
+    ``ValueError``. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row
+    norm (see ``like``). The ``generator``, by default one with seed 0, draws the parameters of random encoders.
 
-    A scale is a number where it is fixed. With ``learnable`` it is a tensor in the graph and its logarithm a parameter,
+    A fixed scale is a number. With ``learnable`` it is a tensor in the graph, and its logarithm is a parameter,
     ``log_NAME``, so that it stays positive and a step of Adam is relative. This corrects a bad start, but can overfit
-    from a good one where there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
-    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. Then hold out samples (``held_out`` of
-    ``fit_gradient``).
+    from a good one if there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
+    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. ``held_out`` of ``fit_gradient`` limits this.
     """
 
     name: ClassVar[str]
@@ -153,12 +151,12 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     @property
     def columns(self) -> int:
-        """The number of columns of the encoding matrix: K, and the padding nodes where there are any."""
+        """The number of columns of the encoding matrix: K plus the number of padding nodes, if there are any."""
         return self.features
 
     @property
     def kinks(self) -> list[Float[Tensor, "_"]] | None:
-        """The positions on each axis between which ψ is multilinear; None where it is not."""
+        """The positions on each axis between which ψ is multilinear; None if ψ is not piecewise multilinear."""
         return None
 
     @abstractmethod
@@ -178,12 +176,12 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """The names of the options that ``like`` takes beside the scale parameters."""
+        """The names of the options that ``like`` takes in addition to the scale parameters."""
         others = _GIVEN_BY_LIKE | ({p.name for p in cls.scales} or {"learnable"})
         return tuple(f.name for f in fields(cls) if f.name not in others)
 
     def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
+        """The constructor's arguments as JSON values."""
         return {f.name: self.scale(f.name) for f in fields(self)}
 
     @classmethod
@@ -194,7 +192,7 @@ class FeatureMap(_ModuleOfFields, ABC):
     @classmethod
     @abstractmethod
     def for_axes(cls: type[M], axes: Axes, features: int | None, **arguments: Any) -> M:
-        """Construct for the samples of some axes, with the number of features that suits them unless it is given."""
+        """Construct an encoder for the samples of some axes, whose numbers decide ``features`` if it is None."""
 
     @classmethod
     def like(
@@ -208,7 +206,7 @@ class FeatureMap(_ModuleOfFields, ABC):
     ) -> M:
         """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
-        ``features`` is K, by default the number of samples of an axis, or a number of a joint encoder's own.
+        ``features`` is K, by default the number of samples of the axis, or the joint encoder's own default.
         ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do. The
         options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
         texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
@@ -241,13 +239,13 @@ class Encoder(FeatureMap):
 
     @property
     def frequencies(self) -> Float[Tensor, " m"] | None:
-        """The frequencies in cycles over the unit interval; None where the features are no waves."""
+        """The frequencies in cycles over the unit interval; None for encoders that are not ``FourierFeatures``."""
         return None
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
 
-        Where it depends on x it is averaged over the pairs in [0, 1) at distance δ, by quadrature; |δ| ≤ 1 then.
+        If it depends on x, it is averaged over the pairs in [0, 1) at distance δ by quadrature, for |δ| ≤ 1.
         """
         return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
 
@@ -256,7 +254,7 @@ class Encoder(FeatureMap):
         return self.similarity(delta)
 
     def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis as a band, on the CPU in float64; None where it has no narrow band."""
+        """The design matrix of an axis as a banded matrix in float64 on the CPU; None if the band is not narrow."""
         return None
 
     @classmethod
@@ -266,12 +264,12 @@ class Encoder(FeatureMap):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Encoder":
-        """Construct for the samples of one axis, with a feature for each sample by default."""
+        """Construct an encoder for the samples of one axis, with one feature per sample by default."""
         return cls(features or axes[0].count, **arguments)
 
 
 class JointEncoder(FeatureMap):
-    """A map ψ: R^d → R^K of points to K features, d the ``dimensions``; see ``FeatureMap`` for the other arguments.
+    """A map ψ: R^d → R^K of points to K features; d is ``dimensions``. See ``FeatureMap`` for the other arguments.
 
     A scale is one positive number for all axes, or a tuple with one for each.
     """
@@ -311,7 +309,7 @@ class JointEncoder(FeatureMap):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEncoder":
-        """Construct for the samples of d axes, with 512 features by default."""
+        """Construct an encoder for the samples of d axes, with 512 features by default."""
         return cls(len(axes), features or 512, **arguments)
 
 

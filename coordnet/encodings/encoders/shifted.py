@@ -15,15 +15,15 @@ from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.sampling.axes import Axes, Axis
 
-MAX_DENSITY = 0.5  # of a matrix's entries in its band; beyond it the dense product is as fast
+MAX_DENSITY = 0.5  # largest fraction of a matrix that its band may fill; above it the dense product is as fast
 TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
 
 
 class ShiftedBasis(Encoder):
     """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
 
-    K is the number of nodes within [start, stop), and ``padding`` that of the nodes beyond either end, so that the
-    border is reached from both sides. See ``FeatureMap`` for the other arguments.
+    K is the number of nodes within [start, stop). ``padding`` is the number of further nodes beyond each end, so that
+    bumps reach the border from both sides. See ``FeatureMap`` for the other arguments.
     """
 
     _: KW_ONLY
@@ -38,7 +38,7 @@ class ShiftedBasis(Encoder):
 
     @property
     def columns(self) -> int:
-        """K and the padding nodes of both ends."""
+        """K plus the padding nodes at both ends."""
         return self.features + 2 * self.padding
 
     @property
@@ -69,9 +69,9 @@ class ShiftedBasis(Encoder):
         return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
 
     def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis, in float64 and on the CPU; None where its density is above ``MAX_DENSITY``.
+        """The design matrix of an axis, in float64 on the CPU; None if its density is above ``MAX_DENSITY``.
 
-        Launching many small blocks on a GPU costs more than computing them on a processor.
+        Launching many small kernels on a GPU takes longer than computing the blocks on the CPU.
         """
         nodes = self.nodes
         if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
@@ -92,7 +92,7 @@ class ShiftedBasis(Encoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
-        """Put the nodes on the samples of an axis, or ``features`` of them over the same interval."""
+        """Put a node on every sample of an axis, or ``features`` nodes over the same interval."""
         (axis,) = axes
         return cls(features or axis.count, start=axis.start, stop=axis.stop, **arguments)
 
@@ -127,22 +127,22 @@ class Gaussian(ShiftedBasis):
 
 
 class Impulse(ShiftedBasis):
-    """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others; see ``ShiftedBasis``.
+    """φ(u) = δ(u): 1 at the node nearest to x (the lower of two equally near ones), else 0; see ``ShiftedBasis``.
 
-    Source: Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
+    Source: Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; here others take the nearest node.
     """
 
     name = "impulse"
     summary = "1 at the nearest node"
 
     def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
-        """Columns of one-hot rows; positions beyond the outermost nodes count as theirs."""
+        """Columns of one-hot rows; positions beyond the outermost nodes are moved to them."""
         first, last = self.nodes.start, self.nodes.stop - self.nodes.spacing
         return super().encode_part(x.clamp(first, last), part)
 
     @property
     def support(self) -> float:
-        """A spacing of the nodes."""
+        """The spacing of the nodes."""
         return self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
