@@ -64,26 +64,22 @@ def complex_(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: tor
 def simple(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:
     """Return the concatenation of an encoder on every axis; random Fourier features are drawn jointly."""
     axes = samples.geometry.axes
-    kind = JointRandomFourier if layout.encoder is RandomFourier else layout.encoder
+    kind: Any = JointRandomFourier if layout.encoder is RandomFourier else layout.encoder
     if issubclass(kind, JointEncoder):
-        return JointEncoding(_joint(kind, layout, axes, grid, drawn))
+        options: dict[str, Any] = {"generator": drawn} if kind.random else {}
+        if layout.scale is None:
+            return JointEncoding(kind.like(axes, features=layout.features, normalize=True, **options))
+        each = [layout.scales(n) for n in grid]
+        options |= {name: tuple(one[name] for one in each) for name in each[0]}
+        features = layout.features or 2 * (len(axes) * max(a.count for a in axes) // 2)
+        joint = kind(len(axes), features=features, **options)
+        joint.gain = 1 / math.sqrt(features / 2)  # cos² + sin² of every frequency is 1
+        return JointEncoding(joint)
     share = layout.features and layout.features // len(axes)
     if share and layout.encoder.scales and layout.encoder.scales[0].unit == "frequency":
         share += share % 2  # cosines and sines come in pairs
     encoders = [layout.on(axis, n, share, drawn) for axis, n in zip(axes, grid, strict=True)]
     return _normalized(SimpleEncoding(encoders), axes)
-
-
-def _joint(kind: Any, layout: Layout, axes: Axes, grid: tuple[int, ...], drawn: torch.Generator) -> JointEncoder:
-    options: dict[str, Any] = {"generator": drawn} if kind.random else {}
-    if layout.scale is None:
-        return kind.like(axes, features=layout.features, normalize=True, **options)
-    each = [layout.scales(n) for n in grid]
-    options |= {name: tuple(one[name] for one in each) for name in each[0]}
-    features = layout.features or 2 * (len(axes) * max(a.count for a in axes) // 2)
-    encoder = kind(len(axes), features=features, **options)
-    encoder.gain = 1 / math.sqrt(features / 2)  # cos² + sin² of every frequency is 1
-    return encoder
 
 
 def directional(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:

@@ -24,6 +24,8 @@ PICTURE, CLIP = 512, 128  # samples along an axis of the papers' signals, for wh
 LIMIT = 120.0  # seconds after which a slow peer is stopped
 NETWORKS: dict[int, tuple[int, Head]] = {PICTURE: (512, MLP(4, 256)), CLIP: (192, MLP(5, 512))}  # features and head
 RATE = 5e-3  # the learning rate of MLPs
+SOLVED, DESCENDED, NETWORK = "closed form, complex {}", "gradient, complex {}", "MLP, simple {}"
+TIED = partial(ClosedForm, virtual=2)  # scattered samples are tied to a grid of half the resolution
 
 
 def mlp(layout: Layout) -> Trained:
@@ -39,13 +41,13 @@ def column(table: str, kind: str, name: str, estimator: Callable[[Layout], Any],
     and seconds, on the authors' data. "clip" is what the authors' notebook prints for one clip of table 3.
     """
     of, found = PICTURE if table in ("table1", "table2") else CLIP, []
-    turned = (e.Triangle, e.Gaussian) if of == PICTURE else ()
     with (Path(__file__).parent / "printed.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if (row["table"], row["kind"]) == (table, kind)]
     for row in rows:
         encoder, build, features = ENCODERS[row["encoder"]], complex_, None
         if kind == "simple":
-            build, features = directional if encoder in turned else simple, NETWORKS[of][0]
+            turned = of == PICTURE and encoder in (e.Triangle, e.Gaussian)
+            build, features = directional if turned else simple, NETWORKS[of][0]
         layout = Layout(build, encoder, float(row["scale"]), of, features)
         results = (row["psnr"], row["seconds"]) if printed else ("", "")
         found.append(Method(name.format(encoder.name), estimator(layout), results))
@@ -82,10 +84,10 @@ TABLE_1 = Experiment(
         Task("separable", "every:2"): (
             *SPLINES,
             BICUBIC,
-            *column("table1", "closed form", "closed form, complex {}", ClosedForm),
+            *column("table1", "closed form", SOLVED, ClosedForm),
             smooth(SMOOTH, masked=True),
-            *column("table1", "gradient", "gradient, complex {}", Trained),
-            *column("table1", "simple", "MLP, simple {}", mlp),
+            *column("table1", "gradient", DESCENDED, Trained),
+            *column("table1", "simple", NETWORK, mlp),
         )
     },
 )
@@ -99,16 +101,10 @@ TABLE_2 = Experiment(
             *SLOW_PEERS,
             smooth(SMOOTH),
             BY_SPECTRUM,
-            *column("table2", "gradient", "closed form, complex {}", partial(ClosedForm, virtual=2), False),
-            *column(
-                "table2",
-                "gradient",
-                "closed form, complex {}, smooth prior",
-                partial(ClosedForm, virtual=2, prior=SMOOTH),
-                False,
-            ),
-            *column("table2", "gradient", "gradient, complex {}", partial(Trained, virtual=2)),
-            *column("table2", "simple", "MLP, simple {}", mlp),
+            *column("table2", "gradient", SOLVED, TIED, False),
+            *column("table2", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=SMOOTH), False),
+            *column("table2", "gradient", DESCENDED, partial(Trained, virtual=2)),
+            *column("table2", "simple", NETWORK, mlp),
         )
     },
 )
@@ -121,10 +117,10 @@ TABLE_3 = Experiment(
         Task("separable", "every:2"): (
             *SPLINES,
             baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
-            *column("table3", "closed form", "closed form, complex {}", ClosedForm),
+            *column("table3", "closed form", SOLVED, ClosedForm),
             smooth(VIDEO, masked=True),
-            *column("table3", "gradient", "gradient, complex {}", Trained),
-            *column("table3", "simple", "MLP, simple {}", mlp),
+            *column("table3", "gradient", DESCENDED, Trained),
+            *column("table3", "simple", NETWORK, mlp),
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
@@ -133,15 +129,9 @@ TABLE_3 = Experiment(
             *SLOW_PEERS,
             smooth(VIDEO),
             BY_SPECTRUM,
-            *column(
-                "table3",
-                "gradient",
-                "closed form, complex {}, smooth prior",
-                partial(ClosedForm, virtual=2, prior=VIDEO),
-                False,
-            ),
-            *column("clip", "gradient", "gradient, complex {}", partial(Trained, virtual=2)),
-            *column("clip", "simple", "MLP, simple {}", mlp),
+            *column("table3", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=VIDEO), False),
+            *column("clip", "gradient", DESCENDED, partial(Trained, virtual=2)),
+            *column("clip", "simple", NETWORK, mlp),
         ),
     },
     Finder(("clip",), CLIPS, sizes=(CLIP,)),

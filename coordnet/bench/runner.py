@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from coordnet.bench import papers
 from coordnet.bench.attention import Attention
-from coordnet.bench.cells import Cell, describe
+from coordnet.bench.cells import Cell
 from coordnet.bench.quality import Quality
 from coordnet.bench.records import NAME, Record, appending, failed, read
 from coordnet.bench.speed import Speed
@@ -76,10 +76,8 @@ def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
                 "the records so far are kept, and the same command goes on from there"
             )
         cell, error = futures.pop(future), future.exception()
-        if error is None:
-            yield future.result()
-        else:
-            yield cell.failed(DIED if isinstance(error, KilledWorker) else describe(error))
+        reason = DIED if isinstance(error, KilledWorker) else f"{type(error).__name__}: {error}"
+        yield future.result() if error is None else cell.failed(reason)
 
 
 @contextmanager
