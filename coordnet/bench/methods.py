@@ -167,12 +167,10 @@ class Hindsight(Estimator):
         """Keep the best estimate; the seconds are those of all candidates together."""
         score = case.score
         assert score is not None
-
-        def best() -> tuple[Estimator, Outcome]:
-            outcomes = ((candidate, candidate(case)) for candidate in self.candidates)
-            return max(outcomes, key=lambda pair: score(pair[1].estimate))
-
-        (candidate, outcome), seconds = once(best)
+        outcomes, seconds = once(lambda: [candidate(case) for candidate in self.candidates])
+        values = [score(outcome.estimate) for outcome in outcomes]
+        best = values.index(max(values))
+        outcome, candidate = outcomes[best], self.candidates[best]
         return Outcome(outcome.estimate, seconds, notes={**outcome.notes, "chosen": plain(candidate)})
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -102,8 +102,7 @@ def non_local_means(case: Case, blind: bool = False) -> Tensor:
     """
     values, sigma = case.samples.values, case.noise
     if blind:
-        image = values.double().cpu().numpy()
-        sigma = float(cast(float, restoration.estimate_sigma(image, channel_axis=-1, average_sigmas=True)))
+        sigma = float(np.mean(restoration.estimate_sigma(values.double().cpu().numpy(), channel_axis=-1)))
     options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True}
     return _restored(values, restoration.denoise_nl_means, h=0.6 * sigma, sigma=sigma, **options)
 

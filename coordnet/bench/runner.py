@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +92,11 @@ def _workers(options: Options) -> Iterator[Any]:
         name = "workers" if options.dask is None else "dask"
         message = f"`{name}`: expected the package distributed (pip install 'coordnet[dask]'), found none"
         raise ValueError(message) from None
-    library: Any = distributed
-    local = {"n_workers": options.workers, "threads_per_worker": 1, "memory_limit": 0}  # a cell may take what it needs
-    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-    with nullcontext(options.dask) if options.dask else library.LocalCluster(**local, **quiet) as where:
-        try:
-            client = library.Client(where, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"`dask`: expected a scheduler's address, found {where} ({error})") from None
-        with client:
-            yield client
+    local: dict[str, Any] = {"n_workers": options.workers, "threads_per_worker": 1, "dashboard_address": None}
+    local |= {"memory_limit": 0, "silence_logs": logging.CRITICAL}  # a cell may take what it needs
+    try:
+        client = distributed.Client(options.dask, set_as_default=False, **({} if options.dask else local))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"`dask`: expected a scheduler's address, found {options.dask} ({error})") from None
+    with client:
+        yield client

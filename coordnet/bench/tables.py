@@ -199,11 +199,10 @@ def _overview(experiment: Experiment, found: Sequence[Section]) -> str:
     most = max(int(section.lines["scored"].max()) for section in found)
     several, columns = len({section.size for section in found}) > 1, {}
     for section in found:
-        lines = section.lines.assign(epochs=[text(epochs, ".0f") for epochs in section.lines["cell.epochs"]])
-        lines = lines.set_index(["name", "epochs", "cell.device"])[["mean", "scored"]]
-        scores = [text(mean) + (f" ({n:.0f})" if 0 < n < most else "") for mean, n in lines.values]
+        lines = section.lines.assign(epochs=section.lines["cell.epochs"].map(lambda n: text(n, ".0f")))
+        lines["text"] = [text(m) + (f" ({n:.0f})" if 0 < n < most else "") for m, n in lines[["mean", "scored"]].values]
         name = f"{section.task}, {section.size}²" if several else section.task
-        columns[name] = pd.Series(scores, index=lines.index)
+        columns[name] = lines.set_index(["name", "epochs", "cell.device"])["text"]
     table: Frame = pd.concat(columns, axis=1).fillna("").reset_index(["name", "epochs"])
     head = f"{HEADS[experiment.measure]}, over {most} signals, or as many as stand in brackets:"
     return f"{head}\n\n{markdown(table.rename(columns={'name': 'method'}))}"

@@ -211,8 +211,7 @@ def test_held_out_and_fitted_are_never_mixed(folder):
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_cell_of_every_table_runs(name, folder, monkeypatch):
     """On tiny signals nothing fails but what SciPy cannot do."""
-    if name == "table3":
-        monkeypatch.setattr(data, "QUICK", 16)  # cubes of 8³
+    monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16², cubes of 4³
     kept = [
         c for c in cells(name, Options(folder, quick=True, images=1, epochs=1)) if "limit" not in c.subject["method"]
     ]
