@@ -31,7 +31,7 @@ def holes(shape: tuple[int, ...], seed: int = 0) -> Known:
 
 def scratches(shape: tuple[int, ...], seed: int = 0) -> Known:
     """Mark sixty straight lines, three pixels wide, between random points as unknown."""
-    generator, picture = torch.Generator().manual_seed(seed), Image.new("1", shape[::-1], 1)
+    generator, picture = torch.Generator().manual_seed(seed), Image.new("1", list(shape[::-1]), 1)
     draw = ImageDraw.Draw(picture)
     for _ in range(SCRATCHES):
         top, left, bottom, right = (_integer(generator, 0, n) for n in (*shape, *shape))
@@ -41,7 +41,7 @@ def scratches(shape: tuple[int, ...], seed: int = 0) -> Known:
 
 def text(shape: tuple[int, ...], seed: int = 0) -> Known:
     """Mark lines of text over the whole picture as unknown; each line begins at a random letter."""
-    generator, picture = torch.Generator().manual_seed(seed), Image.new("1", shape[::-1], 1)
+    generator, picture = torch.Generator().manual_seed(seed), Image.new("1", list(shape[::-1]), 1)
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(LETTERS)
     line = SENTENCE * (2 + shape[1] // (4 * len(SENTENCE)))
     for top in range(LETTERS // 2, shape[0] - LETTERS, round(LEADING * LETTERS)):

@@ -52,7 +52,7 @@ class Fit(Estimator):
     @property
     def draws(self) -> bool:
         """Whether the network or the encoder is drawn."""
-        return self.group == "gradient" or getattr(self.layout.encoder, "random", False)
+        return super().draws or getattr(self.layout.encoder, "random", False)
 
     @abstractmethod
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:

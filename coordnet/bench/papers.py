@@ -13,7 +13,7 @@ from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, directional, simple
 from coordnet.bench.methods import ADAPTIVE, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
-from coordnet.bench.peers import Peer
+from coordnet.bench.peers import baseline
 from coordnet.bench.study import Experiment
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
@@ -59,17 +59,10 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
     return Method("closed form, smooth prior", ClosedForm(Layout(complex_, e.Impulse), prior=prior, masked=masked))
 
 
-def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
-    """Return another library's method, which is stopped at a limit in seconds if one is given."""
-    return Method(name, Peer(partial(function, **options) if options else function, limit))
-
-
 BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
 KINDS = ("nearest", "linear", "cubic")
-SPLINES = tuple(
-    baseline("nearest sample" if kind == "nearest" else f"{kind} spline (SciPy)", peers.spline, kind=kind)
-    for kind in KINDS
-)
+TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
+SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, KINDS, strict=True))
 GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in KINDS)
 BICUBIC = baseline("bicubic (PyTorch interpolate)", peers.torch_interpolate)
 SLOW_PEERS = (

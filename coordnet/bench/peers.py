@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
 from coordnet.bench import demosaicing
-from coordnet.bench.estimation import Case, Estimator, Outcome
+from coordnet.bench.estimation import Case, Estimator, Method, Outcome
 from coordnet.bench.limits import limited
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
@@ -38,6 +38,11 @@ class Peer(Estimator):
         if self.limit is None:
             return Outcome(*timed(partial(self.function, case)))
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
+
+
+def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
+    """Return another library's method, which is stopped at a limit in seconds if one is given."""
+    return Method(name, Peer(partial(function, **options) if options else function, limit))
 
 
 def spline(case: Case, kind: str, **options: Any) -> Tensor:
@@ -103,8 +108,8 @@ def non_local_means(case: Case, blind: bool = False) -> Tensor:
     values, sigma = case.samples.values, case.noise
     if blind:
         sigma = float(np.mean(restoration.estimate_sigma(values.double().cpu().numpy(), channel_axis=-1)))
-    options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True}
-    return _restored(values, restoration.denoise_nl_means, h=0.6 * sigma, sigma=sigma, **options)
+    options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True, "h": 0.6 * sigma, "sigma": sigma}
+    return _restored(values, restoration.denoise_nl_means, **options)
 
 
 def best_total_variation(case: Case) -> Tensor:
