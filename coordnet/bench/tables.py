@@ -124,8 +124,7 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
 def values(experiment: Experiment, records: Sequence[Record]) -> str:
     """Return a line for each method as comma-separated values, with numbers in full."""
     lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
-    for name in (DEPTH, "cell.epochs", "machine.threads"):
-        lines[name] = lines[name].astype("Int64")
+    lines = lines.astype(dict.fromkeys((DEPTH, "cell.epochs", "machine.threads"), "Int64"))
     table = lines.reindex(columns=[column.split("=")[-1] for column in CSV])
     return table.set_axis([column.split("=")[0] for column in CSV], axis=1).to_csv(index=False, lineterminator="\n")
 
