@@ -111,9 +111,9 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
         raise FloatingPointError("NaN or infinity in the estimate")
     scores: dict[str, float | None] = {task.measure: score(estimate)}
     if task.measure != "snr":  # a signal without a peak has no PSNR
-        scores["held_out"] = MEASURES["held_out"](estimate, truth, known)
+        scores["held_out"] = metrics.psnr(estimate, truth, ~known)
         scores["fitted"] = metrics.psnr(estimate, observed, known, clip=not task.noise)
-        scores["clean"] = MEASURES["clean"](estimate, truth, known) if task.noise else None
+        scores["clean"] = metrics.psnr(estimate, truth) if task.noise else None
         scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
     seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
     return Result(scores, seconds, outcome.notes)

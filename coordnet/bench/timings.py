@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from coordnet.bench import peers
-from coordnet.bench.cells import Cell, Result, describe
+from coordnet.bench.cells import Cell, Result
 from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
-from coordnet.bench.limits import LimitExceeded, limited
+from coordnet.bench.limits import limited
 from coordnet.bench.memory import enlarge_rows, enlarge_whole
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
@@ -67,8 +67,8 @@ class Rows:
             else:
                 seconds = limited(work, LIMIT)[1]
                 timing = Timing(seconds, seconds, seconds, 1)
-        except (LimitExceeded, RuntimeError) as error:
-            stopped = STOPPED if isinstance(error, LimitExceeded) else describe(error)
+        except (TimeoutError, RuntimeError) as error:
+            stopped = STOPPED if isinstance(error, TimeoutError) else f"RuntimeError: {error}"
             self.seconds[name], self.notes[name] = None, {**notes, "stopped": stopped}
             return
         self.seconds[name] = timing.median
