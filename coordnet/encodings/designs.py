@@ -34,10 +34,10 @@ def design(
     """
     if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
         return encoder(axis.points(dtype, device))
-    band = None if dense else _faster_band(encoder, axis)
+    band = None if dense else _faster_band(encoder, axis, dtype)
     if band is None:
         return encoder(axis.points(torch.float64, device)).to(dtype)
-    return band.to(device, dtype)
+    return band.to(device)
 
 
 def designs(
@@ -131,8 +131,8 @@ def _axis_inverse(
     return factor.pseudo_inverse, float(factor.s[0] / factor.s[-1])
 
 
-def _faster_band(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
-    return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis)
+def _faster_band(encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+    return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis, dtype)
 
 
 def _pairs(encoding: Encoding, axes: Axes) -> list[tuple[Encoder, Axis]]:

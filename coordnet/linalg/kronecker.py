@@ -19,6 +19,7 @@ from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.buffers import scratch
 from coordnet.linalg.operators import Composition, Diagonal, LinearOperator
+from coordnet.linalg.tails import without_tails
 
 Matrix = Tensor | BandedMatrix  # the matrix of one axis
 T = TypeVar("T")
@@ -124,8 +125,14 @@ class Kronecker(LinearOperator):
         return Kronecker(for_each_distinct(pairs, product, lambda p, q: p[0] is q[0] and p[1] is q[1]))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
-        """Return the operator on another device, or for tensors of another dtype; see ``BandedMatrix.to``."""
-        return Kronecker(_per_matrix(self.matrices, lambda a: a.to(device=device, dtype=dtype)))
+        """Return the operator on another device, or for tensors of another dtype, with matrices without tails."""
+
+        def sent(a: Matrix) -> Matrix:
+            if dtype is not None and isinstance(a, Tensor):
+                a = without_tails(a, float(a.abs().max()))
+            return a.to(device=device, dtype=dtype)
+
+        return Kronecker(_per_matrix(self.matrices, sent))
 
     def diagonal(self) -> Tensor:
         """Return the outer product of the diagonals of the (square) matrices."""

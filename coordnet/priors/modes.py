@@ -126,9 +126,9 @@ class EncodingModes(Modes):
             self.to_coefficients = Kronecker(coefficients)
             if not bool(accurate.all()):
                 self._kept = accurate.to(dtype)
-                self.basis = Kronecker([basis.to(dtype) for basis in bases]) @ Diagonal(self._kept)
+                self.basis = Kronecker(bases).to(dtype=dtype) @ Diagonal(self._kept)
             elif accurate.shape != self.codomain:
-                self.basis = Kronecker([basis.to(dtype) for basis in bases])
+                self.basis = Kronecker(bases).to(dtype=dtype)
         self.ranks = self.domain = tuple(len(mu) for mu in roughness)
         self.spans_grid = self.ranks == self.codomain and self._kept is None
         self._roughness = [mu.to(dtype) for mu in roughness]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.tails import without_tails
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 
 M = TypeVar("M", bound="FeatureMap")
@@ -168,7 +169,11 @@ class FeatureMap(_ModuleOfFields, ABC):
         return self._amplified(self.encode(x))
 
     def _amplified(self, features: Tensor) -> Tensor:
+        features = without_tails(features)  # here, because every design and every point's features come this way
         return features if self.gain == 1 else features * self.gain
+
+    def _is_on_cpu(self) -> bool:
+        return all(t.device.type == "cpu" for t in (*self.parameters(), *self.buffers()))
 
     def stable_rank(self, samples: int) -> float:
         """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
@@ -253,8 +258,8 @@ class Encoder(FeatureMap):
         """D as the papers print it, for reproduction; it differs from ``similarity`` where they are wrong."""
         return self.similarity(delta)
 
-    def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis as a banded matrix in float64 on the CPU; None if the band is not narrow."""
+    def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+        """The design matrix of an axis as a band, on the CPU; None where it has no narrow band."""
         return None
 
     @classmethod

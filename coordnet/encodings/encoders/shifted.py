@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings, interval
-from coordnet.linalg.banded import BandedMatrix, Block
+from coordnet.linalg.banded import ROWS, BandedMatrix, Block, rounding
 from coordnet.sampling.axes import Axes, Axis
 
 MAX_DENSITY = 0.5  # largest fraction of a matrix that its band may fill; above it the dense product is as fast
@@ -47,9 +47,8 @@ class ShiftedBasis(Encoder):
         spacing = (self.stop - self.start) / self.features
         return Axis(self.columns, self.start - self.padding * spacing, spacing)
 
-    @property
-    def support(self) -> float:
-        """The distance beyond which φ is zero or below the rounding of float64; infinite unless overridden."""
+    def reach(self, rounding: float) -> float:
+        """The distance beyond which φ is at most ``rounding``; infinite unless overridden."""
         return math.inf
 
     @abstractmethod
@@ -62,33 +61,38 @@ class ShiftedBasis(Encoder):
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
-        return self.encode_part(x, slice(None))
+        return self.encode_at(x, self.nodes.points(x.dtype, x.device))
 
-    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
-        """The columns ``part`` of ψ at positions x, before the gain."""
-        return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
+    def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
+        """The columns of ψ whose nodes are at given positions, at positions x and before the gain."""
+        return self.bump(nodes - x.unsqueeze(-1))
 
-    def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis, in float64 on the CPU; None if its density is above ``MAX_DENSITY``.
+    def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+        """The design matrix of an axis as a band, on the CPU; None where its density is above ``MAX_DENSITY``.
 
-        Launching many small kernels on a GPU takes longer than computing the blocks on the CPU.
+        It is computed in float64, all blocks at once. Launching many small blocks on a GPU costs more than computing
+        them on a processor.
         """
-        nodes = self.nodes
-        if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
+        nodes, reach, last = self.nodes, self.reach(rounding(dtype)), axis.count - 1
+        if 2 * reach / nodes.spacing > MAX_DENSITY * nodes.count:
             return None
-        local = copy.deepcopy(self).cpu()
-        x = axis.points(torch.float64)
-
-        def block(first: int, last: int) -> Block:
-            low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
-            left = math.floor((low - self.support - nodes.start) / nodes.spacing)
-            right = math.ceil((high + self.support - nodes.start) / nodes.spacing) + 1
-            left = min(max(left, 0), nodes.count - 1)
-            columns = slice(left, min(max(right, left + 1), nodes.count))
-            return Block(first, left, local._amplified(local.encode_part(x[first:last], columns)))
-
-        matrix = BandedMatrix.build((axis.count, nodes.count), block)
-        return matrix if matrix.density <= MAX_DENSITY else None
+        left, stored, width = [], 0, 1
+        for first in range(0, axis.count, ROWS):
+            low, high = (axis.start + i * axis.spacing for i in (first, min(first + ROWS - 1, last)))
+            start = min(max(math.floor((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
+            stop = min(math.ceil((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
+            left.append(start)
+            width = max(width, stop - start)
+            stored += max(1, stop - start) * min(ROWS, axis.count - first)
+        if stored > MAX_DENSITY * axis.count * nodes.count:
+            return None
+        left = [min(start, nodes.count - width) for start in left]
+        x = axis.points()[torch.arange(len(left) * ROWS).clamp(max=last)].reshape(-1, ROWS)
+        near = nodes.points()[torch.tensor(left).unsqueeze(1) + torch.arange(width)].unsqueeze(1)
+        local = self if self._is_on_cpu() else copy.deepcopy(self).cpu()
+        entries = local._amplified(local.encode_at(x, near)).to(dtype).flatten(0, 1)[: axis.count].split(ROWS)
+        blocks = [Block(ROWS * i, *at) for i, at in enumerate(zip(left, entries, strict=True))]
+        return BandedMatrix((axis.count, nodes.count), blocks)
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
@@ -108,10 +112,9 @@ class Gaussian(ShiftedBasis):
     scales = (Parameter("sigma", "length", Spacings(0.64), "standard deviation of the bump"),)
     sigma: Scale
 
-    @property
-    def support(self) -> float:
-        """8.5 σ, where φ is 2e-16."""
-        return 8.5 * self.scale("sigma")
+    def reach(self, rounding: float) -> float:
+        """σ √(-2 ln ε), where φ is ε."""
+        return math.sqrt(-2 * math.log(rounding)) * self.scale("sigma")
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
@@ -135,13 +138,12 @@ class Impulse(ShiftedBasis):
     name = "impulse"
     summary = "1 at the nearest node"
 
-    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
+    def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
         """Columns of one-hot rows; positions beyond the outermost nodes are moved to them."""
         first, last = self.nodes.start, self.nodes.stop - self.nodes.spacing
-        return super().encode_part(x.clamp(first, last), part)
+        return super().encode_at(x.clamp(first, last), nodes)
 
-    @property
-    def support(self) -> float:
+    def reach(self, rounding: float) -> float:
         """The spacing of the nodes."""
         return self.nodes.spacing
 

@@ -30,8 +30,7 @@ def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]
 class SplineBasis(ShiftedBasis):
     """φ(u) = B_p(u / h), the centered B-spline of ``degree`` p whose knots are at a spacing h, the scale parameter."""
 
-    @property
-    def support(self) -> float:
+    def reach(self, rounding: float) -> float:
         """(p + 1) h / 2 plus the shift of the edge."""
         return (0.5 * (self.degree + 1) + TIE) * self.scale(self.scales[0].name)
 
@@ -68,8 +67,7 @@ class Rectangle(SplineBasis):
     degree = 0
     width: Scale
 
-    @property
-    def support(self) -> float:
+    def reach(self, rounding: float) -> float:
         """Half of d plus the shift of the edge."""
         return self.scale("width") / 2 + TIE * self.nodes.spacing
 
