@@ -225,7 +225,7 @@ def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
     asked = [m.name for task, methods in experiment.blocks.items() if task.name == section.task for m in methods]
     missing = [name for name in asked if name not in set(lines["name"])]
     if missing:
-        yield f"Not run: {', '.join(missing)}."
+        yield f"Not run: {'; '.join(missing)}."
 
 
 def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from coordnet.media import load, write_video
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
-from coordnet.restore.compare import Attempt, ranked
+from coordnet.comparison.attempts import Attempt, ranked
 from coordnet.sampling.patterns import sample
 from tests.helpers import refused, synthetic_photograph
 
