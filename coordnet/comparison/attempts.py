@@ -100,7 +100,7 @@ def _fitted(
     def show(epoch: int, loss: float, quality: float) -> None:
         bar.set_postfix_str(f"{method.name}, epoch {epoch}, fit {quality:.2f} dB")
 
-    def fit(**options: int) -> Reconstruction:
+    def fit(**options: Any) -> Reconstruction:
         return method.fit(samples, generator=generator.clone_state(), callback=show, **options)
 
     fit_whole = fit if epochs is None else partial(fit, epochs=epochs)

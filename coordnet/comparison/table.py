@@ -1,7 +1,7 @@
 """The outcome of a comparison: a table that shows itself in a notebook and in a terminal, a figure, a page."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +21,21 @@ PSNR = {"held_out": "held-out PSNR", "fitted": "PSNR at the samples"}
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A number of the table as templates show it."""
+
+    number: int | float | None
+    text: str
+    is_best: bool
+
+
+@dataclass(frozen=True)
 class Column:
     """A number of every attempt that has not failed; None where it has none."""
 
     title: str
     unit: str
-    number: Callable[[Attempt], float | None]
+    number: Callable[[Attempt], int | float | None]
     form: Callable[[float], str]
     marks_best: bool = False  # whether the largest number is printed in bold
 
@@ -35,20 +44,18 @@ class Column:
         """The title with the unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
-    def text(self, number: float | None) -> str:
+    def text(self, number: int | float | None) -> str:
         """A number as it is printed, with its unit."""
         if number is None:
             return "–"
         return "exact" if number == math.inf else f"{self.form(number)} {self.unit}".rstrip()
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A number of the table as templates show it."""
-
-    number: float | None
-    text: str
-    is_best: bool
+    def cells(self, attempts: Sequence[Attempt]) -> list[Cell]:
+        """The cells of this column; the best are those that read like the largest number."""
+        numbers = [self.number(a) for a in attempts]
+        best = max((n for n in numbers if n is not None), default=None)
+        bold = self.text(best) if self.marks_best and best is not None else None
+        return [Cell(n, self.text(n), self.text(n) == bold) for n in numbers]
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,15 +103,8 @@ class Comparison:
     def rows(self) -> list[tuple[Attempt, list[Cell]]]:
         """Every attempt with a cell for each column; without cells after a failure."""
         done = [a for a in self.attempts if a.estimate is not None]
-        numbers = [[c.number(a) for a in done] for c in self.columns]
-        best = [max((n for n in found if n is not None), default=None) for found in numbers]
-        cells = {
-            a.name: [
-                Cell(n, c.text(n), c.marks_best and n is not None and c.text(n) == c.text(top))
-                for c, n, top in zip(self.columns, line, best, strict=True)
-            ]
-            for a, line in zip(done, zip(*numbers, strict=True), strict=True)
-        }
+        lines = zip(*(column.cells(done) for column in self.columns), strict=True)
+        cells = {a.name: list(line) for a, line in zip(done, lines, strict=True)}
         return [(a, cells.get(a.name, [])) for a in self.attempts]
 
     @property
@@ -139,7 +139,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         width = max(len(a.name) for a in self.attempts) + 2
-        widths = [max(len(c.title), 8) + 2 for c in self.columns]
+        widths = [max(len(c.title), 10) + 2 for c in self.columns]
         titles = (f"{c.title:>{w}}" for c, w in zip(self.columns, widths, strict=True))
         lines = [self.heading, "", f"{'method':{width}}{''.join(titles)}"]
         for attempt, cells in self.rows:
@@ -165,4 +165,4 @@ def _parts(attempt: Attempt) -> dict[str, str]:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.3g}" if seconds < 1000 else f"{seconds:,.0f}"
+    return f"{seconds:.4f}" if seconds >= 1e-3 else f"{seconds:.6f}"
