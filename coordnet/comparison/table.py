@@ -165,4 +165,4 @@ def _parts(attempt: Attempt) -> dict[str, str]:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.4f}" if seconds >= 1e-3 else f"{seconds:.6f}"
+    return f"{seconds:.4f}" if seconds >= 5e-5 else "< 0.0001"

@@ -133,7 +133,7 @@ def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
     for i, (key, label) in enumerate(labels.items()):
         line, column = divmod(i, columns)
         detail, whole = axes[2 * line, column], axes[2 * line + 1, column]
-        show_image(detail, shown.pictures[key][shown.place], "").set_title(label, fontsize=8)
+        show_image(detail, shown.pictures[key][shown.place], "").set_title(label, fontsize=9.5)
         if key in shown.errors:
             show_error(whole, shown.errors[key], "", top=shown.top)
         else:
