@@ -222,7 +222,7 @@ def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
     asked = (methods for task, methods in experiment.blocks.items() if task.name == section.task)
     missing = [method.name for method in next(asked, ()) if method.name not in set(lines["name"])]
     if missing:
-        yield f"Not run: {', '.join(missing)}."
+        yield f"Not run: {'; '.join(missing)}."
 
 
 def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator[str]:

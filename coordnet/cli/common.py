@@ -114,7 +114,9 @@ class Compared:
     solver: Annotated[
         list[str] | None, Option(help="closed-form, the default where it can be, or gradient; may be repeated.")
     ] = None
-    epochs: Epochs = 2000
+    epochs: Annotated[
+        int | None, Option(help="Number of epochs of the gradient solver; what suits the device if not given.")
+    ] = None
     html: Annotated[bool, Option("--html", help="Write a page too, with a table to sort and sliders.")] = False
 
 
