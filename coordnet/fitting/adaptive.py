@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -44,6 +44,7 @@ class Trail:
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)
     last: Round | None = None
+    modes: Tensor = field(default_factory=lambda: torch.empty(0))  # the solution of the best round
 
     @property
     def best(self) -> int:
@@ -62,11 +63,22 @@ class Trail:
         self.last = next(self.steps)
         self.errors.append(problem.error(self.last.solution.x, hidden))
         self.penalties.append(self.last.penalty)
+        if self.best == len(self.errors) - 1:
+            self.modes = self.last.solution.x
 
     def record(self) -> dict[str, Any]:
         """Return the start and the hold-out PSNR of each round, as JSON holds it."""
         psnr = [-10 * math.log10(max(e, 1e-12)) for e in self.errors]
         return {**_power_law(self.start), "hold_out_psnr": psnr}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What a fit that did not see some samples makes of a part of the lattice."""
+
+    part: tuple[slice, ...]  # of the lattice
+    hidden: Bool[Tensor, "#channels *part"]
+    estimate: Float[Tensor, "channels *part"]  # of the centered signal
 
 
 class AdaptivePlan(Plan):
@@ -102,9 +114,13 @@ class AdaptivePlan(Plan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own spectrum."""
-        return solve_each(self._solve, values)
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
-    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"]) -> tuple[Fitted, HeldOut | None]:
+        """Return the coefficients of one centered signal, and what hidden samples are in a fit without them.
+
+        The second is None where none could be hidden, or the samples are no mask.
+        """
         problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
         if self._holds_known_points():
@@ -123,7 +139,19 @@ class AdaptivePlan(Plan):
             followed = chosen if deciding is problem else Trail(chosen.start, iter(()))
             last = self._finish(problem, followed, kept, bar)
         last.solution.warn_unless_converged(self.tolerance)
-        return self._fitted(problem, chosen.start, kept, trails, last)
+        held_out = None if hidden is None else self._held_out(deciding, chosen, hidden)
+        return self._fitted(problem, chosen.start, kept, trails, last), held_out
+
+    def _held_out(self, problem: Problem, trail: Trail, hidden: Tensor) -> HeldOut | None:
+        if not self.measurement.is_mask:
+            return None
+        lattice = self.measurement.lattice
+        part = tuple(slice(0, n) for n in lattice)
+        if not problem.constrained and problem.modes.lattice != lattice:
+            part = middle(lattice, CROP)
+        f = rotate(problem.rotation, problem.modes(trail.modes))[0]
+        inside = tuple(slice(0, s.stop - s.start) for s in part)
+        return HeldOut(part, hidden[0][(..., *inside)] > 0, f[(..., *inside)])
 
     def _holds_known_points(self) -> bool:
         """Whether the unknown points are holes or scratches in a mask that all channels share."""

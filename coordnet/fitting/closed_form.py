@@ -11,16 +11,18 @@ from coordnet.encodings import Encoding
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.blending import measure
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
+from coordnet.fitting.local import LocalPlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry, Samples
 
-Prior = LeastSquares | Smoothness | Adaptive
+Prior = LeastSquares | Smoothness | Adaptive | Local
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
 
 
@@ -43,7 +45,7 @@ def plan(
         The encoding.
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
-    prior : LeastSquares, Smoothness or Adaptive, optional
+    prior : LeastSquares, Smoothness, Adaptive or Local, optional
         The assumption about the signal. By default there is none: a whole lattice is fitted by least squares, and of
         the fits to other samples the one of least norm is taken.
     solver : ConjugateGradients, optional
@@ -90,7 +92,7 @@ def plan_for(
 
     The measurement is None where the samples are the whole lattice.
     """
-    raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive or None", type(prior).__name__)
+    raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive, Local or None", type(prior).__name__)
 
 
 @plan_for.register
@@ -110,6 +112,12 @@ def _(prior: Smoothness, encoding, geometry, measurement, options, iteration) ->
 def _(prior: Adaptive, encoding, geometry, measurement, options, iteration) -> Plan:
     measurement = measurement or _everything(geometry, options)
     return AdaptivePlan(encoding, geometry, measurement, prior, **options, **iteration)
+
+
+@plan_for.register
+def _(prior: Local, encoding, geometry, measurement, options, iteration) -> Plan:
+    measurement = measurement or _everything(geometry, options)
+    return LocalPlan(encoding, geometry, measurement, prior, **options, **iteration)
 
 
 def _everything(geometry: Geometry, options: dict[str, Any]) -> Measurement:

@@ -1,0 +1,169 @@
+"""Closed-form fits with the local prior: a second reconstruction by patches, after one with the adaptive prior."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.adaptive import AdaptivePlan, HeldOut
+from coordnet.fitting.local_classes import Channels, Estimate, LocalClasses
+from coordnet.fitting.local_weights import Weights, choose_weights
+from coordnet.fitting.patches import Patches
+from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.linalg.borders import make_periodic
+from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.priors.local import Local
+from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.samples import Geometry
+
+LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
+LEARNED_PATCHES = 2**15  # the most that adapt the classes
+FINAL_ROUNDS = 1  # of adaptation to all samples, after those without the hidden ones
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A centered signal in units of its range."""
+
+    values: Float[Tensor, "channels *lattice"]
+    known: Bool[Tensor, "#channels *lattice"]
+    range: float
+
+    @classmethod
+    def of(cls, values: Float[Tensor, "channels *lattice"], known: Bool[Tensor, "#channels *lattice"]) -> "Signal":
+        """Return a signal divided by the range of its known values, or by 1 if they are all the same."""
+        inside = values[known.expand_as(values)]
+        span = float(inside.max() - inside.min()) or 1.0
+        return cls(torch.where(known, values, 0.0) / span, known, span)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the masks of the channels differ."""
+        return len(self.known) > 1
+
+    def part(self, slices: tuple[slice, ...]) -> "Signal":
+        """Return a part of the lattice."""
+        return Signal(self.values[(..., *slices)], self.known[(..., *slices)], self.range)
+
+    def without(self, hidden: Bool[Tensor, "#channels *lattice"]) -> "Signal":
+        """Return the signal with fewer known entries."""
+        return Signal(self.values, self.known & ~hidden, self.range)
+
+
+class LocalPlan(Plan):
+    """Reconstruct by the adaptive prior, then by the posterior means of overlapping patches under a mixture.
+
+    The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
+    hidden samples give the weights of the patches against it; see ``choose_weights``. The classes are then adapted to
+    all samples once more. Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
+
+    The measurement is how the samples depend on the lattice; the other parameters are those of ``plan``.
+
+    Raises
+    ------
+    ValueError
+        If the samples are no mask of a lattice, or the encoding is not Fourier's.
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        geometry: Geometry,
+        measurement: Measurement,
+        prior: Local,
+        *,
+        solver: ConjugateGradients,
+        progress: bool = False,
+        **options: Any,
+    ) -> None:
+        if not isinstance(encoding, FourierEncoding):
+            raise _checks.wrong(
+                "encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__
+            )
+        if not measurement.is_mask:
+            expected = "samples on a lattice for a local prior; others take the adaptive prior"
+            raise _checks.wrong("geometry", expected, type(geometry).__name__)
+        super().__init__(encoding, geometry, **options)
+        self.prior, self.measurement, self.progress = prior, measurement, progress
+        self.shape = prior.patch_on(measurement.lattice)
+        self.pilot = AdaptivePlan(
+            encoding, geometry, measurement, prior.pilot, solver=solver, progress=progress, **options
+        )
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own classes."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        fitted, held_out = self.pilot.solve_and_hold_out(values)
+        signal = Signal.of(values[0], self.measurement.weights[0] > 0)
+        pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.measurement.lattice))] / signal.range
+        weights, estimate, f = Weights.none(), None, pilot
+        if held_out is not None:
+            weights, estimate, f = self._second(signal, pilot, held_out)
+        if self.measurement.is_plain_mask:
+            f = torch.where(signal.known, signal.values, f)
+        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.pilot.encoding.shape)
+        report = {
+            "method": f"posterior means of patches, local prior, after {fitted.report['method']}",
+            "patch": list(self.shape),
+            **weights.record(signal.range),
+            "pilot": fitted.report,
+            "iterations": fitted.report["iterations"],
+            "relative_residual": fitted.report["relative_residual"],
+        }
+        return Fitted(coefficients, report, {**fitted.learned, **_learned(estimate, signal.range)})
+
+    def _second(
+        self, signal: Signal, pilot: Float[Tensor, "channels *lattice"], held_out: HeldOut
+    ) -> tuple[Weights, Estimate | None, Float[Tensor, "channels *lattice"]]:
+        """Return the weights that hidden samples give to the patches, and the signal that they then are a part of."""
+        classes = self._begin(signal)
+        bar = tqdm(total=self.prior.rounds + FINAL_ROUNDS + 2, desc="patches", disable=not self.progress)
+        with bar:
+            deciding = signal.part(held_out.part)
+            shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
+            classes = self._adapted(classes, shown, first, self.prior.rounds, bar.update)
+            second = self._estimate(classes, shown, first, LEARNED_STRIDE)
+            bar.update()
+            hidden = held_out.hidden.expand_as(first)
+            weights = choose_weights(shown.known, hidden, deciding.values, first, classes.restore(second.f))
+            if weights.are_zero:
+                return weights, None, pilot
+            classes = self._adapted(classes, signal, pilot, min(self.prior.rounds, FINAL_ROUNDS), bar.update)
+            estimate = self._estimate(classes, signal, pilot, self.prior.stride)
+        alpha = weights.on(signal.known)
+        return weights, estimate, pilot + alpha * (classes.restore(estimate.f) - pilot)
+
+    def _begin(self, signal: Signal) -> LocalClasses:
+        channels = Channels.of(signal.values, signal.known)
+        return LocalClasses.begin(self.shape, channels, joint=signal.differs)
+
+    def _adapted(
+        self, classes: LocalClasses, signal: Signal, pilot: Tensor, rounds: int, update: Callable[[], Any]
+    ) -> LocalClasses:
+        lattice = tuple(pilot.shape[1:])
+        every = Patches.every(LEARNED_STRIDE, lattice, self.shape, pilot.device).thinned(LEARNED_PATCHES)
+        observed = classes.observe(signal.values, signal.known, pilot)
+        for _ in range(rounds):
+            classes = classes.adapted(observed, every, self.prior.strength)
+            update()
+        return classes
+
+    def _estimate(self, classes: LocalClasses, signal: Signal, pilot: Tensor, stride: int) -> Estimate:
+        observed = classes.observe(signal.values, signal.known, pilot)
+        return classes.estimate(observed, Patches.every(stride, tuple(pilot.shape[1:]), self.shape, pilot.device))
+
+
+def _learned(estimate: Estimate | None, span: float) -> dict[str, Tensor]:
+    """Return the class and the posterior standard deviation of every patch."""
+    if estimate is None:
+        return {}
+    deviations = span * estimate.variances.sqrt()
+    return {"patch_class": estimate.classes.unsqueeze(0), "patch_deviation": deviations.unsqueeze(0)}
