@@ -20,7 +20,8 @@ ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around i
 NOISE = (1 / 255) ** 2  # variance of the known entries' noise
 FLOOR = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
 MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
-PILOT_ERROR = 0.03**2  # variance of the error of a patch's other entries in the pilot
+PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
+PILOT_COMPONENTS = 24  # smoothest components of a patch that name its classes; the pilot knows little of the others
 CANDIDATES = 5  # classes that the pilot names for each patch
 ADAPTED = 2  # classes that a patch adapts
 MIN_PROBABILITY = 0.05  # below which a class of a patch is neglected
@@ -174,10 +175,12 @@ class LocalClasses:
             size, first = lead.shape[1], self.channels.basis[:, 0]
             blocks = covariances.unflatten(2, (-1, size)).unflatten(1, (-1, size))
             covariances = torch.einsum("kaibj,a,b->kij", blocks, first, first)
+        smoothest = torch.linalg.eigh(covariances.mean(0)).eigenvectors[:, -PILOT_COMPONENTS:]
+        covariances, lead = smoothest.T @ covariances @ smoothest, lead @ smoothest
         eye = torch.eye(lead.shape[1]).to(lead)
         factors = torch.linalg.cholesky(covariances + PILOT_ERROR * eye)
         whitening = torch.linalg.solve_triangular(factors, eye.expand_as(factors), upper=False)
-        energies = torch.stack([(lead @ w.T).square().sum(1) for w in whitening], 1)
+        energies = torch.stack([(lead @ w.T).square_().sum(1) for w in whitening], 1)
         return -0.5 * energies - factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
     def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
@@ -215,7 +218,7 @@ class LocalClasses:
         return Estimate(total / precision, torch.cat(classes), torch.cat(variances))
 
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
-        """Return the mean and the variance of every patch's entries, (patches, channels, size), over all its classes."""
+        """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
         rows, labels, p = assigned.pairs(CANDIDATES)
         mean, second = torch.zeros_like(assigned.y), torch.zeros_like(assigned.y)
         for pairs, x, variance in self.gaussians.posterior(assigned.y, assigned.known, rows, labels):

@@ -1,7 +1,7 @@
 """Gaussian mixtures of patches with unknown entries: evidence, posterior moments, and the update of the classes.
 
-A patch x of class k has the distribution N(0, S_k), and y = x_o + noise of variance s² is known of it, at entries o. With
-the covariance C = S_oo + s² I of y and its Cholesky factor, C = LLᵀ:
+A patch x of class k has the distribution N(0, S_k), and y = x_o + noise of variance s² is known of it, at entries o.
+With the covariance C = S_oo + s² I of y and its Cholesky factor, C = LLᵀ:
 
 - the evidence is log N(y; 0, C) = -½|L⁻¹y|² - Σ log L_ii - n/2 log 2π;
 - the posterior has the mean S_:o C⁻¹ y and the variances diag(S - S_:o C⁻¹ S_o:);
@@ -55,7 +55,7 @@ class Gaussians:
             yield from self._shared(*shared, rows, labels)
             return
         counts = known.sum(1)[rows]
-        order = counts.argsort(stable=True)
+        order = (counts * len(self.covariances) + labels).argsort(stable=True)  # near pairs read the same covariance
         for pairs in order.split(torch.bincount(counts[order]).tolist()):
             if len(pairs):
                 n = int(counts[pairs[0]])

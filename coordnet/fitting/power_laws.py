@@ -15,7 +15,7 @@ CORNER = 0.7  # frequency below which the spectrum is flat, in periods
 
 
 def directions(dims: int) -> Float[Tensor, "n dims"]:
-    """Return unit vectors in half of all directions: 6 in the plane, those to lattice neighbors in space, none in 1-D."""
+    """Return unit vectors in half of all directions: 6 in the plane, those to neighbors in space, none on a line."""
     if dims == 1:
         return torch.empty(0, 1, dtype=torch.float64)
     if dims == 2:
