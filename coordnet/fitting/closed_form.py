@@ -12,6 +12,7 @@ from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.blending import measure
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local import LocalPlan
+from coordnet.fitting.local_lattice import LocalLatticePlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -20,7 +21,7 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.samples import Geometry, Lattice, Samples
 
 Prior = LeastSquares | Smoothness | Adaptive | Local
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
@@ -116,6 +117,8 @@ def _(prior: Adaptive, encoding, geometry, measurement, options, iteration) -> P
 
 @plan_for.register
 def _(prior: Local, encoding, geometry, measurement, options, iteration) -> Plan:
+    if type(geometry) is Lattice and geometry.shape != geometry.grid and encoding.signed:
+        return LocalLatticePlan(geometry, prior, progress=iteration["progress"], **options)
     measurement = measurement or _everything(geometry, options)
     return LocalPlan(encoding, geometry, measurement, prior, **options, **iteration)
 

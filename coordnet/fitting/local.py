@@ -118,7 +118,8 @@ class LocalPlan(Plan):
             "iterations": fitted.report["iterations"],
             "relative_residual": fitted.report["relative_residual"],
         }
-        return Fitted(coefficients, report, {**fitted.learned, **_learned(estimate, signal.range)})
+        learned = {} if estimate is None else estimate.learned(signal.range)
+        return Fitted(coefficients, report, {**fitted.learned, **learned})
 
     def _second(
         self, signal: Signal, pilot: Float[Tensor, "channels *lattice"], held_out: HeldOut
@@ -159,11 +160,3 @@ class LocalPlan(Plan):
     def _estimate(self, classes: LocalClasses, signal: Signal, pilot: Tensor, stride: int) -> Estimate:
         observed = classes.observe(signal.values, signal.known, pilot)
         return classes.estimate(observed, Patches.every(stride, tuple(pilot.shape[1:]), self.shape, pilot.device))
-
-
-def _learned(estimate: Estimate | None, span: float) -> dict[str, Tensor]:
-    """Return the class and the posterior standard deviation of every patch."""
-    if estimate is None:
-        return {}
-    deviations = span * estimate.variances.sqrt()
-    return {"patch_class": estimate.classes.unsqueeze(0), "patch_deviation": deviations.unsqueeze(0)}

@@ -240,3 +240,8 @@ class Estimate:
     f: Float[Tensor, "channels *lattice"]
     classes: Int[Tensor, " patches"]  # the likeliest of each patch
     variances: Float[Tensor, " patches"]  # the mean posterior variance of a patch's entries
+
+    def learned(self, span: float) -> dict[str, Tensor]:
+        """Return the class and the posterior standard deviation of every patch, for a signal with a range."""
+        deviations = span * self.variances.sqrt()
+        return {"patch_class": self.classes.unsqueeze(0), "patch_deviation": deviations.unsqueeze(0)}
