@@ -13,6 +13,7 @@ from coordnet.fitting.blending import measure
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local import LocalPlan
 from coordnet.fitting.local_lattice import LocalLatticePlan
+from coordnet.fitting.local_mosaic import LocalMosaicPlan, is_mosaic
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -120,6 +121,9 @@ def _(prior: Local, encoding, geometry, measurement, options, iteration) -> Plan
     if type(geometry) is Lattice and geometry.shape != geometry.grid and encoding.signed:
         return LocalLatticePlan(geometry, prior, progress=iteration["progress"], **options)
     measurement = measurement or _everything(geometry, options)
+    known = measurement.weights[0] > 0
+    if measurement.is_plain_mask and encoding.signed and is_mosaic(known):
+        return LocalMosaicPlan(encoding, geometry, prior, known, progress=iteration["progress"], **options)
     return LocalPlan(encoding, geometry, measurement, prior, **options, **iteration)
 
 

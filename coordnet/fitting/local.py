@@ -12,7 +12,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan, HeldOut
-from coordnet.fitting.local_classes import Channels, Estimate, LocalClasses
+from coordnet.fitting.local_classes import NOISE, Channels, Estimate, LocalClasses
 from coordnet.fitting.local_weights import Weights, choose_weights
 from coordnet.fitting.patches import Patches
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
@@ -107,7 +107,7 @@ class LocalPlan(Plan):
         weights, estimate, f = Weights.none(), None, pilot
         if held_out is not None:
             weights, estimate, f = self._second(signal, pilot, held_out)
-        if self.measurement.is_plain_mask:
+        if self.measurement.is_plain_mask and not self.prior.noise:
             f = torch.where(signal.known, signal.values, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.pilot.encoding.shape)
         report = {
@@ -144,7 +144,8 @@ class LocalPlan(Plan):
 
     def _begin(self, signal: Signal) -> LocalClasses:
         channels = Channels.of(signal.values, signal.known)
-        return LocalClasses.begin(self.shape, channels, joint=signal.differs)
+        noise = max(NOISE, (self.prior.noise / signal.range) ** 2)
+        return LocalClasses.begin(self.shape, channels, joint=signal.differs, noise=noise)
 
     def _adapted(
         self, classes: LocalClasses, signal: Signal, pilot: Tensor, rounds: int, update: Callable[[], Any]

@@ -78,9 +78,14 @@ class LocalLatticePlan(Plan):
         samples.geometry.put(samples.values, values)
         known = samples.geometry.known(1).movedim(-1, 0).to(values.device)
         signal = Signal.of(values.movedim(-1, 0), known)
-        splines = [f(samples).to(values).movedim(-1, 0) / signal.range for f in (baselines.linear, baselines.cubic)]
+        linear, cubic = (self._spline(f, samples) / signal.range for f in (baselines.linear, baselines.cubic))
         shape = self.prior.patch_on(samples.grid)
         classes = LocalClasses.begin(shape, Channels.of(signal.values, known), joint=False)
-        observed = classes.observe(signal.values, known, splines[1])
+        observed = classes.observe(signal.values, known, cubic)
         estimate = classes.estimate(observed, Patches.every(self.prior.stride, samples.grid, shape, values.device))
-        return signal, splines[0], estimate, classes.restore(estimate.f)
+        return signal, linear, estimate, classes.restore(estimate.f)
+
+    def _spline(self, interpolate: baselines.Baseline, samples: Samples) -> Float[Tensor, "channels *grid"]:
+        f = interpolate(samples)
+        assert f is not None  # as it may be for masked samples
+        return f.to(samples.values).movedim(-1, 0)

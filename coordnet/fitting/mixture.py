@@ -50,7 +50,7 @@ class Gaussians:
         self, known: Bool[Tensor, "patches size"], rows: Int[Tensor, " pairs"], labels: Int[Tensor, " pairs"]
     ) -> Iterator[Group]:
         """Factorize the covariance of the known entries for pairs of a patch (``rows``) and a class (``labels``)."""
-        shared = _few(known)
+        shared = few_masks(known)
         if shared is not None:
             yield from self._shared(*shared, rows, labels)
             return
@@ -144,15 +144,18 @@ def _entries(classes: Int[Tensor, " g"], index: Int[Tensor, "g n"], size: int) -
     return rows.unsqueeze(2) + index.unsqueeze(1)
 
 
-def _few(known: Bool[Tensor, "patches size"]) -> tuple[Tensor, Tensor] | None:
-    """Return the distinct masks and the number of each patch's mask, if they are few."""
+def few_masks(known: Bool[Tensor, "patches size"]) -> tuple[Tensor, Tensor] | None:
+    """Return the distinct masks and the number of each patch's mask; None if there are more than ``FEW_MASKS``."""
+    if len(known) > 8 * FEW_MASKS and len(distinct_masks(known[: 8 * FEW_MASKS])[0]) > FEW_MASKS:
+        return None
+    masks, which = distinct_masks(known)
+    return (masks, which) if len(masks) <= FEW_MASKS else None
+
+
+def distinct_masks(known: Bool[Tensor, "patches size"]) -> tuple[Bool[Tensor, "masks size"], Int[Tensor, " patches"]]:
+    """Return the distinct masks and the number of each patch's mask."""
     generator = torch.Generator().manual_seed(0)
-    hashing = torch.randn(known.shape[1], generator=generator, dtype=torch.float64).to(known.device)
-    keys = known.double() @ hashing
-    if len(keys[: 4 * FEW_MASKS].unique()) > FEW_MASKS:
-        return None
-    distinct, which = keys.unique(return_inverse=True)
-    if len(distinct) > FEW_MASKS:
-        return None
-    first = torch.stack([(which == i).nonzero()[0, 0] for i in range(len(distinct))])
-    return known[first], which
+    whole = torch.randint(2**44, (known.shape[1],), generator=generator).double()  # their sums are exact in any order
+    distinct, which = (known.double() @ whole.to(known.device)).unique(return_inverse=True)
+    last = torch.zeros_like(distinct, dtype=torch.long).scatter_(0, which, torch.arange(len(which)).to(which))
+    return known[last], which

@@ -38,6 +38,25 @@ class Patches:
             starts.append(torch.cat([regular, regular.new_tensor([n - p])]).unique())
         return cls(lattice, shape, _flat(starts, lattice))
 
+    @classmethod
+    def shifted(
+        cls,
+        stride: int,
+        shifts: tuple[tuple[int, ...], ...],
+        lattice: tuple[int, ...],
+        shape: tuple[int, ...],
+        device: torch.device | str = "cpu",
+    ) -> "Patches":
+        """Return the patches of ``every``, and those among them shifted by some vectors that are inside the lattice."""
+        corners = [cls.every(stride, lattice, shape, device).corners]
+        for shift in shifts:
+            starts = [
+                torch.arange(s, max(n - p + 1, s), stride, device=device)
+                for s, n, p in zip(shift, lattice, shape, strict=True)
+            ]
+            corners.append(_flat(starts, lattice))
+        return cls(lattice, shape, torch.cat(corners).unique())
+
     def thinned(self, count: int) -> "Patches":
         """Return at most ``count`` of the patches, evenly spread."""
         step = -(-len(self) // count)

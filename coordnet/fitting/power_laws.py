@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -10,7 +11,7 @@ from torch import Tensor
 SLOPES = (1.0, 1.6)  # exponents of isotropic spectra in squared frequency: flat textures and soft edges
 ORIENTED_SLOPES = (1.2, 1.75)  # exponents of spectra with a direction
 ELONGATIONS = (3.0, 10.0)  # of oriented spectra along their direction
-PERIOD = 64  # samples after which the covariances repeat: several patches
+PERIOD, PERIOD_IN_SPACE = 64, 16  # samples after which covariances repeat, in up to two dimensions and in more
 CORNER = 0.7  # frequency below which the spectrum is flat, in periods
 
 
@@ -26,24 +27,46 @@ def directions(dims: int) -> Float[Tensor, "n dims"]:
     return half / half.norm(dim=1, keepdim=True)
 
 
+@dataclass(frozen=True)
+class Spectra:
+    """Power spectra on a periodic lattice, isotropic ones before oriented ones, and their squared frequencies."""
+
+    values: Float[Tensor, "shapes *period"]
+    squared_frequency: Float[Tensor, "*period"]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...]) -> "Spectra":
+        """Return the spectra for patches of a shape."""
+        least = PERIOD if len(shape) <= 2 else PERIOD_IN_SPACE
+        period = tuple(max(least, 2 * n) for n in shape)
+        axes = [torch.fft.fftfreq(n, dtype=torch.float64) for n in period]
+        f = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
+        total, corner = f.square().sum(-1), (CORNER / max(period)) ** 2
+        spectra = [(total + corner) ** -slope for slope in SLOPES]
+        for slope, elongation, direction in itertools.product(ORIENTED_SLOPES, ELONGATIONS, directions(len(shape))):
+            along = (f @ direction).square()
+            spectra.append((along / elongation + (total - along) * elongation + corner) ** -slope)
+        return cls(torch.stack(spectra), total)
+
+    def covariances(
+        self, shape: tuple[int, ...], ratio: Float[Tensor, "*period"] | float = 1.0
+    ) -> Float[Tensor, "shapes size size"]:
+        """Return the covariances of patches without their means, for the spectra times a ratio.
+
+        They are divided by the mean variance of an entry under the spectra themselves.
+        """
+        points = torch.cartesian_prod(*[torch.arange(n) for n in shape]).reshape(-1, len(shape))
+        lags = points.unsqueeze(1) - points
+        index = tuple(lags[..., j] % n for j, n in enumerate(self.squared_frequency.shape))
+        own, scaled = (self._centered(spectra, index) for spectra in (self.values, self.values * ratio))
+        return scaled / own.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
+
+    def _centered(self, spectra: Tensor, index: tuple[Tensor, ...]) -> Tensor:
+        correlation = torch.fft.ifftn(spectra, dim=tuple(range(1, spectra.ndim))).real
+        c = correlation[(slice(None), *index)]
+        return c - c.mean(1, keepdim=True) - c.mean(2, keepdim=True) + c.mean((1, 2), keepdim=True)
+
+
 def power_laws(shape: tuple[int, ...]) -> Float[Tensor, "shapes size size"]:
     """Return covariances of patches without their means, each with the mean variance 1: isotropic, then oriented."""
-    period = tuple(max(PERIOD, 2 * n) for n in shape) if len(shape) <= 2 else (max(16, 2 * max(shape)),) * len(shape)
-    f = torch.stack(torch.meshgrid(*[torch.fft.fftfreq(n, dtype=torch.float64) for n in period], indexing="ij"), -1)
-    total, corner = f.square().sum(-1), (CORNER / max(period)) ** 2
-    spectra = [(total + corner) ** -slope for slope in SLOPES]
-    for slope, elongation, direction in itertools.product(ORIENTED_SLOPES, ELONGATIONS, directions(len(shape))):
-        along = (f @ direction).square()
-        spectra.append((along / elongation + (total - along) * elongation + corner) ** -slope)
-    return torch.stack([_covariance(spectrum, shape) for spectrum in spectra])
-
-
-def _covariance(spectrum: Float[Tensor, "*period"], shape: tuple[int, ...]) -> Float[Tensor, "size size"]:
-    """Return the covariance of a patch's entries around their mean, for a power spectrum."""
-    correlation = torch.fft.ifftn(spectrum).real
-    points = torch.cartesian_prod(*[torch.arange(n) for n in shape]).reshape(-1, len(shape))
-    lags = points.unsqueeze(1) - points
-    index = [lags[..., j] % n for j, n in enumerate(correlation.shape)]
-    covariance = correlation[tuple(index)]
-    centered = covariance - covariance.mean(0) - covariance.mean(1, keepdim=True) + covariance.mean()
-    return centered / centered.diagonal().mean()
+    return Spectra.of(shape).covariances(shape)

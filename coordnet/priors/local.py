@@ -27,6 +27,8 @@ class Local:
         The number of patches that the starting classes are worth against those of the signal.
     stride : int
         The distance of neighboring patches in the last pass, along each axis.
+    noise : float
+        The standard deviation of the noise on samples; with 0, known samples stay as they are.
     pilot : Adaptive
         The prior of the first reconstruction. It has the means of patches and the seed of the hidden samples.
 
@@ -46,6 +48,7 @@ class Local:
     rounds: int = 4
     strength: float = 40.0
     stride: int = 2
+    noise: float = 0.0
     pilot: Adaptive = Adaptive()
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class Local:
         _checks.integer("rounds", self.rounds, 0)
         _checks.positive("strength", self.strength)
         _checks.integer("stride", self.stride, 1)
+        _checks.nonnegative("noise", self.noise)
 
     def patch_on(self, lattice: tuple[int, ...]) -> tuple[int, ...]:
         """Return the lengths of a patch on a lattice.
