@@ -14,6 +14,7 @@ from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local import LocalPlan
 from coordnet.fitting.local_lattice import LocalLatticePlan
 from coordnet.fitting.local_mosaic import LocalMosaicPlan, is_mosaic
+from coordnet.fitting.local_noise import LocalNoisePlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -122,6 +123,8 @@ def _(prior: Local, encoding, geometry, measurement, options, iteration) -> Plan
         return LocalLatticePlan(geometry, prior, progress=iteration["progress"], **options)
     measurement = measurement or _everything(geometry, options)
     known = measurement.weights[0] > 0
+    if prior.noise and bool(known.all()) and measurement.is_plain_mask and encoding.signed:
+        return LocalNoisePlan(encoding, geometry, prior, progress=iteration["progress"], **options)
     if measurement.is_plain_mask and encoding.signed and is_mosaic(known):
         return LocalMosaicPlan(encoding, geometry, prior, known, progress=iteration["progress"], **options)
     return LocalPlan(encoding, geometry, measurement, prior, **options, **iteration)

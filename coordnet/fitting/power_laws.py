@@ -59,7 +59,8 @@ class Spectra:
         lags = points.unsqueeze(1) - points
         index = tuple(lags[..., j] % n for j, n in enumerate(self.squared_frequency.shape))
         own, scaled = (self._centered(spectra, index) for spectra in (self.values, self.values * ratio))
-        return scaled / own.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
+        variance = own.diagonal(dim1=1, dim2=2).mean(1)
+        return scaled / variance.clamp(min=1e-30)[:, None, None]  # it is 0 in patches of one entry, which is their mean
 
     def _centered(self, spectra: Tensor, index: tuple[Tensor, ...]) -> Tensor:
         correlation = torch.fft.ifftn(spectra, dim=tuple(range(1, spectra.ndim))).real
