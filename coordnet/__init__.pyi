@@ -29,6 +29,7 @@ from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
+from .priors.local import Local as Local
 from .priors.smoothness import Smoothness as Smoothness
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise

@@ -10,15 +10,17 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
+from coordnet.fitting.local.plan import local_plan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.samples import Geometry, Samples
 
-Prior = LeastSquares | Smoothness | Adaptive
+Prior = LeastSquares | Smoothness | Adaptive | Local
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
 
 
@@ -41,7 +43,7 @@ def plan(
         The encoding.
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
-    prior : LeastSquares, Smoothness or Adaptive, optional
+    prior : LeastSquares, Smoothness, Adaptive or Local, optional
         The assumption about the signal. By default there is none: a whole lattice is fitted by least squares, and other
         samples get the interpolation of least norm.
     solver : ConjugateGradients, optional
@@ -72,7 +74,7 @@ def plan(
 @singledispatch
 def plan_for(prior: Any, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
     """Return the plan for a kind of prior; register one with ``@plan_for.register``. The options are ``Plan``'s."""
-    raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive or None", type(prior).__name__)
+    raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive, Local or None", type(prior).__name__)
 
 
 @plan_for.register
@@ -89,6 +91,11 @@ def _(prior: Smoothness, encoding: Encoding, geometry: Geometry, **options: Any)
 @plan_for.register
 def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
     return AdaptivePlan(encoding, geometry, prior, **options)
+
+
+@plan_for.register
+def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    return local_plan(encoding, geometry, prior, **options)
 
 
 def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
