@@ -1,7 +1,7 @@
 """The measures of one encoder on the samples of one axis, or of several axes if it is joint."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -36,10 +36,6 @@ class EncoderSummary:
     matched_sigma: float | None  # ``matched_scale`` of σ; None for encoders other than ``MATCHED``
     spectrum: list[float] | None  # the share of each DFT bin; None for joint encoders
     reconstruction: list[float] | None  # the position N // 2 reconstructed with these shares
-
-    def record(self) -> dict[str, Any]:
-        """The summary as JSON values."""
-        return asdict(self)
 
 
 @torch.no_grad()

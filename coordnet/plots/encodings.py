@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
 import torch
@@ -117,7 +118,7 @@ def encoder_figure(
         summary = summarize(encoder, axes)
         curves, maps = page.subfigures(1, 2, width_ratios=(2.4, 1))
         _draw_curves(curves, summary, axes[0])
-        numbers[label] = {"samples": [a.count for a in axes], **summary.record()}
+        numbers[label] = {"samples": [a.count for a in axes], **asdict(summary)}
         page.suptitle(f"{label}\n{describe(numbers[label])}", fontsize=11)
         numbers[label]["heat maps"] = _draw_maps(maps, encoder, axes[0], nodes)
     return figure, numbers
