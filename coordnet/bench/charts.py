@@ -7,13 +7,12 @@ from matplotlib.figure import Figure
 
 from coordnet.bench.records import Record
 from coordnet.bench.study import Experiment
-from coordnet.bench.tables import DEPTH, Frame, Section, sections
+from coordnet.bench.tables import DEPTH, HEADS, Frame, Section, sections
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
 STYLES = {"baseline": ":", "closed form": "-", "gradient": "--"}
 FEWER = "a method on fewer signals is drawn where it would be by its gain on them over the best closed form"
-HEADS = {"held_out": "PSNR, held out (dB)", "clean": "PSNR against the clean signal (dB)"}
 ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
     "noise": ("standard deviation of the noise", lambda lines: lines["cell.noise"]),
     "fraction": ("fraction of pixels known", lambda lines: lines["cell.pattern"].str.split(":").str[1].astype(float)),
@@ -26,7 +25,7 @@ def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
 
     The hollow markers of the curves get smaller so that equal curves show; methods without an x are levels.
     """
-    found, label = sections(experiment, records), HEADS[experiment.measure]
+    found, label = sections(experiment, records), f"{HEADS[experiment.measure]} (dB)"
     if experiment.abscissa == "seconds":
         return _against_seconds(found, label)
     lines: Frame = pd.concat([section.lines for section in found if section.size == found[0].size])

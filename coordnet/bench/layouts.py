@@ -23,9 +23,7 @@ class Layout:
     samples, and a frequency the inverse.
     """
 
-    build: Callable[
-        ["Layout", Samples, tuple[int, ...], torch.Generator], encodings.Encoding
-    ]  # a function of this module
+    build: Callable[["Layout", Samples, tuple[int, ...], torch.Generator], encodings.Encoding]  # a function below
     encoder: Any = None  # its class
     scale: float | None = None  # in units of an axis of ``of`` samples; the encoder's default if left out
     of: int | None = None

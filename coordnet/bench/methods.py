@@ -25,15 +25,8 @@ from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 
 ENCODED = 2**16  # points encoded at a time
-REPORTED = (
-    "ranks",
-    "iterations",
-    "rounds",
-    "start",
-    "loss",
-    "epochs",
-    "chosen",
-)  # entries of a fit's report that records keep
+# the entries of a fit's report that records keep
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen")
 Prior = Smoothness | Adaptive | None
 
 
