@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -178,18 +179,19 @@ def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:
     and R = I - X G, G⁻¹ = X + R G⁻¹, so that ‖X - G⁻¹‖∞ ≤ ‖R‖∞ ‖G⁻¹‖∞. The parts grow until ‖R‖∞ is at most
     ``tolerance``. The result is None if the matrix is not numerically positive definite, or its inverse is not banded.
 
-    Notes
-    -----
-    The decay is in Demko, Moss and Smith, "Decay rates for inverses of band matrices" (Math. Comp. 1984).
+    Source of the decay: Demko, Moss and Smith, "Decay rates for inverses of band matrices" (Math. Comp. 1984).
     """
     margin = MARGIN
-    while True:
-        found = _inverse_within(matrix, margin)
-        if found is None or _residual_norm(found, matrix) <= tolerance:
+    while (found := _inverse_within(matrix, margin)) is not None:
+        residual = cast(BandedMatrix, found.fused(matrix))
+        for b in residual.blocks:
+            b.entries.diagonal(b.row - b.column).sub_(1)
+        if residual.infinity_norm() <= tolerance:
             return found
         if margin >= matrix.shape[0]:
-            return None
+            break
         margin *= 2
+    return None
 
 
 def _inverse_within(matrix: BandedMatrix, margin: int) -> BandedMatrix | None:
@@ -208,12 +210,3 @@ def _inverse_within(matrix: BandedMatrix, margin: int) -> BandedMatrix | None:
         columns = torch.cholesky_solve(identity[:, first - left : last - left], factor)
         blocks.append(Block(first, left, columns.T.contiguous()))
     return BandedMatrix(matrix.shape, blocks)
-
-
-def _residual_norm(found: BandedMatrix, matrix: BandedMatrix) -> float:
-    """Return ‖I - X G‖∞."""
-    product = found.fused(matrix)
-    assert product is not None
-    for b in product.blocks:
-        b.entries.diagonal(b.row - b.column).sub_(1)
-    return product.infinity_norm()

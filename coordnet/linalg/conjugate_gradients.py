@@ -24,12 +24,8 @@ class ConjugateGradients:
     """The stopping rule of conjugate gradients: a tolerance, and the largest number of steps.
 
     The tolerance is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) to which every system is solved, with the
-    preconditioner M. By default it depends on the number of axes of the signal.
-
-    Raises
-    ------
-    ValueError
-        If the tolerance is not positive, or the number of steps is below 1.
+    preconditioner M. By default it depends on the number of axes of the signal. A ``ValueError`` is raised if the
+    tolerance is not positive, or the number of steps is below 1.
     """
 
     tolerance: float | None = None
@@ -95,30 +91,15 @@ def conjugate_gradients(
 ) -> Solution:
     """Solve A x = b for all systems at once, each with its own step length, until all reach the tolerance.
 
+    The system has A, its preconditioner M and its inner product; ``b`` holds the right-hand sides, and ``start`` the
+    initial x, 0 by default. The ``tolerance`` is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩), and ``steps`` the largest
+    number of steps. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
+
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
-    No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``.
+    No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``. A ``ValueError`` is
+    raised if ``b`` requires a gradient.
 
-    Parameters
-    ----------
-    system : LinearSystem
-        A, its preconditioner M and its inner product.
-    b : (signals, channels, …)
-        Right-hand sides.
-    start : tensor, optional
-        The initial x; 0 if not given.
-    tolerance, steps
-        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) to which every system is solved, and the largest number of steps.
-    check_every, callback
-        The number of steps between checks of the residual, and a function that is called at each of these checks.
-
-    Raises
-    ------
-    ValueError
-        If ``b`` requires a gradient.
-
-    Notes
-    -----
-    Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
+    Source: Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
     """
     if b.requires_grad and torch.is_grad_enabled():
         raise _checks.wrong("values", "detached ones: conjugate gradients have no derivative", "a required gradient")

@@ -35,12 +35,8 @@ def mode_product(
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes: the Kronecker product of the matrices times ``vec(T)``.
 
     The tensor is (*batch, K₁, …, K_d), the matrices are (N_j, K_j), dense or banded, and the result is
-    (*batch, N₁, …, N_d). With ``out`` it is written there, without autograd, with intermediates in scratch memory.
-
-    Raises
-    ------
-    ValueError
-        If the length of an axis is not the number of columns of its matrix.
+    (*batch, N₁, …, N_d). With ``out`` it is written there, without autograd, with intermediates in scratch memory. A
+    ``ValueError`` is raised if the length of an axis is not the number of columns of its matrix.
     """
     dims = len(matrices)
     lengths = tuple(tensor.shape[tensor.ndim - dims :])
@@ -171,10 +167,7 @@ def default_rcond(shape: Sequence[int], dtype: torch.dtype) -> float:
 def factorize(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
     """Return the thin SVD of one axis in float64, without the singular values below ``rcond`` times the largest.
 
-    Raises
-    ------
-    ValueError
-        If the matrix has a value that is not finite, or is zero.
+    A ``ValueError`` is raised if the matrix has a value that is not finite, or is zero.
     """
     matrix = matrix.detach().double()
     if not bool(torch.isfinite(matrix).all()):
@@ -196,27 +189,11 @@ class KroneckerLeastSquares:
     Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
     ε max(N_j, K_j), with the ε of ``dtype``, the right-hand sides' dtype, which is by default the matrices' own.
 
-    Attributes
-    ----------
-    inverse : LinearOperator
-        The map from right-hand sides (*batch, N₁, …, N_d) to coefficients (*batch, K₁, …, K_d), in float64.
-    ranks : tuple of int
-        The numerical rank of every axis.
-    degrees_of_freedom : float
-        The trace of the map from values to fitted values.
+    The ``inverse`` maps right-hand sides (*batch, N₁, …, N_d) to coefficients (*batch, K₁, …, K_d), in float64. The
+    ``ranks`` are the numerical ranks of the axes, and ``degrees_of_freedom`` is the trace of the map from values to
+    fitted values. A ``RankWarning`` is given if an axis has a lower rank than its smaller dimension. A ``ValueError``
+    is raised if a matrix is not finite or is zero, or ``ridge`` or ``rcond`` is negative.
 
-    Warns
-    -----
-    RankWarning
-        If an axis has a lower rank than its smaller dimension.
-
-    Raises
-    ------
-    ValueError
-        If a matrix is not finite or is zero, or ``ridge`` or ``rcond`` is negative.
-
-    Notes
-    -----
     The Kronecker SVD is in Golub and Van Loan, Matrix Computations, 4th ed., section 12.3.
     """
 

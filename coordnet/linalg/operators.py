@@ -16,17 +16,12 @@ Shape = tuple[int, ...]
 class LinearOperator(ABC):
     """A linear map A of tensors (*batch, *domain) to tensors (*batch, *codomain).
 
-    Attributes
-    ----------
-    domain, codomain : tuple of int
-        The trailing dimensions of the argument and of the result.
-    in_place : bool
-        Whether the result may be written into the argument's memory.
+    The domain and the codomain are the trailing dimensions of the argument and of the result.
     """
 
     domain: Shape
     codomain: Shape
-    in_place: bool = False
+    in_place: bool = False  # whether the result may be written into the argument's memory
 
     @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
@@ -47,21 +42,12 @@ class LinearOperator(ABC):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
         """Return the operator on another device, or for tensors of another dtype.
 
-        Raises
-        ------
-        NotImplementedError
-            If the operator works only on the device and in the dtype for which it was constructed.
+        A ``NotImplementedError`` is raised if it works only on the device and in the dtype of its construction.
         """
         raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
-        """Return the composition x ↦ A (B x).
-
-        Raises
-        ------
-        ValueError
-            If the codomain of B is not the domain of A.
-        """
+        """Return the composition x ↦ A (B x); a ``ValueError`` is raised if B's codomain is not A's domain."""
         if other.codomain != self.domain:
             raise _checks.wrong("other", f"an operator with the codomain {self.domain}", other.codomain)
         return Composition.of(self, other)
@@ -71,13 +57,7 @@ class LinearOperator(ABC):
         return None
 
     def diagonal(self) -> Tensor:
-        """Return the diagonal of a square operator, (*domain).
-
-        Raises
-        ------
-        NotImplementedError
-            If it is not cheap to compute.
-        """
+        """Return the diagonal of a square operator, (*domain); a ``NotImplementedError`` is raised if it is dear."""
         raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
 
     def trace(self) -> float:

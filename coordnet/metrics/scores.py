@@ -33,14 +33,9 @@ def psnr(
 ) -> float:
     """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB; infinite if the two agree.
 
-    Parameters
-    ----------
-    mask : (*grid,) or (*grid, channels), optional
-        True at the points, or the entries, to average over, such as the held-out ones; NaN over none.
-    data_range : float
-        The span of possible values, which must be positive.
-    clip : bool
-        Clip the estimate to [0, data_range] first, as a display would.
+    The mask is true at the points (*grid,) or the entries (*grid, channels) to average over, such as the held-out ones;
+    the mean over none is NaN. The ``data_range`` is the span of possible values, which must be positive. With ``clip``
+    the estimate is first clipped to [0, data_range], as a display would.
     """
     _checks.positive("data_range", data_range)
     estimate = estimate.clamp(0, data_range) if clip else estimate

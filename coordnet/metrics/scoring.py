@@ -14,12 +14,7 @@ from coordnet.sampling.samples import Samples
 class Scoring:
     """The scores of estimates of a signal, whose NaN entries are unknown: PSNR and SNR exclude them, SSIM takes zeros.
 
-    Parameters
-    ----------
-    signal : (*grid, channels)
-        The signal.
-    samples : Samples
-        The samples that estimates are fitted to; scattered points sample no entry of the signal's own grid.
+    Estimates are fitted to the ``samples``; scattered points sample no entry of the signal's own grid.
     """
 
     def __init__(self, signal: Float[Tensor, "*grid channels"], samples: Samples) -> None:

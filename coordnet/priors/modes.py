@@ -91,14 +91,8 @@ class EncodingModes(Modes):
     designs is above 1/``rcond``, rounding would hide the mode, and it is left out: a product of well-conditioned axes
     can be ill-conditioned.
 
-    The dtype and device are those of the signals; ``rcond`` is that of ``LeastSquares``.
-
-    Attributes
-    ----------
-    basis : LinearOperator
-        B.
-    to_coefficients : LinearOperator
-        The map from modes to the encoding's coefficients, with its matrices in float64.
+    The dtype and device are those of the signals; ``rcond`` is that of ``LeastSquares``. The ``basis`` is B, and
+    ``to_coefficients`` maps modes to the encoding's coefficients, with its matrices in float64.
     """
 
     def __init__(
@@ -136,7 +130,6 @@ class EncodingModes(Modes):
         self._to_coefficients = self.to_coefficients.to(dtype=dtype)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
-        """Return the lattice signal B x."""
         return self.basis(x, out)
 
     def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
@@ -144,7 +137,6 @@ class EncodingModes(Modes):
         return self.basis.adjoint(y, out)
 
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """Return the encoding's coefficients of the signal with the modes z."""
         return self._to_coefficients(z)
 
     def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:
@@ -152,7 +144,6 @@ class EncodingModes(Modes):
         return super().filter_trace(symbol if self._kept is None else symbol * self._kept)
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
-        """Return a₁μ₁ ⊕ … ⊕ a_dμ_d."""
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
