@@ -38,20 +38,15 @@ def read_table(path: StrPath) -> tuple[tuple[str, ...], Float64[Tensor, "rows co
     if not rows:
         raise mismatch(path, "rows of numbers", "none")
     width = len(columns or rows[0][1])
-    values = [_numbers(f"{path}: line {line}", cells, width) for line, cells in rows]
+    values = []
+    for line, cells in rows:
+        if len(cells) != width:
+            raise mismatch(f"{path}: line {line}", f"{width} cells as in the first row", str(len(cells)))
+        values.append([_number(cell) for cell in cells])
+        for cell, number in zip(cells, values[-1], strict=True):
+            if number is None or math.isinf(number):
+                raise mismatch(f"{path}: line {line}", "a finite number", repr(cell.strip()[:60]))
     return columns, torch.tensor(values, dtype=torch.float64)
-
-
-def _numbers(place: str, cells: Sequence[str], width: int) -> list[float]:
-    if len(cells) != width:
-        raise mismatch(place, f"{width} cells as in the first row", str(len(cells)))
-    numbers = []
-    for cell in cells:
-        number = _number(cell)
-        if number is None or math.isinf(number):
-            raise mismatch(place, "a finite number", repr(cell.strip()[:60]))
-        numbers.append(number)
-    return numbers
 
 
 def _number(cell: str) -> float | None:
