@@ -130,13 +130,16 @@ class EncodingModes(Modes):
         self._to_coefficients = self.to_coefficients.to(dtype=dtype)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
+        """Return B z."""
         return self.basis(x, out)
 
     def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
         """Return the modes Bᵀ y."""
+        """Return Bᵀ y."""
         return self.basis.adjoint(y, out)
 
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
+        """Return the coefficients of the encoding."""
         return self._to_coefficients(z)
 
     def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:
@@ -144,6 +147,7 @@ class EncodingModes(Modes):
         return super().filter_trace(symbol if self._kept is None else symbol * self._kept)
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
+        """Return a₁μ₁ ⊕ … ⊕ a_dμ_d."""
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
