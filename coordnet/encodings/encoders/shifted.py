@@ -79,8 +79,8 @@ class ShiftedBasis(Encoder):
         left, stored, width = [], 0, 1
         for first in range(0, axis.count, ROWS):
             low, high = (axis.start + i * axis.spacing for i in (first, min(first + ROWS - 1, last)))
-            start = min(max(math.floor((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
-            stop = min(math.ceil((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
+            start = min(max(math.ceil((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
+            stop = min(math.floor((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
             left.append(start)
             width = max(width, stop - start)
             stored += max(1, stop - start) * min(ROWS, axis.count - first)
