@@ -58,6 +58,8 @@ class Target:
 TARGETS = (
     Target("cpu", SMALL, t.REUSED, 1.5, t.FLOOR),
     Target("cpu", SMALL, t.REUSED, 1.0, t.BICUBIC),
+    Target("cpu", SMALL, t.THEN, 1.5, t.REUSED),
+    Target("cpu", LARGE, t.THEN, 1.5, t.REUSED),
     Target("cpu", SMALL, t.COLD, 1.0, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.ZOOM),

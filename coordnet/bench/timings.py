@@ -38,6 +38,7 @@ ZOOM = "ndimage.zoom order 3"
 BICUBIC = "interpolate bicubic"
 GRIDDATA = "griddata linear"
 REUSED = "fit + render, plan reused"
+THEN = "fit, then render, plan reused"
 COLD = "fit + render, cold"
 DENSE = "dense, fit + render, plan reused"
 FIT = "fit, plan reused"
@@ -107,7 +108,6 @@ def picture(rows: Rows, device: str, size: int) -> None:
     rows.time("factorize", factorize, points, SPLINE)
     reused = factorize()
     rows.time("render", reused.fit(values).render, points, FLOOR)
-    rows.time("fit, then render, plan reused", lambda: reused.fit(values).render(), points, FLOOR)
     _reused(rows, reused, values, size**2, points)
     rows.time(COLD, lambda: factorize().renderer()(values), points, SPLINE)
 
@@ -125,6 +125,7 @@ def _reused(rows: Rows, reused: Any, values: Tensor, fitted: int, rendered: int)
     render = reused.renderer()
     rows.time(FIT, lambda: reused.fit(values), fitted, FLOOR)
     rows.time(REUSED, lambda: render(values), rendered, FLOOR)
+    rows.time(THEN, lambda: reused.fit(values).render(), rendered, REUSED)
     if values.device.type == "cuda":
         fit_graph, render_graph = reused.capture(values), render.capture(values)
         rows.time(f"{FIT}, {GRAPH}", lambda: fit_graph(values), fitted, FLOOR)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.base import EncodingByAxis
-from coordnet.encodings.designs import designs
+from coordnet.encodings.designs import LatestDesigns, designs
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.samples import Geometry, Samples
@@ -24,6 +24,7 @@ class ComplexEncoding(EncodingByAxis):
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         super().__init__(encoders)
         self.shape = tuple(e.columns for e in encoders)
+        self.designs = LatestDesigns()
 
     def forward(self, points: Float[Tensor, "*points d"]) -> list[Float[Tensor, "*points _"]]:
         """Return the factors ψ_j(x_j) of every point, (…, K_j) for each axis; their product is never formed."""

@@ -1,6 +1,7 @@
 """Plans: the factorizations for one geometry, with which any number of signals on it are fitted."""
 
 import copy
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -85,7 +86,7 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
 class Plan(ABC):
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    The plan keeps a copy of the encoding with its trainable numbers held fixed.
+    The plan keeps a copy of the encoding with its trainable numbers held fixed; fits share it if it has no tensors.
     """
 
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
@@ -103,6 +104,7 @@ class Plan(ABC):
     ) -> None:
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
+        self._has_tensors = any(True for _ in itertools.chain(self.encoding.parameters(), self.encoding.buffers()))
         self.geometry, self.center, self.dtype, self.device = geometry, center, dtype, device
         self.solver, self.progress = solver or ConjugateGradients(), progress
 
@@ -120,7 +122,8 @@ class Plan(ABC):
         """
         centered = self.centered(values)
         fitted = self.solve(centered)
-        encoding = copy.deepcopy(self.encoding)  # so that a change to the fit does not change the plan
+        # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
+        encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])

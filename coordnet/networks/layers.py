@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from coordnet.encodings import Encoding
-from coordnet.encodings.designs import designs
+from coordnet.encodings import ComplexEncoding
 from coordnet.linalg.buffers import chunks, empty, is_tracked
 from coordnet.linalg.kronecker import Matrix, mode_product
 from coordnet.networks.heads import Head
@@ -34,9 +33,9 @@ class KroneckerLinear(nn.Module):
         """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
         return self._add_bias(contract(factors, self.weight))
 
-    def on_axes(self, encoding: Encoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(self, encoding: ComplexEncoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice of some axes, whose designs are those of the encoding."""
-        return self.on_lattice(designs(encoding, axes, self.weight.dtype, self.weight.device))
+        return self.on_lattice(encoding.designs(encoding, axes, self.weight.dtype, self.weight.device))
 
     def on_lattice(self, matrices: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j), by mode products."""

@@ -24,6 +24,7 @@ from coordnet.linalg.kronecker import (
     outer_sum,
 )
 from coordnet.linalg.operators import Diagonal, LinearOperator
+from coordnet.linalg.tails import without_tails
 from coordnet.linalg.transforms import CosineBasis, cosine_matrix
 from coordnet.sampling.axes import Axes
 
@@ -155,7 +156,7 @@ class EncodingModes(Modes):
         kernels = []
         for n in self.ranks:
             k = torch.arange(n, device=x.device)
-            kernel = torch.exp(-0.5 * ((k.unsqueeze(1) - k) / width) ** 2).to(x)
+            kernel = without_tails(torch.exp(-0.5 * ((k.unsqueeze(1) - k) / width) ** 2)).to(x)
             kernels.append(kernel / kernel.sum(1, keepdim=True))
         return mode_product(x, kernels)
 

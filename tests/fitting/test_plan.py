@@ -57,6 +57,22 @@ def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     assert _peak(lambda: render(values)) == 4 * 2 ** len(grid) * values.numel() + offset
 
 
+def test_a_render_allocates_its_result_and_makes_its_bands_once(monkeypatch, generator):
+    encoding, geometry = gaussian(150, 140)
+    plan, batch = cn.plan(encoding, geometry), torch.rand(2, 150, 140, 3, generator=generator)
+    fit = plan.fit(batch)
+    expected = fit.render((300, 280))
+    assert _peak(lambda: fit.render((300, 280))) == 4 * expected.numel()
+    with monkeypatch.context() as patch:
+        patch.setattr(Gaussian, "banded", None)
+        assert torch.equal(plan.fit(batch).render((300, 280)), expected)
+        with pytest.raises(TypeError):
+            fit.render((301, 280))
+    fit.network.encoding.encoders[0].gain = 2.0
+    offset = fit.offset.reshape(2, 1, 1, 3)
+    assert torch.allclose(fit.render((300, 280)) - offset, 2 * (expected - offset), atol=1e-5)
+
+
 @pytest.mark.parametrize("most", [0, 2000, 4000, 20000])
 def test_pieces_that_are_not_kept_change_nothing(most, monkeypatch, generator):
     geometry = Lattice((30, 24))

@@ -23,18 +23,22 @@ class ShiftedBasis(Encoder):
     """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
 
     K is the number of nodes within [start, stop). ``padding`` is the number of further nodes beyond each end, so that
-    bumps reach the border from both sides. See ``FeatureMap`` for the other arguments.
+    bumps reach the border from both sides. Because bumps decay beyond the outermost nodes, positions before ``start``
+    and beyond the ``last`` sample, which ``like`` supplies, are moved there. See ``FeatureMap`` for the other arguments.
     """
 
     _: KW_ONLY
     start: float = 0.0
     stop: float = 1.0
     padding: int = 0
+    last: float | None = None
 
     def __post_init__(self, generator: torch.Generator | None) -> None:
         super().__post_init__(generator)
         self.start, self.stop = interval(self.start, self.stop)
         _checks.integer("padding", self.padding, 0)
+        if self.last is not None and not self.start <= _checks.finite("last", self.last) < self.stop:
+            raise _checks.wrong("last", f"a number from {self.start} to below {self.stop}", self.last)
 
     @property
     def columns(self) -> int:
@@ -65,7 +69,10 @@ class ShiftedBasis(Encoder):
 
     def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
         """The columns of ψ whose nodes are at given positions, at positions x and before the gain."""
-        return self.bump(nodes - x.unsqueeze(-1))
+        return self.bump(nodes - self._held(x).unsqueeze(-1))
+
+    def _held(self, x: Tensor) -> Tensor:
+        return x if self.last is None else x.clamp(self.start, self.last)
 
     def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU; None where its density is above ``MAX_DENSITY``.
@@ -73,21 +80,22 @@ class ShiftedBasis(Encoder):
         It is computed in float64, all blocks at once. Launching many small blocks on a GPU costs more than computing
         them on a processor.
         """
-        nodes, reach, last = self.nodes, self.reach(rounding(dtype)), axis.count - 1
+        nodes, reach = self.nodes, self.reach(rounding(dtype))
         if 2 * reach / nodes.spacing > MAX_DENSITY * nodes.count:
             return None
         left, stored, width = [], 0, 1
-        for first in range(0, axis.count, ROWS):
-            low, high = (axis.start + i * axis.spacing for i in (first, min(first + ROWS - 1, last)))
-            start = min(max(math.floor((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
-            stop = min(math.ceil((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
+        starts = range(0, axis.count, ROWS)
+        rows = torch.arange(len(starts) * ROWS).clamp(max=axis.count - 1).reshape(-1, ROWS)
+        x = self._held(axis.points())[rows]
+        for first, low, high in zip(starts, x[:, 0].tolist(), x[:, -1].tolist(), strict=True):
+            start = min(max(math.ceil((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
+            stop = min(math.floor((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
             left.append(start)
             width = max(width, stop - start)
             stored += max(1, stop - start) * min(ROWS, axis.count - first)
         if stored > MAX_DENSITY * axis.count * nodes.count:
             return None
         left = [min(start, nodes.count - width) for start in left]
-        x = axis.points()[torch.arange(len(left) * ROWS).clamp(max=last)].reshape(-1, ROWS)
         near = nodes.points()[torch.tensor(left).unsqueeze(1) + torch.arange(width)].unsqueeze(1)
         local = self if self._is_on_cpu() else copy.deepcopy(self).cpu()
         entries = local._amplified(local.encode_at(x, near)).to(dtype).flatten(0, 1)[: axis.count].split(ROWS)
@@ -98,6 +106,7 @@ class ShiftedBasis(Encoder):
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
         """Put a node on every sample of an axis, or ``features`` nodes over the same interval."""
         (axis,) = axes
+        arguments = {"last": axis.start + (axis.count - 1) * axis.spacing, **arguments}
         return cls(features or axis.count, start=axis.start, stop=axis.stop, **arguments)
 
 
