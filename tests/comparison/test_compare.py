@@ -8,6 +8,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 import torch
+from IPython.core.formatters import DisplayFormatter
 
 import coordnet as cn
 from coordnet.comparison.attempts import Attempt, ranked
@@ -96,6 +97,13 @@ def test_the_table_is_sorted_and_marks_the_best(table):
     chosen = next(a.name for a in table.attempts if a.method and a.method.encoder == SCALED)
     assert found[chosen] == f"{14 * 14 * 3:,}"
     assert found["baseline · cubic"] == "–"
+
+
+def test_a_notebook_shows_the_table_and_the_figure(table):
+    shown, _ = DisplayFormatter().format(table)
+    assert shown["text/html"] == table._repr_html_()
+    shown, _ = DisplayFormatter().format(table.figure())
+    assert shown["image/png"].startswith(b"\x89PNG")
 
 
 def test_a_terminal_shows_the_same_numbers(run, tmp_path, image, table):
