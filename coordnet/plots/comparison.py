@@ -9,11 +9,11 @@ from jaxtyping import Float, UInt8
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from coordnet.metrics.scores import value_range
+from coordnet.plots.figure import Figure
 from coordnet.plots.reconstruction import (
     known_samples,
     most,

@@ -70,9 +70,10 @@ def test_a_signal_beyond_zero_to_one_is_drawn_from_its_least_to_its_largest_valu
     for name, picture in page_pictures(unit).items():
         assert np.abs(picture.astype(int) - page_pictures(other)[name]).max() <= 1, name
     assert other.errors["a"].max() == pytest.approx(60, rel=0.01)  # beyond the range too
-    figure = comparison_figure(other, titles={"a": "20 dB"}, name="picture")
+    both = shown(other.truth, a=other.estimates["a"], b=other.truth)
+    figure = comparison_figure(both, titles={"a": "20 dB", "b": "exact"}, name="picture")
     maps = [ax.images[0] for ax in figure.axes if ax.images and ax.images[0].get_cmap().name == "magma"]
-    assert [image.get_clim() for image in maps] == [(0, other.top)]
+    assert [image.get_clim() for image in maps] == [(0, both.top)] * 2  # the exact one's too
     assert "absolute error" in [ax.get_ylabel() for ax in figure.axes]  # the bar
 
 
