@@ -24,7 +24,7 @@ class ShiftedBasis(Encoder):
 
     K is the number of nodes within [start, stop). ``padding`` is the number of further nodes beyond each end, so that
     bumps reach the border from both sides. Because bumps decay beyond the outermost nodes, positions before ``start``
-    and beyond the ``last`` sample, which ``like`` supplies, are moved there. See ``FeatureMap`` for the other arguments.
+    and beyond the ``last`` sample, which ``like`` supplies, are moved there. See ``FeatureMap`` for the rest.
     """
 
     _: KW_ONLY
