@@ -16,6 +16,7 @@ from .fitting.closed_form import fit_closed_form as fit_closed_form
 from .fitting.closed_form import plan as plan
 from .fitting.gradient import fit_gradient as fit_gradient
 from .fitting.least_squares import LeastSquares as LeastSquares
+from .fitting.methods import EncoderChoice as EncoderChoice
 from .fitting.tuning import tune_scale as tune_scale
 from .fitting.tuning import tune_smoothness as tune_smoothness
 from .linalg.conjugate_gradients import ConjugateGradients as ConjugateGradients

@@ -230,7 +230,8 @@ class FeatureMap(_ModuleOfFields, ABC):
         """
         if features is not None:
             _checks.integer("features", features, 1)
-        axes = (axes,) if isinstance(axes, Axis) else tuple(getattr(axes, "axes", axes))
+        axes = axes.axes if isinstance(axes, Samples | Geometry) else axes
+        axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
         if len(axes) != 1 and not cls.joint:
             expected = f"one axis (ComplexEncoding.like({cls.__name__}, samples) has an encoder for each)"
             raise _checks.wrong("axes", expected, len(axes))
