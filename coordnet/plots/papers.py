@@ -98,7 +98,7 @@ def figure_4(count: int = 256, features: int = 1024) -> Drawn:
     """Stable rank against σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
     delta, numbers = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64), {}
     figure = Figure(figsize=(11, 8), layout="constrained")
-    families: list[tuple[str, type[encoders.Encoder], list[float], tuple[float, ...]]] = [
+    families: list[tuple[str, Any, list[float], tuple[float, ...]]] = [
         ("Gaussian", encoders.Gaussian, torch.logspace(-3, -1, 24).tolist(), (0.003, 0.01, 0.03)),
         ("RFF", encoders.RandomFourier, torch.logspace(0, 2.2, 24).tolist(), (37.5, 11.25, 3.75)),
     ]
