@@ -48,7 +48,7 @@ def same_fit(method, record):
             "--encoder gaussian --encoder rff:sigma=5 --head linear --head mlp:width=8 --solver closed-form "
             "--solver gradient",
             {
-                "rff:sigma=5 · linear · closed-form": "--encoder rff:sigma=5",
+                "rff:sigma=5 · linear · closed-form · smooth": "--encoder rff:sigma=5",
                 "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 --encoding simple",
                 "gaussian · linear · gradient": "--encoder gaussian --solver gradient",
             },
@@ -152,7 +152,7 @@ def test_failures_have_reasons_and_stop_nothing(run, photo, monkeypatch, tmp_pat
 
 
 def test_warnings_are_told(run, photo):
-    status, out, err = run("compare", photo, "--encoder", "rff:sigma=2")
+    status, out, err = run("compare", photo, "--encoder", "rff:sigma=2", "--sample", "full")
     assert status == 0
     assert "Warning" not in err  # nor through the bar
     assert "rff:sigma=2 · linear · closed-form: axis 0 has numerical rank" in out
