@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from scipy.io import wavfile
 
+from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
 from tests.helpers import refused, synthetic_photograph
@@ -85,7 +86,8 @@ def test_the_prior_s_options_arrive(reconstruct, photo):
 
 
 def test_without_a_prior_known_samples_are_fitted(reconstruct, photo):
-    record, _ = reconstruct(photo, "--sample", "random:0.5", "--prior", "none")
+    with pytest.warns(CoordnetWarning, match="`prior`: with None"):
+        record, _ = reconstruct(photo, "--sample", "random:0.5", "--prior", "none")
     assert record["prior"] == "none"
     assert record["psnr"]["fitted"] > 50
 
@@ -187,7 +189,7 @@ def test_rows_and_columns_of_a_picture(reconstruct, photo, option, number, lengt
     picture = load(photo)
     line = picture[number] if option == "--row" else picture[:, number]
     made = read_media(folder / "reconstruction.npy").signal
-    assert psnr(made, line) == pytest.approx(record["psnr"]["all"], abs=1)  # rounded to 8 bits
+    assert psnr(made, line) == pytest.approx(record["psnr"]["all"], abs=2)  # rounded to 8 bits
 
 
 def moving(frames, height, width):
