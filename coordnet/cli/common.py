@@ -2,8 +2,11 @@
 
 import functools
 import inspect
+import mimetypes
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +35,40 @@ class Output:
     def progress(self) -> bool:
         """Whether to show bars: not where a script reads the record."""
         return not self.quiet and (sys.stderr.isatty() or not self.json)
+
+    def check(self) -> None:
+        """Refuse a folder for the results that cannot be one with a ``ValueError``.
+
+        That is one that holds files without ``--force``, that cannot be written, or that is named like a picture, a
+        clip or a recording.
+        """
+        if self.out is None:
+            return
+        kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
+        if kind in ("image", "video", "audio") and not self.out.exists():
+            raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
+        if self.out.exists() and not self.out.is_dir():
+            raise refused(self.out, "a folder", "a file")
+        if self.out.is_dir() and any(self.out.iterdir()) and not self.force:
+            raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
+        with staging_folder(self.out):
+            pass
+
+
+@contextmanager
+def staging_folder(final: Path) -> Iterator[Path]:
+    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``."""
+    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise refused(final, "a folder that can be written", error.strerror or error) from None
+
+
+def refused(folder: Path, expected: str, found: object) -> ValueError:
+    """Return the error that says what was expected of a folder for results and what was found."""
+    return ValueError(f"--out {folder}: expected {expected}, found {found}")
 
 
 @dataclass(frozen=True)

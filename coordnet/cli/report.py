@@ -2,11 +2,9 @@
 
 import itertools
 import json
-import mimetypes
 import os
 import platform
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from coordnet.cli.common import Output
+from coordnet.cli.common import Output, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
@@ -34,31 +32,15 @@ TUNINGS = 5  # candidates of --tune that are printed
 def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
     """Give a hidden folder to write into, and the folder to which the files move when all are written.
 
-    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given. A folder that holds files
-    without ``--force``, that cannot be written, or that is named like a picture, a clip or a recording raises
-    ``ValueError``.
+    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``Output.check`` for
+    what is refused.
     """
+    output.check()
     fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
     final = output.out or next(path for path in fresh if not path.exists())
-    kind = (mimetypes.guess_type(final.name)[0] or "").partition("/")[0]
-    if kind in ("image", "video", "audio") and not final.exists():
-        raise _refused(final, "a folder for the results", f"the name of a file ({kind})")
-    if final.exists() and not final.is_dir():
-        raise _refused(final, "a folder", "a file")
-    if final.is_dir() and any(final.iterdir()) and not output.force:
-        raise _refused(final, "a new or empty folder", "files in it (--force replaces)")
-    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
-    try:
-        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
-            staging = Path(folder)
-            yield staging, final
-            _publish(staging, final)
-    except OSError as error:
-        raise _refused(final, "a folder that can be written", error.strerror or error) from None
-
-
-def _refused(folder: Path, expected: str, found: object) -> ValueError:
-    return ValueError(f"--out {folder}: expected {expected}, found {found}")
+    with staging_folder(final) as staging:
+        yield staging, final
+        _publish(staging, final)
 
 
 def _publish(staging: Path, final: Path) -> None:
