@@ -11,9 +11,9 @@ from .encodings import encoders as encoders
 from .encodings.encoders import DFT as DFT
 from .encodings.encoders import Gaussian as Gaussian
 from .encodings.encoders import Triangle as Triangle
+from .fitting.choice import fit as fit
 from .fitting.closed_form import fit_closed_form as fit_closed_form
 from .fitting.closed_form import plan as plan
-from .fitting.defaults import reconstruct as reconstruct
 from .fitting.gradient import fit_gradient as fit_gradient
 from .fitting.least_squares import LeastSquares as LeastSquares
 from .fitting.tuning import tune_scale as tune_scale

@@ -119,10 +119,14 @@ class Model:
 class Fitting(Model):
     """The options that say how samples are fitted."""
 
-    encoding: Annotated[str, Option(help="complex or simple.")] = "complex"
+    encoding: Annotated[
+        str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")
+    ] = None
     head: Annotated[str, Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian, wire.")] = "linear"
     solver: Annotated[str | None, Option(help="closed-form or gradient; closed-form where it can be.")] = None
-    epochs: Epochs = 2000
+    epochs: Annotated[
+        int | None, Option(help="Number of epochs of the gradient solver; what suits the device if not given.")
+    ] = None
     lr: Annotated[float | None, Option(help="Learning rate; 0.1 for complex and linear, else 0.005.")] = None
 
 

@@ -5,7 +5,7 @@ import torch
 from coordnet import _checks
 from coordnet.cli import page, report, specs
 from coordnet.cli.common import Common, Compared, Sampled
-from coordnet.fitting.defaults import combinations
+from coordnet.fitting.choice import combinations
 from coordnet.media import read_media
 from coordnet.plots.comparison import Shown, comparison_figure
 from coordnet.restore.compare import Attempt, compare
@@ -22,7 +22,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         pattern = specs.parse_sample(sampled.sample, media.grid)
-        samples = sample(media.signal.to(device), pattern, generator=generator)
+        samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         methods, left_out = combinations(samples, encoders, heads, compared.solver or [])
         made = compare(media.signal, samples, methods, epochs=epochs, generator=generator, progress=common.progress)
         record = {

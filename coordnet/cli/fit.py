@@ -7,7 +7,7 @@ from torch import Tensor
 
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Model, Place
-from coordnet.fitting.defaults import choose
+from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure

@@ -8,7 +8,7 @@ import torch
 from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Fitting, Sampled, Tuning
-from coordnet.fitting.defaults import choose, tuned
+from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import read_media
 from coordnet.metrics.scoring import Scoring
@@ -29,7 +29,7 @@ def run(sampled: Sampled, fitting: Fitting, tuning: Tuning, common: Common) -> N
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         pattern = specs.parse_sample(sampled.sample, media.grid)
-        samples = sample(media.signal.to(device), pattern, generator=generator)
+        samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, fit_seconds = once(lambda: method.fit(samples, generator=generator, **options))

@@ -70,11 +70,12 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     start, rounds, expected = made.fit.report["start"], made.fit.report["rounds"], made.expected_psnr
     law = f"power {start['power']:g}, strength {start['strength']:g}"
     learned = f"spectrum learned in {rounds} round{'s' * (rounds != 1)}"
-    chosen = f"{100 * made.chosen['known']:.3g} % known, adaptive prior: started from {law}, {learned}"
+    chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior: started from {law}, {learned}"
     known_little = "too little is known to hold any of it out"
     sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
     before = sampled_picture(sample(signal, known), signal.shape[-1])
-    return Shown(made, before, chosen, sureness, {"hold_out_psnr": expected})
+    kept = {name: made.report[name] for name in ("known", "prior")}
+    return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
 
 
 def denoise(signal: str, sigma: float | None, common: Common) -> None:
@@ -84,9 +85,10 @@ def denoise(signal: str, sigma: float | None, common: Common) -> None:
     def work(media: Media, values: Tensor) -> Shown:
         made = denoised(values, sigma, alpha=media.alpha, seed=common.seed, progress=common.progress)
         expected = made.expected_psnr
-        chosen = f"noise of standard deviation {made.chosen['sigma']:.4g} ({how})"
+        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how})"
         sureness = "no noise found" if expected is None else f"expected PSNR {about}{expected:.1f} dB"
-        return Shown(made, media.signal, chosen, sureness, {"expected_psnr": expected})
+        found = {"sigma": made.report["sigma"], "expected_psnr": expected}
+        return Shown(made, media.signal, chosen, sureness, found)
 
     _restore("denoise", signal, common, work)
 
@@ -106,14 +108,15 @@ def upscale(image: str, factor: float, memory: str | None, common: Common) -> No
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
-        return Shown(made, before, GAUSSIANS.format(**made.chosen), sureness, _settings(made, factor, media.alpha))
+        return Shown(made, before, GAUSSIANS.format(**made.report), sureness, _settings(made, factor, media.alpha))
 
     _restore("upscale", image, common, work, image=True)
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
-    encoder = f"gaussian:sigma={made.chosen['sigma']}"
-    return {"factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
+    chosen = {name: made.report[name] for name in ("sigma", "tried")}
+    encoder = f"gaussian:sigma={made.report['sigma']}"
+    return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
 
 
 def _restore(
@@ -128,8 +131,8 @@ def _restore(
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, media.signal.to(device)))
         made, fit = replace(media, signal=shown.made.signal.detach().cpu()), shown.made.fit
-        found = {**shown.made.chosen, **shown.settings, "parameters": fit.network.parameter_count}
-        found |= {"seconds": seconds, "report": fit.report, "device": str(device), "seed": common.seed}
+        found = {**shown.settings, "parameters": fit.network.parameter_count}
+        found |= {"seconds": seconds, "report": shown.made.report, "device": str(device), "seed": common.seed}
         record = _record(command, media.name, made.signal.shape, **found)
         titles = (media.name, f"{command}\n{shown.sureness}")
         figure = restoration_figure(shown.before.detach().cpu(), made.signal, titles)
@@ -177,13 +180,13 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
         written = staging / f"reconstruction{path.suffix.lower()}"
         blocks = _named(made.blocks, path)
         write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
-        found = {**made.chosen, **_settings(made, factor, source.alpha), "memory": memory}
+        found = {**_settings(made, factor, source.alpha), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
         record = _record("upscale", path.stem, shape, **found)
         if len(shape) == 3:
             _draw_middle(source, written, staging / "figure.png", path.stem)
         report.write_record(staging, record)
-    report.show(record, [_heading(record), GAUSSIANS.format(**made.chosen), f"written to {final}"], common)
+    report.show(record, [_heading(record), GAUSSIANS.format(**made.report), f"written to {final}"], common)
 
 
 def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:

@@ -188,7 +188,7 @@ def _trained(encoder: encoders.LearnableFourier, side: int, epochs: int) -> Enco
     step = 512 // side
     pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
     network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
-    return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding
+    return fit_gradient(network, sample(pixels.mean((1, 3)), "full"), epochs=epochs).network.encoding
 
 
 FIGURES: dict[str, Callable[[], Drawn]] = {

@@ -35,4 +35,4 @@ def demosaic(
     if min(height, width) < 2:
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
     restored = inpaint(raw.expand(height, width, 3), bayer, seed=seed, progress=progress)
-    return replace(restored, chosen={**restored.chosen, "pattern": bayer.pattern})
+    return replace(restored, report={"pattern": bayer.pattern, **restored.report})

@@ -64,7 +64,7 @@ def denoise(
     Returns
     -------
     Restored
-        ``chosen["sigma"]`` is the noise, ``expected_psnr`` Stein's estimate of the remaining error (None without
+        ``report["sigma"]`` is the noise, ``expected_psnr`` Stein's estimate of the remaining error (None without
         noise; within a dB or two if sigma is estimated). The values of ``fit`` on its lattice are the estimate.
 
     Raises
@@ -102,7 +102,7 @@ def denoise(
     network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight).requires_grad_(False)
     fit = Reconstruction(network, mean, tuple(signal.shape[:-1]), (), report, learned)
     restored = torch.cat([fit.render(alignment="sample"), opacity], dim=-1)
-    return Restored(restored, fit, expected, {"sigma": level})
+    return Restored(restored, fit, report, expected)
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:

@@ -1,5 +1,7 @@
 """Inpainting: the unknown part of a signal by the adaptive prior, the known part as it is."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -28,8 +30,8 @@ def inpaint(
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is the best PSNR at hidden samples, ``chosen["known"]`` the share that is known, and
-        ``fit.report`` has the prior that was learned.
+        Its ``expected_psnr`` is the best PSNR at hidden samples, ``report["known"]`` the share that is known, and the
+        ``report`` has the prior that was learned.
 
     Raises
     ------
@@ -41,5 +43,5 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(signal.device)
     filled = torch.where(kept, signal, fit.render(alignment="sample").to(signal.dtype))
     scores = [score for tried in fit.report.get("tried", []) for score in tried["hold_out_psnr"]]
-    chosen = {"known": float(kept.double().mean()), "prior": "adaptive"}
-    return Restored(filled, fit, max(scores, default=None), chosen)
+    chosen: dict[str, Any] = {"known": float(kept.double().mean()), "prior": "adaptive"}
+    return Restored(filled, fit, chosen | fit.report, max(scores, default=None))

@@ -41,7 +41,7 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
     Returns
     -------
     Restored
-        ``chosen["sigma"]`` is the width, ``chosen["tried"]`` the PSNR of the picture enlarged from its half by each,
+        ``report["sigma"]`` is the width, ``report["tried"]`` the PSNR of the picture enlarged from its half by each,
         and ``expected_psnr`` the best of these (None for a picture too small for that).
 
     Raises
@@ -59,7 +59,7 @@ def upscale(image: Picture, factor: float = 2.0, *, alpha: bool = False) -> Rest
     sigma, tried = choose_sigma(values)
     fit = fitted(values, sigma)
     large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
-    return Restored(large, fit, tried.get(sigma), {"sigma": sigma, "tried": tried})
+    return Restored(large, fit, {"sigma": sigma, "tried": tried, **fit.report}, tried.get(sigma))
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
 
 def fitted(values: Picture, sigma: str) -> Reconstruction:
     """Fit Gaussians of a width, one at each pixel, by least squares."""
-    samples = sample(values)
+    samples = sample(values, "full")
     return fit_closed_form(ComplexEncoding.like(Gaussian, samples, sigma=sigma), samples, INTERPOLATION)
 
 

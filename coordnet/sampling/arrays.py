@@ -58,7 +58,7 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
         raise _checks.wrong(name, "numbers of uint8, uint16, float32 or float64", _type(signal))
     if dimensions is None:
         is_plain = signal.ndim == 1 or (signal.ndim == 2 and signal.shape[1] > MOST_CHANNELS)
-        dimensions = signal.ndim if is_plain else signal.ndim - 1
+        dimensions = signal.ndim if is_plain else max(1, signal.ndim - 1)
     if signal.ndim not in (dimensions, dimensions + 1) or signal.numel() == 0:
         expected = f"{dimensions} axes, and channels in the last, nowhere empty"
         raise _checks.wrong(name, expected, f"shape {tuple(signal.shape)}")

@@ -264,6 +264,6 @@ def test_the_library_reconstructs_as_the_command_does_to_the_bit(run, photo, opt
     samples = cn.sample(load(photo), pattern, generator=generator)
     family, scales = (arguments.pop("encoder", None), {k: arguments.pop(k) for k in ("sigma",) if k in arguments})
     encoder = None if family is None else EncoderChoice(family, scales)
-    fit = cn.reconstruct(samples, encoder, generator=generator, **arguments)
+    fit = cn.fit(samples, encoder=encoder, generator=generator, **arguments)
     made = Reconstruction.load("out/model.safetensors")
     assert torch.equal(made.render(), fit.render())
