@@ -84,8 +84,12 @@ class Sampled:
 
     signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
     sample: Annotated[
-        str, Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
-    ] = "every:2"
+        str | None,
+        Option(
+            help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH. "
+            "If not given: random:0.25, and every:2 for rows."
+        ),
+    ] = None
     row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None
     column: Annotated[int | None, Option(help="Take this column of a picture alone.")] = None
     frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None

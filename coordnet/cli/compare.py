@@ -9,7 +9,7 @@ from coordnet.fitting.choice import combinations
 from coordnet.media import read_media
 from coordnet.plots.comparison import Shown, comparison_figure
 from coordnet.restore.compare import Attempt, compare
-from coordnet.sampling.patterns import sample
+from coordnet.sampling.patterns import default_pattern, sample
 
 
 def run(sampled: Sampled, compared: Compared, common: Common) -> None:
@@ -21,14 +21,15 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        pattern = specs.parse_sample(sampled.sample, media.grid)
+        text = sampled.sample or default_pattern(media.grid)
+        pattern = specs.parse_sample(text, media.grid)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         methods, left_out = combinations(samples, encoders, heads, compared.solver or [])
         made = compare(media.signal, samples, methods, epochs=epochs, generator=generator, progress=common.progress)
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
-            "sample": sampled.sample,
+            "sample": text,
             "known": float(made.scoring.known.double().mean()),
             "ranked_by": made.scoring.ranked_by,
             "methods": [{"name": a.name, **_describe(a)} for a in made.attempts],

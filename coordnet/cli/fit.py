@@ -47,7 +47,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
             "report": fit.report,
         }
         title = f"{len(values)} points"
-        figure = reconstruction_figure(None, samples, estimate, title=title, score=title)
+        figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
         report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record)
         if query is not None and asked is not None:
             names = ["x", "y", "z", "t"][: len(shape)] + [f"value{c}" for c in range(values.shape[1])]

@@ -73,7 +73,7 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior: started from {law}, {learned}"
     known_little = "too little is known to hold any of it out"
     sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
-    before = sampled_picture(sample(signal, known), signal.shape[-1])
+    before = sampled_picture(sample(signal, known), signal.shape[-1], float("nan"))
     kept = {name: made.report[name] for name in ("known", "prior")}
     return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
 
@@ -135,7 +135,7 @@ def _restore(
         found |= {"seconds": seconds, "report": shown.made.report, "device": str(device), "seed": common.seed}
         record = _record(command, media.name, made.signal.shape, **found)
         titles = (media.name, f"{command}\n{shown.sureness}")
-        figure = restoration_figure(shown.before.detach().cpu(), made.signal, titles)
+        figure = restoration_figure(shown.before.detach().cpu(), made.signal, titles, rate=media.rate)
         report.write_results(staging, made, fit, figure, record)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(made, staging / "reconstruction.npy")

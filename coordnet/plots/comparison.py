@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from coordnet.plots.reconstruction import (
+    displayable,
     known_samples,
     most,
     sampled_picture,
@@ -22,8 +23,8 @@ from coordnet.plots.reconstruction import (
     show_image,
     show_row,
     shrunk,
+    span_of,
 )
-from coordnet.plots.restoration import displayable
 from coordnet.sampling.samples import Samples
 
 COLUMNS = 5  # panels side by side
@@ -41,13 +42,13 @@ class Shown:
     @cached_property
     def whole(self) -> dict[str, Float[Tensor, "*grid _"]]:
         """Truth, samples and estimates with the values that are drawn."""
-        sampled = sampled_picture(self.samples, self.truth.shape[-1])
+        sampled = sampled_picture(self.samples, self.truth.shape[-1], torch.nan)
         signals = {TRUTH: self.truth, SAMPLES: sampled, **self.estimates}
         low, high = min(0.0, float(self.truth.min())), max(1.0, float(self.truth.max()))
         signals = {name: s.detach().cpu().float().clamp(low, high) for name, s in signals.items()}
         if len(self.samples.grid) == 1:
             return signals
-        return {name: displayable(s, self.truth) for name, s in signals.items()}
+        return {name: displayable(s, span_of(self.truth)) for name, s in signals.items()}
 
     @cached_property
     def best(self) -> Float[Tensor, "half *grid"]:

@@ -45,8 +45,8 @@ def same_fit(method, record):
     ("options", "singles"),
     [
         (
-            "--encoder gaussian --encoder rff:sigma=5 --head linear --head mlp:width=8 --solver closed-form "
-            "--solver gradient",
+            "--sample every:2 --encoder gaussian --encoder rff:sigma=5 --head linear --head mlp:width=8 "
+            "--solver closed-form --solver gradient",
             {
                 "rff:sigma=5 · linear · closed-form": "--encoder rff:sigma=5",
                 "rff:sigma=5 · mlp:width=8 · gradient": "--encoder rff:sigma=5 --head mlp:width=8 --encoding simple",
@@ -138,7 +138,8 @@ def test_failures_have_reasons_and_stop_nothing(run, photo, monkeypatch, tmp_pat
     monkeypatch.setattr(methods, "fit_gradient", diverging)
     monkeypatch.setitem(baselines.BASELINES, "linear", lambda s: torch.full((*s.grid, s.channels), torch.nan))
     monkeypatch.setitem(baselines.BASELINES, "cubic", lambda s: None)
-    options = ("--encoder", "gaussian", "--solver", "gradient", "--solver", "closed-form", "--html")
+    options = ("--sample", "every:2", "--encoder", "gaussian")
+    options += ("--solver", "gradient", "--solver", "closed-form", "--html")
     record, found = compared(run, photo, *options, "--out", "out")
     assert [m["status"] for m in record["methods"]] == ["done"] * 2 + ["failed"] * 3
     assert found["gaussian · linear · gradient"]["reason"] == "the loss became nan in epoch 3"
@@ -152,7 +153,7 @@ def test_failures_have_reasons_and_stop_nothing(run, photo, monkeypatch, tmp_pat
 
 
 def test_warnings_are_told(run, photo):
-    status, out, err = run("compare", photo, "--encoder", "rff:sigma=2")
+    status, out, err = run("compare", photo, "--encoder", "rff:sigma=2", "--sample", "every:2")
     assert status == 0
     assert "Warning" not in err  # nor through the bar
     assert "rff:sigma=2 · linear · closed-form: axis 0 has numerical rank" in out
