@@ -83,7 +83,9 @@ def fit(
 def inpaint(
     *,
     signal: options.Picture,
-    mask: Annotated[Path, Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
+    mask: Annotated[Path, Option(help="Picture, animation or array that is not zero where the signal is known.")],
+    threshold: options.Threshold = None,
+    invert: options.Invert = False,
     common: options.Common,
 ) -> None:
     """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.

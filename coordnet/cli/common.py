@@ -18,6 +18,13 @@ Epochs = Annotated[int, Option(help="Number of epochs of the gradient solver.")]
 Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace results that are already there.")]
 Picture = Annotated[str, Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
+Threshold = Annotated[
+    float | None,
+    Option(help="The mask is known above this value, in the file's own numbers; half of its range if it has several."),
+]
+Invert = Annotated[
+    bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
+]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 
@@ -95,11 +102,18 @@ class Sampled:
     frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None
     size: Annotated[str | None, Option(help="Resize to HxW first.")] = None
     crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
+    threshold: Threshold = None
+    invert: Invert = False
 
     @property
     def part(self) -> dict[str, Any]:
         """The part that is taken."""
         return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
+
+    @property
+    def masking(self) -> dict[str, Any]:
+        """How a mask is read, by the names that ``read_mask`` has for it."""
+        return {"threshold": self.threshold, "invert": self.invert}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     with report.results(common, "compare", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         text = sampled.sample or default_pattern(media.grid)
-        pattern = specs.parse_sample(text, media.grid)
+        pattern = specs.parse_sample(text, media.grid, **sampled.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         methods, left_out = combinations(samples, encoders, heads, compared.solver or [])
         made = compare(media.signal, samples, methods, epochs=epochs, generator=generator, progress=common.progress)
@@ -92,5 +92,5 @@ def _cells(method: report.Record, by: str) -> str:
         return f"{'failed':>14}  {method['reason']}"
     quality = "" if method["ssim"] is None else f"{method['ssim']:.3f}"
     parameters = "" if method["parameters"] is None else f"{method['parameters']:,}"
-    times = "".join(("" if s is None else f"{s:.4f} s").rjust(10) for s in method["seconds"].values())
+    times = "".join(("" if s is None else report.duration(s)).rjust(10) for s in method["seconds"].values())
     return f"{_score(method, by):>14}{quality:>8}{times}{parameters:>12}".rstrip()

@@ -29,7 +29,7 @@ def run(sampled: Sampled, fitting: Fitting, tuning: Tuning, common: Common) -> N
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         text = sampled.sample or default_pattern(media.grid)
-        pattern = specs.parse_sample(text, media.grid)
+        pattern = specs.parse_sample(text, media.grid, **sampled.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}

@@ -15,6 +15,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
+from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
 from coordnet.media.rows import RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import sampled_picture
@@ -44,11 +45,11 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(signal: str, mask: Path, common: Common) -> None:
+def inpaint(signal: str, mask: Path, threshold: float | None, invert: bool, common: Common) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
 
     def work(media: Media, values: Tensor) -> Shown:
-        known = read_mask(mask, media.grid)
+        known = read_mask(mask, media.grid, threshold=threshold, invert=invert)
         made = inpainted(values, known, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal, known)
 
@@ -147,13 +148,14 @@ def _record(command: str, name: str, shape: tuple[int, ...], **found: Any) -> re
 
 
 def _heading(record: report.Record) -> str:
-    return f"{record['signal']} {report.size(record['shape'])} in {record['seconds']:.2f} s"
+    return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
 
 
 def _is_large(path: Path, factor: float, memory: int) -> bool:
     """Whether a file is read in rows: an array always, a TIFF file where it would take more memory than there is."""
-    if path.suffix.lower() not in (".tif", ".tiff"):
-        return path.suffix.lower() in (".npy", ".zarr")
+    suffix = split_member(path)[0].suffix.lower()
+    if suffix not in (".tif", ".tiff"):
+        return suffix in ARRAY_SUFFIXES
     try:
         with open_rows(path) as source:
             return exceeds(4 * prod(source.shape), factor, memory)
@@ -177,7 +179,8 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
         made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
-        written = staging / f"reconstruction{path.suffix.lower()}"
+        suffix = split_member(path)[0].suffix.lower()
+        written = staging / f"reconstruction{'.npy' if suffix == '.npz' else suffix}"
         blocks = _named(made.blocks, path)
         write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
         found = {**_settings(made, factor, source.alpha), "memory": memory}
