@@ -11,7 +11,7 @@ from coordnet.bench.cells import plain
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.layouts import Layout, fourier
 from coordnet.encodings import Encoding
-from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.closed_form import NO_PENALTY, fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.fitting.tuning import tune_smoothness
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -103,7 +103,9 @@ class ClosedForm(Fit):
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
-        return *timed(lambda: fit_closed_form(encoding, samples, self.prior, **options)), {}
+        least_norm = self.prior is None and not samples.geometry.is_whole_lattice  # as the papers' closed form
+        prior = NO_PENALTY if least_norm else self.prior
+        return *timed(lambda: fit_closed_form(encoding, samples, prior, **options)), {}
 
 
 @dataclass(frozen=True)

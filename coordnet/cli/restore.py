@@ -50,7 +50,7 @@ def inpaint(signal: str, mask: Path, threshold: float | None, invert: bool, comm
 
     def work(media: Media, values: Tensor) -> Shown:
         known = read_mask(mask, media.grid, threshold=threshold, invert=invert)
-        made = inpainted(values, known, seed=common.seed, progress=common.progress)
+        made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
         return _filled(made, media.signal, known)
 
     _restore("inpaint", signal, common, work)
@@ -74,9 +74,9 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior: started from {law}, {learned}"
     known_little = "too little is known to hold any of it out"
     sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
-    before = sampled_picture(sample(signal, known), signal.shape[-1], float("nan"))
-    kept = {name: made.report[name] for name in ("known", "prior")}
-    return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
+    before = sampled_picture(sample(signal, known, dimensions=signal.ndim - 1), signal.shape[-1], float("nan"))
+    kept = {name: made.report[name] for name in ("known", "pattern") if name in made.report}
+    return Shown(made, before, chosen, sureness, {**kept, "prior": "adaptive", "hold_out_psnr": expected})
 
 
 def denoise(signal: str, sigma: float | None, common: Common) -> None:
@@ -84,7 +84,9 @@ def denoise(signal: str, sigma: float | None, common: Common) -> None:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = denoised(values, sigma, alpha=media.alpha, seed=common.seed, progress=common.progress)
+        made = denoised(
+            values, sigma, alpha=media.alpha, dimensions=len(media.grid), seed=common.seed, progress=common.progress
+        )
         expected = made.expected_psnr
         chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how})"
         sureness = "no noise found" if expected is None else f"expected PSNR {about}{expected:.1f} dB"

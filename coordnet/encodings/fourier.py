@@ -44,6 +44,10 @@ class FourierEncoding(Encoding):
             factors.append(torch.complex(phase.cos(), imaginary).to(dtype))
         return factors
 
+    def extra_repr(self) -> str:
+        """Return the padded lengths, for ``repr``."""
+        return f"shape={self.shape}"
+
     @classmethod
     def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of some samples' lattice; see ``on`` for the padding."""

@@ -48,6 +48,8 @@ def fit(
     ``encoder`` to ``robust`` are those of ``choose``, the other options those of ``Method.fit``. Choices that do not go
     together, or not with the samples, raise a ``ValueError``.
     """
+    if not isinstance(samples, Samples):
+        raise _checks.wrong("samples", "those of one signal, from cn.sample(signal, pattern)", type(samples).__name__)
     method = choose(samples, encoder, encoding=encoding, head=head, solver=solver, prior=prior, robust=robust)
     return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
 
@@ -82,6 +84,8 @@ def choose(
     head = head or Linear()
     if isinstance(encoder, type):
         encoder = EncoderChoice(encoder)
+    elif not isinstance(encoder, EncoderChoice | None):
+        raise _checks.wrong("encoder", "a class such as cn.Gaussian, or an EncoderChoice", type(encoder).__name__)
     kind = default_encoding(head, encoder and encoder.family) if encoding is None else encoding
     kind = cast(Kind, _checks.choice("encoding", kind, KINDS))
     chosen = _solver(kind, head, solver)

@@ -88,6 +88,7 @@ class Plan(ABC):
     A copy of the encoding is kept, whose trainable numbers are held fixed.
     """
 
+    assumed: str = "none"  # the prior, as reports have it
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
 
     def __init__(
@@ -124,7 +125,8 @@ class Plan(ABC):
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
-        return Reconstruction(network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned)
+        report = {**fitted.report, "prior": self.assumed}
+        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
@@ -139,7 +141,7 @@ class Plan(ABC):
             return CenteredValues(stack, stack.new_zeros(stack.shape[:2]), batch)
         return CenteredValues(stack, channel_means(stack, self.geometry.weights), batch)
 
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
+    def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)`` in fewer products, if no fit iterates."""
         raise self._iterates()
 
@@ -172,7 +174,7 @@ class DirectPlan(Plan):
         """Return the coefficients for centered values."""
         return Fitted(values.map(self._operator), dict(self.report))
 
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
+    def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.arrays import Array, as_tensor, scaled
 
 
 def mean_squared_error(
@@ -24,27 +25,49 @@ def mean_squared_error(
 
 
 def psnr(
-    estimate: Float[Tensor, "*shape"],
-    truth: Float[Tensor, "*shape"],
-    mask: Bool[Tensor, "..."] | None = None,
+    estimate: Array,
+    truth: Array,
+    mask: Array | None = None,
     *,
-    data_range: float = 1.0,
-    clip: bool = True,
+    data_range: float | None = None,
+    clip: bool | None = None,
 ) -> float:
     """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB; infinite if the two agree.
 
+    Pictures need no range: integers of 8 and 16 bits, and a truth in [0, 1], with which the estimate is clipped to
+    [0, 1] as a display would. For other signals the range is to be given.
+
     Parameters
     ----------
-    mask : (*grid,) or (*grid, channels), optional
+    estimate, truth : NumPy arrays or tensors of one shape
+        Integers of 8 and 16 bits are scaled to [0, 1], the range of floating-point estimates of them.
+    mask : bool, (*grid,) or (*grid, channels), optional
         True at the points, or the entries, to average over, such as the held-out ones; NaN over none.
-    data_range : float
-        The span of possible values, which must be positive.
-    clip : bool
-        Clip the estimate to [0, data_range] first, as a display would.
+    data_range : float, optional
+        The span of possible values, which must be positive. It is that of the arrays as they were given.
+    clip : bool, optional
+        Whether the estimate is clipped to [0, ``data_range``] first: not if a range is given and this is not.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or the range is not given for a truth beyond [0, 1].
     """
+    a, b = as_tensor(estimate, "estimate"), as_tensor(truth, "truth").to(getattr(estimate, "device", "cpu"))
+    if a.shape != b.shape:
+        raise _checks.wrong("estimate", f"shape {tuple(b.shape)}, the truth's", tuple(a.shape))
+    where = None if mask is None else as_tensor(mask, "mask").to(a.device)
+    if where is not None and (where.dtype != torch.bool or tuple(where.shape) != tuple(b.shape[: where.ndim])):
+        expected = f"bool of shape {tuple(b.shape)} or {tuple(b.shape[:-1])}"
+        raise _checks.wrong("mask", expected, f"{where.dtype} of shape {tuple(where.shape)}")
+    if data_range is None:
+        a, b = scaled(a), scaled(b)
+        if bool(((b < 0) | (b > 1)).any()):
+            found = f"values from {float(b.min()):.3g} to {float(b.max()):.3g}"
+            raise _checks.wrong("data_range", "a number, for a truth that is not in [0, 1]", f"None and {found}")
+        data_range, clip = 1.0, clip is not False
     _checks.positive("data_range", data_range)
-    estimate = estimate.clamp(0, data_range) if clip else estimate
-    error = mean_squared_error(estimate, truth, mask)
+    error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where)
     return math.inf if error == 0 else 10 * math.log10(data_range**2 / error)
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet.encodings import FourierEncoding
-from coordnet.networks.layers import contract
+from coordnet.networks.layers import contract, hold
 from coordnet.sampling.axes import Axes, Axis
 
 
@@ -18,7 +18,11 @@ class FourierLinear(nn.Module):
 
     def __init__(self, weight: Float[Tensor, "channels *padded"]) -> None:
         super().__init__()
-        self.register_buffer("weight", weight)
+        hold(self, weight)
+
+    def extra_repr(self) -> str:
+        """Return the shape of the weight, for ``repr``."""
+        return f"weight={tuple(self.weight.shape)}"
 
     def forward(self, factors: list[Tensor]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""

@@ -17,18 +17,19 @@ from coordnet.sampling.axes import Axes
 class KroneckerLinear(nn.Module):
     """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
 
-    A weight that is an ``nn.Parameter`` is trained; another is kept as a buffer, through which gradients still flow.
+    See ``hold`` for the weight.
     """
 
     weight: Tensor
 
     def __init__(self, weight: Float[Tensor, "channels *modes"], bias: nn.Parameter | None = None) -> None:
         super().__init__()
-        if isinstance(weight, nn.Parameter):
-            self.weight = weight
-        else:
-            self.register_buffer("weight", weight)
+        hold(self, weight)
         self.bias = bias
+
+    def extra_repr(self) -> str:
+        """Return the shape of the weight, for ``repr``."""
+        return f"weight={tuple(self.weight.shape)}"
 
     def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
@@ -50,6 +51,20 @@ class KroneckerLinear(nn.Module):
 
     def _add_bias(self, out: Tensor) -> Tensor:
         return out if self.bias is None else out + self.bias
+
+
+def hold(module: nn.Module, weight: Tensor) -> None:
+    """Make a tensor the ``weight`` of a module.
+
+    An ``nn.Parameter`` is trained. A tensor that autograd follows is a buffer, through which gradients flow; another
+    one is a parameter that is not trained before ``requires_grad_()``.
+    """
+    if isinstance(weight, nn.Parameter):
+        module.weight = weight
+    elif is_tracked(weight) or weight.requires_grad:
+        module.register_buffer("weight", weight)
+    else:
+        module.weight = nn.Parameter(weight, requires_grad=False)
 
 
 def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *modes"]) -> Tensor:

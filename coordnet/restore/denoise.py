@@ -22,6 +22,8 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.restored import Restored
+from coordnet.restore.upscale import has_opacity
+from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
 
 ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
@@ -38,10 +40,11 @@ Values = Float[Tensor, "signals channels *lattice"]
 
 
 def denoise(
-    signal: Float[Tensor, "*grid channels"],
+    signal: Array,
     sigma: float | None = None,
     *,
-    alpha: bool = False,
+    alpha: bool | None = None,
+    dimensions: int | None = None,
     seed: int = 0,
     progress: bool = False,
 ) -> Restored:
@@ -54,10 +57,14 @@ def denoise(
 
     Parameters
     ----------
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
-        Standard deviation of the noise; estimated by ``noise_level`` if not given.
-    alpha : bool
-        Whether the last channel is opacity, which stays as it is.
+        Standard deviation of the noise, of integers after they are scaled; estimated by ``noise_level`` if not given.
+    alpha : bool, optional
+        Whether the last channel is opacity, which stays as it is; of pictures with two or four channels if not given.
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int
         Seed of the probe that estimates the remaining error.
 
@@ -77,11 +84,13 @@ def denoise(
     The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; the error is
     estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
-    opacity = signal[..., -1:] if alpha else signal[..., :0]
-    signal = signal[..., :-1] if alpha else signal
-    dims = signal.ndim - 1
-    if dims not in WINDOW or signal.numel() == 0:
-        raise _checks.wrong("signal", "one to four axes and channels, nowhere empty", tuple(signal.shape))
+    given, kind = as_signal(signal, dimensions=dimensions)
+    dims = given.ndim - 1
+    alpha = dims == 2 and has_opacity(given) if alpha is None else alpha
+    opacity = given[..., -1:] if alpha else given[..., :0]
+    signal = given[..., :-1] if alpha else given
+    if dims not in WINDOW:
+        raise _checks.wrong("signal", "one to four axes and channels", tuple(signal.shape))
     if not bool(torch.isfinite(signal).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
     level = noise_level(signal) if sigma is None else _checks.nonnegative("sigma", sigma)
@@ -102,7 +111,7 @@ def denoise(
     network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight).requires_grad_(False)
     fit = Reconstruction(network, mean, tuple(signal.shape[:-1]), (), report, learned)
     restored = torch.cat([fit.render(alignment="sample"), opacity], dim=-1)
-    return Restored(restored, fit, report, expected)
+    return Restored(kind.restore(restored), fit, report, expected)
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:

@@ -5,15 +5,15 @@ import warnings
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from coordnet._checks import CoordnetWarning
+from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.closed_form import plan
 from coordnet.metrics.scores import value_range
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
+from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
 
 # The mean PSNR in dB of photographs of which a share is known at random is 30.0 + 5.2 log10(share) from 2 to 25 %.
@@ -23,16 +23,20 @@ MARGIN = 12.0  # dB
 
 
 def inpaint(
-    signal: Float[Tensor, "*grid channels"], known: str | Pattern | Tensor, *, seed: int = 0, progress: bool = False
+    signal: Array, known: str | Pattern | Array, *, dimensions: int | None = None, seed: int = 0, progress: bool = False
 ) -> Restored:
     """Fill the unknown samples of a signal; the known ones stay as they are, to the bit.
 
     Parameters
     ----------
-    signal : (*grid, channels)
-        A picture, a video or another signal of one to four axes. NaN is unknown too.
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        A picture, a video or another signal of one to four axes, or a batch of signals with one mask. Integers of 8 and
+        16 bits are scaled to [0, 1]. NaN is unknown too.
     known : (*grid,) or (*grid, channels), or a sampling pattern
-        Not zero where the signal is known; see ``sample`` for patterns.
+        True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
+        has more axes before these, the signal is a batch.
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int
         Seed of the hidden samples that decide the prior.
 
@@ -47,24 +51,45 @@ def inpaint(
     ValueError
         If the mask has another shape than the signal, or nothing is known.
     """
-    samples = sample(signal, known)
-    fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=Adaptive(seed=seed), progress=progress)
-    kept = samples.geometry.known(samples.channels).to(signal.device)
-    filled = torch.where(kept, signal, fit.render(alignment="sample").to(signal.dtype))
-    scores = [score for tried in fit.report.get("tried", []) for score in tried["hold_out_psnr"]]
-    expected = _expected(max(scores, default=None), signal, kept)
-    chosen: dict[str, Any] = {"known": float(kept.double().mean()), "prior": "adaptive"}
-    return Restored(filled, fit, chosen | fit.report, expected)
+    values, kind = as_signal(signal, dimensions=dimensions)
+    batch = _batch(values, known)
+    one = values[(0,) * batch]
+    samples = sample(one, known, dimensions=one.ndim - 1)
+    kept = samples.geometry.known(samples.channels).to(values.device)
+    if batch and bool(torch.isnan(values).any()):
+        raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
+    encoding, prior = FourierEncoding.like(samples), Adaptive(seed=seed)
+    made = plan(encoding, samples.geometry, prior, progress=progress, dtype=values.dtype, device=values.device)
+    fit = made.fit(torch.where(kept, values, 0.0) if batch else samples.values)
+    filled = torch.where(kept, values, fit.render(alignment="sample"))
+    report = {"known": float(kept.double().mean()), **fit.report}
+    return Restored(
+        kind.restore(filled),
+        fit,
+        report,
+        _expected(fit.report, values[kept.expand_as(values) & ~values.isnan()], report["known"]),
+    )
 
 
-def _expected(psnr: float | None, signal: Tensor, known: Tensor) -> float | None:
-    """Return a hold-out PSNR against the range of the known values; warn where it is far below that of photographs."""
-    if psnr is None:
+def _batch(values: Tensor, known: str | Pattern | Array) -> int:
+    """Return the number of axes of a signal before those of a mask's grid."""
+    shape = tuple(getattr(known, "shape", ()))
+    return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0
+
+
+def _expected(report: dict[str, Any], values: Tensor, share: float) -> float | None:
+    """Return the best PSNR at hidden samples against the range of the known values, the mean over a batch's signals.
+
+    A warning says where it is far below that of photographs of which this share is known.
+    """
+    reports = report.get("signals", [report])
+    best = [max((s for tried in r.get("tried", []) for s in tried["hold_out_psnr"]), default=None) for r in reports]
+    found = [psnr for psnr in best if psnr is not None]
+    if not found:
         return None
-    values, share = signal[known & ~signal.isnan()], float(known.double().mean())
-    span, bounded = value_range(values)
+    psnr, (span, bounded) = sum(found) / len(found), value_range(values)
     least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - MARGIN
     if bounded and psnr < least:
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"
-        warnings.warn(f"{usual}: is the mask right, and not inverted?", CoordnetWarning, stacklevel=3)
+        warnings.warn(f"{usual}: is the mask right, and not inverted?", _checks.CoordnetWarning, stacklevel=3)
     return psnr + 20 * math.log10(span)

@@ -63,9 +63,14 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
         expected = f"{dimensions} axes, and channels in the last, nowhere empty"
         raise _checks.wrong(name, expected, f"shape {tuple(signal.shape)}")
     has_channels = signal.ndim == dimensions + 1
-    if peak := PEAKS.get(signal.dtype):
-        signal = signal.float() / peak
+    signal = scaled(signal)
     return signal if has_channels else signal.unsqueeze(-1), ArrayKind(*kind, has_channels)
+
+
+def scaled(array: Tensor) -> Tensor:
+    """Return numbers of 8 and 16 bits without a sign as float32 in [0, 1], and others as they are."""
+    peak = PEAKS.get(array.dtype)
+    return array.float() / peak if peak else array
 
 
 def as_mask(array: Any, name: str = "mask") -> Tensor:

@@ -10,9 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-import coordnet as cn
 from coordnet.cli import SPINS, bound_spinning
-from coordnet.fitting.methods import EncoderChoice
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
@@ -246,24 +244,3 @@ def test_help_is_complete(run, command):
     status, out, _ = run(*command, "--help")
     assert status == 0
     assert "Usage: " in out
-
-
-@pytest.mark.parametrize(
-    ("options", "arguments"),
-    [
-        ([], {}),
-        (["--sample", "random:0.5"], {}),
-        (["--encoder", "rff:sigma=5"], {"encoder": cn.encoders.RandomFourier, "sigma": 5.0}),
-        (["--head", "mlp:width=8", "--epochs", "2"], {"head": cn.MLP(width=8), "epochs": 2}),
-    ],
-)
-def test_the_library_reconstructs_as_the_command_does_to_the_bit(run, photo, options, arguments, recwarn):
-    assert run("reconstruct", photo, *options, "--seed", 3, "--out", "out", "--quiet")[0] == 0
-    pattern = options[1] if "--sample" in options else "random:0.25"
-    generator = torch.Generator().manual_seed(3)
-    samples = cn.sample(load(photo), pattern, generator=generator)
-    family, scales = (arguments.pop("encoder", None), {k: arguments.pop(k) for k in ("sigma",) if k in arguments})
-    encoder = None if family is None else EncoderChoice(family, scales)
-    fit = cn.fit(samples, encoder=encoder, generator=generator, **arguments)
-    made = Reconstruction.load("out/model.safetensors")
-    assert torch.equal(made.render(), fit.render())

@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.sampling.axes import Axes, Axis, lattice_points
+from coordnet.sampling.samples import Geometry, Samples
 
 M = TypeVar("M", bound="FeatureMap")
 Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
@@ -73,8 +74,13 @@ class Parameter:
             value = Spacings(number, self.unit) if text.endswith(suffix) else number
         return value.on(spacing) if isinstance(value, Spacings) else float(value)
 
-    def checked(self, value: float) -> float:
+    def checked(self, value: float | Spacings | str) -> float:
         """The value in units of the unit interval; a ``ValueError`` if it is not positive or below the lower bound."""
+        if isinstance(value, str | Spacings):
+            expected = (
+                "a number in units of the unit interval (sample spacings are for `like`, which knows the samples)"
+            )
+            raise _checks.wrong(self.name, expected, repr(str(value)))
         if _checks.positive(self.name, value) < self.least:
             raise _checks.wrong(self.name, f"at least {self.least:g}", value)
         return float(value)
@@ -186,6 +192,13 @@ class FeatureMap(_ModuleOfFields, ABC):
         """The constructor's arguments, as JSON holds them."""
         return {f.name: self.scale(f.name) for f in fields(self)}
 
+    def extra_repr(self) -> str:
+        """Return the arguments that are not the default ones, for ``repr``."""
+        shown = ((f.name, self.scale(f.name)) for f in fields(self) if self.scale(f.name) != f.default)
+        return ", ".join(
+            f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in shown
+        )
+
     @classmethod
     @abstractmethod
     def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
@@ -199,7 +212,7 @@ class FeatureMap(_ModuleOfFields, ABC):
     @classmethod
     def like(
         cls: type[M],
-        axes: Axis | Axes,
+        axes: Axis | Axes | Samples | Geometry,
         *,
         features: int | None = None,
         normalize: bool = False,
@@ -208,15 +221,19 @@ class FeatureMap(_ModuleOfFields, ABC):
     ) -> M:
         """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
+        The axes may be given by samples.
         ``features`` is K, by default the number of samples of an axis, or a number of a joint encoder's own.
         ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do. The
         options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
         texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
-        unknown or out of its range.
+        unknown or out of its range, or an encoder of one coordinate is given several axes.
         """
         if features is not None:
             _checks.integer("features", features, 1)
-        axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
+        axes = (axes,) if isinstance(axes, Axis) else tuple(getattr(axes, "axes", axes))
+        if len(axes) != 1 and not cls.joint:
+            expected = f"one axis (ComplexEncoding.like({cls.__name__}, samples) has an encoder for each)"
+            raise _checks.wrong("axes", expected, len(axes))
         arguments: dict[str, Any] = {"generator": generator}
         for p in cls.scales:
             given = options.pop(p.name, None)
