@@ -83,9 +83,9 @@ def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
 
 def biharmonic(case: Case) -> Tensor:
     """Inpaint the points that are unknown in every channel by scikit-image's ``inpaint_biharmonic``."""
-    values, weights = case.samples.values, case.samples.weights
-    assert weights is not None
-    return _restored(values, restoration.inpaint_biharmonic, (weights[..., 0] == 0).numpy())
+    estimate = baselines.biharmonic(case.samples)
+    assert estimate is not None
+    return estimate
 
 
 def unchanged(case: Case) -> Tensor:

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
     def declare(command: Callable[..., None]) -> None:
         @functools.wraps(command)
         def run(**given: Any) -> None:
+            for group in given.values():
+                if isinstance(group, options.Output):
+                    group.check()  # before the imports, which take seconds
             getattr(import_module(f"coordnet.cli.{module}"), name)(**given)
 
         app.command()(grouped(run))
@@ -31,8 +35,19 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
     return declare
 
 
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"coordnet {version('coordnet')}")
+        raise typer.Exit
+    return False
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Reconstruct signals from samples with coordinate networks. Add --debug to any command for tracebacks."""
 
 
@@ -68,7 +83,9 @@ def fit(
 def inpaint(
     *,
     signal: options.Picture,
-    mask: Annotated[Path, Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
+    mask: Annotated[Path, Option(help="Picture, animation or array that is not zero where the signal is known.")],
+    threshold: options.Threshold = None,
+    invert: options.Invert = False,
     common: options.Common,
 ) -> None:
     """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
@@ -151,8 +168,9 @@ def samples() -> None:
     """List the built-in sample images."""
     from coordnet.media import SAMPLES
 
+    width = max(map(len, SAMPLES)) + 2
     for name, (_, description) in SAMPLES.items():
-        print(f"{name:16}{description}")
+        print(f"{name:{width}}{description}")
 
 
 @app.command()

@@ -2,8 +2,11 @@
 
 import functools
 import inspect
+import mimetypes
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +18,13 @@ Epochs = Annotated[int, Option(help="Number of epochs of the gradient solver.")]
 Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace results that are already there.")]
 Picture = Annotated[str, Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
+Threshold = Annotated[
+    float | None,
+    Option(help="The mask is known above this value, in the file's own numbers; half of its range if it has several."),
+]
+Invert = Annotated[
+    bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
+]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 
@@ -33,6 +43,40 @@ class Output:
         """Whether to show bars: not where a script reads the record."""
         return not self.quiet and (sys.stderr.isatty() or not self.json)
 
+    def check(self) -> None:
+        """Refuse a folder for the results that cannot be one with a ``ValueError``.
+
+        That is one that holds files without ``--force``, that cannot be written, or that is named like a picture, a
+        clip or a recording.
+        """
+        if self.out is None:
+            return
+        kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
+        if kind in ("image", "video", "audio") and not self.out.exists():
+            raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
+        if self.out.exists() and not self.out.is_dir():
+            raise refused(self.out, "a folder", "a file")
+        if self.out.is_dir() and any(self.out.iterdir()) and not self.force:
+            raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
+        with staging_folder(self.out):
+            pass
+
+
+@contextmanager
+def staging_folder(final: Path) -> Iterator[Path]:
+    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``."""
+    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise refused(final, "a folder that can be written", error.strerror or error) from None
+
+
+def refused(folder: Path, expected: str, found: object) -> ValueError:
+    """Return the error that says what was expected of a folder for results and what was found."""
+    return ValueError(f"--out {folder}: expected {expected}, found {found}")
+
 
 @dataclass(frozen=True)
 class Common(Output):
@@ -47,18 +91,29 @@ class Sampled:
 
     signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
     sample: Annotated[
-        str, Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
-    ] = "every:2"
+        str | None,
+        Option(
+            help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH. "
+            "If not given: random:0.25, and every:2 for rows."
+        ),
+    ] = None
     row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None
     column: Annotated[int | None, Option(help="Take this column of a picture alone.")] = None
     frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None
     size: Annotated[str | None, Option(help="Resize to HxW first.")] = None
     crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
+    threshold: Threshold = None
+    invert: Invert = False
 
     @property
     def part(self) -> dict[str, Any]:
         """The part that is taken."""
         return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
+
+    @property
+    def masking(self) -> dict[str, Any]:
+        """How a mask is read, by the names that ``read_mask`` has for it."""
+        return {"threshold": self.threshold, "invert": self.invert}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from coordnet.cli.common import Common, Compared, Sampled
 from coordnet.comparison.attempts import Attempt
 from coordnet.comparison.compare import compare
 from coordnet.media import read_media
+from coordnet.sampling.patterns import default_pattern
 
 
 def run(sampled: Sampled, compared: Compared, common: Common) -> None:
@@ -18,9 +19,10 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     device = specs.choose_device(common.device)
     media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "compare", media.name) as (staging, final):
+        text = sampled.sample or default_pattern(media.grid)
         table = compare(
             media.signal.to(device),
-            specs.parse_sample(sampled.sample, media.grid),
+            specs.parse_sample(text, media.grid, **sampled.masking),
             encoders=encoders,
             heads=heads,
             solvers=compared.solver or [],
@@ -29,7 +31,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
             generator=torch.Generator().manual_seed(common.seed),
             progress=common.progress,
         )
-        table = replace(table, name=media.name, pattern=sampled.sample)
+        table = replace(table, name=media.name, pattern=text)
         record = {
             "signal": table.name,
             "shape": list(media.signal.shape),

@@ -14,7 +14,7 @@ from coordnet.media import read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
-from coordnet.sampling.patterns import sample
+from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples
 
 
@@ -28,7 +28,8 @@ def run(sampled: Sampled, fitting: Fitting, tuning: Tuning, common: Common) -> N
     media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        pattern = specs.parse_sample(sampled.sample, media.grid)
+        text = sampled.sample or default_pattern(media.grid)
+        pattern = specs.parse_sample(text, media.grid, **sampled.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
@@ -38,20 +39,21 @@ def run(sampled: Sampled, fitting: Fitting, tuning: Tuning, common: Common) -> N
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
-            "sample": sampled.sample,
+            "sample": text,
             **report.describe(method, fit),
             "device": str(device),
             "seed": common.seed,
             **tried,
             "parameters": fit.network.parameter_count,
             **scoring.scores(estimate),
-            "baselines": report.baselines(samples, scoring),
+            "range": scoring.span,
+            **report.baselines(samples, scoring, fit_seconds),
             "seconds": {"fit": fit_seconds, "render": render_seconds},
             "report": fit.report,
             "versions": report.versions(),
         }
         score = report.score_line(record)
-        figure = reconstruction_figure(media.signal, samples, estimate, title=media.name, score=score)
+        figure = reconstruction_figure(media.signal, samples, estimate, title=media.name, score=score, rate=media.rate)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record)
     report.show(record, report.reconstruction_table(record, final), common)
 

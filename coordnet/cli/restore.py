@@ -15,6 +15,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
+from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
 from coordnet.media.rows import RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import sampled_picture
@@ -44,11 +45,11 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(signal: str, mask: Path, common: Common) -> None:
+def inpaint(signal: str, mask: Path, threshold: float | None, invert: bool, common: Common) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
 
     def work(media: Media, values: Tensor) -> Shown:
-        known = read_mask(mask, media.grid)
+        known = read_mask(mask, media.grid, threshold=threshold, invert=invert)
         made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
         return _filled(made, media.signal, known)
 
@@ -73,7 +74,7 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior: started from {law}, {learned}"
     known_little = "too little is known to hold any of it out"
     sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
-    before = sampled_picture(sample(signal, known, dimensions=signal.ndim - 1), signal.shape[-1])
+    before = sampled_picture(sample(signal, known, dimensions=signal.ndim - 1), signal.shape[-1], float("nan"))
     kept = {name: made.report[name] for name in ("known", "pattern") if name in made.report}
     return Shown(made, before, chosen, sureness, {**kept, "prior": "adaptive", "hold_out_psnr": expected})
 
@@ -137,7 +138,7 @@ def _restore(
         found |= {"seconds": seconds, "report": shown.made.report, "device": str(device), "seed": common.seed}
         record = _record(command, media.name, made.signal.shape, **found)
         titles = (media.name, f"{command}\n{shown.sureness}")
-        figure = restoration_figure(shown.before.detach().cpu(), made.signal, titles)
+        figure = restoration_figure(shown.before.detach().cpu(), made.signal, titles, rate=media.rate)
         report.write_results(staging, made, fit, figure, record)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(made, staging / "reconstruction.npy")
@@ -149,13 +150,14 @@ def _record(command: str, name: str, shape: tuple[int, ...], **found: Any) -> re
 
 
 def _heading(record: report.Record) -> str:
-    return f"{record['signal']} {report.size(record['shape'])} in {record['seconds']:.2f} s"
+    return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
 
 
 def _is_large(path: Path, factor: float, memory: int) -> bool:
     """Whether a file is read in rows: an array always, a TIFF file where it would take more memory than there is."""
-    if path.suffix.lower() not in (".tif", ".tiff"):
-        return path.suffix.lower() in (".npy", ".zarr")
+    suffix = split_member(path)[0].suffix.lower()
+    if suffix not in (".tif", ".tiff"):
+        return suffix in ARRAY_SUFFIXES
     try:
         with open_rows(path) as source:
             return exceeds(4 * prod(source.shape), factor, memory)
@@ -179,7 +181,8 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
         made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
-        written = staging / f"reconstruction{path.suffix.lower()}"
+        suffix = split_member(path)[0].suffix.lower()
+        written = staging / f"reconstruction{'.npy' if suffix == '.npz' else suffix}"
         blocks = _named(made.blocks, path)
         write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
         found = {**_settings(made, factor, source.alpha), "memory": memory}

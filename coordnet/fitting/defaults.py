@@ -1,13 +1,10 @@
-"""The policy of the library: which prior, encoder, encoding, solver and number of epochs suit which samples."""
+"""The policy of the library: which prior, encoder and encoding suit which samples."""
 
 from typing import Literal
-
-import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, JointEncoder, Triangle
 from coordnet.networks.heads import Head
-from coordnet.networks.network import CoordinateNetwork
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
@@ -24,9 +21,6 @@ POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by
 STRIDED = ByAxes({1: Smoothness(2.5, 0.01), 2: Smoothness(1.5, 0.03)})
 LONGEST = 8192  # samples along an axis up to which its design matrix is factorized by default
 COMPARED: tuple[Family, ...] = (Gaussian, Triangle, BSpline)  # the encoders of a comparison that names none
-EPOCHS = 2000  # of a gradient fit (Zheng et al., ECCV 2022)
-FEWEST_EPOCHS = 100
-CPU_MULTIPLICATIONS = 5e12  # of all epochs of a gradient fit on a processor: some minutes on two cores
 
 
 def default_prior(geometry: Geometry, *, robust: bool = False) -> Prior | None:
@@ -61,13 +55,6 @@ def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "c
 def default_encoding(head: Head, family: Family | None = None) -> Kind:
     """The complex encoding for a linear head, unless the encoder is of several axes jointly; the simple one else."""
     return "simple" if head.widths or getattr(family, "joint", False) else "complex"
-
-
-def default_epochs(network: CoordinateNetwork, samples: int, device: torch.device) -> int:
-    """The number of passes over some samples: ``EPOCHS``, or fewer where a processor would take very long."""
-    if device.type != "cpu" or network.is_separable:
-        return EPOCHS
-    return int(min(EPOCHS, max(FEWEST_EPOCHS, CPU_MULTIPLICATIONS / (samples * network.parameter_count))))
 
 
 def _is_long(geometry: Geometry) -> bool:

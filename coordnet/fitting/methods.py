@@ -9,7 +9,8 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.defaults import Family, Kind, Prior, Solver, default_epochs
+from coordnet.fitting.defaults import Family, Kind, Prior, Solver
+from coordnet.fitting.effort import default_epochs, warn_if_long
 from coordnet.fitting.gradient import Callback, fit_gradient
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -106,16 +107,16 @@ class Method:
         """Fit the method to samples.
 
         The epochs, the learning rate and the callback are those of ``fit_gradient``; a closed form needs none of them.
-        The epochs are by default ``default_epochs``, the learning rate 0.1 for a linear head on a complex encoding and
-        0.005 for others. The generator draws the encoder's parameters, then the network's first weights and the
-        minibatches.
+        The epochs are by default ``default_epochs``; more than ten minutes of them on a processor give a warning.
+        The learning rate is by default 0.1 for a linear head on a complex encoding and 0.005 for others. The generator
+        draws the encoder's parameters, then the network's first weights and the minibatches.
         """
         encoding = self.encode(samples, generator)
         if self.solver == "closed-form":
             return fit_closed_form(encoding, samples, self.prior, progress=progress)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
-        count = samples.values.shape[:-1].numel()
-        epochs = default_epochs(network, count, samples.values.device) if epochs is None else epochs
+        epochs = default_epochs(network, samples) if epochs is None else epochs
+        warn_if_long(network, samples, epochs)
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
         return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)

@@ -45,7 +45,7 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     path = readable_file(path, "an image")
     pixels = read_pixels(path)
     image = resize_and_crop(from_depth(pixels, path), size, crop)
-    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name)
+    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=path.suffix.lower())
 
 
 def read_pixels(path: Path) -> np.ndarray:

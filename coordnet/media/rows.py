@@ -1,4 +1,4 @@
-"""Signals larger than memory: NPY, Zarr and TIFF files that are read and written in blocks of rows."""
+"""Signals larger than memory: NPY, NPZ, Zarr and TIFF files that are read and written in blocks of rows."""
 
 import math
 import mmap
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import tifffile
 
+from coordnet.media.arrays import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
 from coordnet.media.files import decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import TIFF_SUFFIXES, tiff_options
 from coordnet.media.signal import from_depth, to_depth
-from coordnet.media.tables import last_axis_holds_channels, load_array
 
-ROW_SUFFIXES = (".npy", ".zarr", *TIFF_SUFFIXES)
+ROW_SUFFIXES = (*ARRAY_SUFFIXES, *TIFF_SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,11 @@ def _release(stored: Any) -> None:
 
 @contextmanager
 def open_rows(path: Path) -> Iterator[RowFile]:
-    """Open a signal to be read in rows: an .npy file, a .zarr folder, or a TIFF file of one picture."""
-    suffix = path.suffix.lower()
+    """Open a signal to be read in rows: an array's file or folder, or a TIFF file of one picture."""
+    suffix = split_member(path)[0].suffix.lower()
     with ExitStack() as opened:
-        if suffix == ".zarr":
-            stored = _open_zarr(path)
-        elif suffix == ".npy":
-            stored = load_array(readable_file(path, "an NPY array"), mmap_mode="r")
+        if suffix in ARRAY_SUFFIXES:
+            stored = load_array(path, mapped=True)
         elif suffix in TIFF_SUFFIXES:
             stored = _open_tiff(readable_file(path, "an image"), opened)
         else:
@@ -72,25 +70,6 @@ def open_rows(path: Path) -> Iterator[RowFile]:
         yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))
 
 
-def _zarr_package(path: Path) -> Any:
-    try:
-        import zarr
-    except ImportError:
-        raise mismatch(path, "the package zarr (pip install 'coordnet[zarr]')", "none") from None
-    return zarr
-
-
-def _open_zarr(path: Path) -> Any:
-    if not path.exists():
-        raise mismatch(path, "a Zarr array", "nothing of this name")
-    zarr = _zarr_package(path)
-    with decoding(path, "a Zarr array"):
-        stored = zarr.open(str(path), mode="r")
-        if not isinstance(stored, zarr.Array):
-            raise ValueError("a group of arrays: give the path of one array")
-    return stored
-
-
 def _open_tiff(path: Path, opened: ExitStack) -> Any:
     """Map the picture in a TIFF file, or read it by strips or tiles if it is compressed."""
     with decoding(path, "an image"):
@@ -101,7 +80,7 @@ def _open_tiff(path: Path, opened: ExitStack) -> Any:
             raise ValueError("a stack, or pixels that are planar, packed, turned or of a palette")
         if page.is_memmappable:
             return tifffile.memmap(path, mode="r")
-        return _zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r")
+        return zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r")
 
 
 def write_rows(
@@ -127,5 +106,5 @@ def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if path.suffix.lower() == ".zarr":
         chunks = (min(64, shape[0]), *(min(1024, n) for n in shape[1:]))
-        return _zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, chunks=chunks)
+        return zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, chunks=chunks)
     return tifffile.memmap(path, shape=shape, dtype=dtype, **tiff_options(shape[2] if len(shape) == 3 else 1))

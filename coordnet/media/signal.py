@@ -28,6 +28,7 @@ class Media:
     depth: str  # the NumPy dtype of the numbers in the file
     rate: float | int | None = None  # frames or samples per second, of signals with a time axis
     columns: tuple[str, ...] = ()  # the names of a table's columns
+    suffix: str = ""  # of the file, for formats that a signal is written in as it was read
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
 
     @property
@@ -42,7 +43,12 @@ class Media:
 
     @property
     def lossless_suffix(self) -> str:
-        """The suffix of a format that holds this signal at its depth; video is compressed at high quality."""
+        """The suffix of a format that holds this signal at its depth; video is compressed at high quality.
+
+        A TIFF file gives a TIFF file, and an animated GIF a GIF, of 256 colors a frame.
+        """
+        if self.suffix in (".tif", ".tiff") or (self.kind == "video" and self.suffix == ".gif"):
+            return self.suffix
         if self.kind == "image" and (self.signal.shape[-1] > 4 or self.depth not in ("uint8", "uint16")):
             return ".tiff"
         return {"image": ".png", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}[self.kind]

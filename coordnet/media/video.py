@@ -22,7 +22,7 @@ VIDEO_SUFFIXES = (
     *(".mpg", ".mpeg", ".wmv", ".flv", ".ogv", ".y4m"),
 )
 ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
-CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi")
+CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi", ".gif")
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
 # The color matrix, primaries and transfer with which FFmpeg converts; players then need not guess them.
 _COLORS = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "smpte170m")
@@ -47,7 +47,8 @@ def read_video(path: StrPath, *, frames: str | None = None, size: str | None = N
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"
         raise mismatch(path, "at least one frame", found)
-    return Media(torch.from_numpy(np.stack(clip)), "video", path.stem, "uint8", rate / (wanted.step or 1))
+    rate /= wanted.step or 1
+    return Media(torch.from_numpy(np.stack(clip)), "video", path.stem, "uint8", rate, suffix=path.suffix.lower())
 
 
 def is_video(path: Path) -> bool:
@@ -94,7 +95,7 @@ def _parse_frames(text: str) -> slice:
 def write_video(
     signal: Float[Tensor, "frames height width channels"], path: StrPath, *, rate: float | int = 25
 ) -> None:
-    """Write a clip as H.264 at high quality (crf 12) with 8 bits per channel; values are clipped to [0, 1].
+    """Write a clip as H.264 at high quality (crf 12) 8 bits per channel, or as a GIF; values are clipped to [0, 1].
 
     Colors are 4:2:0, which every player shows, if height and width are even; otherwise they are 4:4:4, which fewer
     players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB).
@@ -107,6 +108,12 @@ def write_video(
     if not 0 < rate <= 1000:
         raise mismatch(path, "a rate up to 1000 frames per second", f"{rate:g}")
     images = to_depth(as_numpy(signal), "uint8", path)
+    if suffix == ".gif":
+        with atomic_path(path) as temporary, encoding(path, "an animation"):
+            duration = round(100 / rate) * 10  # a GIF counts hundredths of a second
+            frames = images if shape[-1] == 3 else images[..., 0]
+            iio.imwrite(temporary, frames, plugin="pillow", duration=duration, loop=0)
+        return
     pixels = "yuv420p" if shape[1] % 2 == 0 and shape[2] % 2 == 0 else "yuv444p"
     muxing = {"movflags": "faststart"} if suffix in (".mp4", ".m4v", ".mov") else {}
     file: Any

@@ -6,12 +6,13 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.media.arrays import write_array
 from coordnet.media.files import StrPath, mismatch
 from coordnet.media.pictures import write_image
 from coordnet.media.read import KINDS
 from coordnet.media.signal import Kind, Media
 from coordnet.media.sound import write_audio
-from coordnet.media.tables import write_array, write_table
+from coordnet.media.tables import write_table
 from coordnet.media.video import write_video
 
 _AXES: dict[Kind, int] = {"image": 2, "video": 3, "audio": 1, "table": 1}
@@ -32,11 +33,11 @@ def write_media(
     raises a ``MediaError``.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in KINDS:
+    if suffix not in KINDS or suffix in (".npz", ".zarr"):
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
-    target = KINDS[suffix]
+    signal = media.signal if isinstance(media, Media) else media
+    target: Kind = "video" if suffix == ".gif" else KINDS[suffix]
     source = media if isinstance(media, Media) else Media(media, target, "", "")
-    signal = source.signal
     axes = _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:
         raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")

@@ -1,4 +1,4 @@
-"""SciPy's interpolations of the same samples, the baselines of every comparison."""
+"""Interpolations by SciPy and scikit-image of the same samples, the peers of every table."""
 
 import math
 from collections.abc import Callable
@@ -13,6 +13,9 @@ from coordnet.sampling.samples import Samples
 
 Baseline = Callable[[Samples], Tensor | None]
 TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that half a minute triangulates, by the number of axes
+
+# By the number of axes, of one unknown point; measured on pictures of 64² to 512² of which a quarter to 98 % is known.
+BIHARMONIC_SECONDS = {2: 7e-6, 3: 3e-5}
 
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
@@ -40,6 +43,28 @@ def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     It is None if ``griddata`` has no cubic method (three dimensions and more) or has too many points to triangulate.
     """
     return _interpolated(samples, 3, patient=False)
+
+
+def biharmonic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
+    """Inpaint what no channel knows by scikit-image's ``inpaint_biharmonic``.
+
+    It is None for rows, for scattered points, and where nothing is unknown.
+    """
+    from skimage.restoration import inpaint_biharmonic
+
+    picture = torch.zeros(*samples.grid, samples.channels, dtype=torch.float64)
+    samples.geometry.put(samples.values.double().cpu(), picture)
+    unknown = ~samples.geometry.known(samples.channels).any(-1)
+    if len(samples.grid) == 1 or samples.geometry.is_scattered or not bool(unknown.any()):
+        return None
+    filled = inpaint_biharmonic(picture.numpy(), unknown.numpy(), channel_axis=-1)
+    return torch.from_numpy(np.asarray(filled)).to(samples.values)
+
+
+def biharmonic_seconds(samples: Samples) -> float:
+    """Estimate how long ``biharmonic`` takes on one core: it solves one sparse system of the unknown points."""
+    unknown = int((~samples.geometry.known(samples.channels).any(-1)).sum())
+    return BIHARMONIC_SECONDS.get(len(samples.grid), math.inf) * unknown**1.1
 
 
 BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic": cubic}

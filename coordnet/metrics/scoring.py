@@ -21,6 +21,7 @@ class Scoring:
         self.signal, self.truth, self.present = signal, signal.nan_to_num(), ~torch.isnan(signal)
         self.known = samples.geometry.known(signal.shape[-1])
         self.held_out = ~self.known & self.present
+        self.span, self.bounded = value_range(signal[self.present])  # the range for the PSNR; see ``value_range``
         self.ranked_by = "held_out" if bool(self.held_out.any()) else "fitted"  # the PSNR that ranks estimates
 
     def scores(self, estimate: Float[Tensor, "*grid channels"]) -> dict[str, Any]:
@@ -29,10 +30,11 @@ class Scoring:
         A score that is infinite or has no entries is None. The SNR is over held-out entries. Only pictures in [0, 1]
         have an SSIM; see ``value_range`` for the data range.
         """
-        span, bounded = value_range(self.signal[self.present])
         masks = {"held_out": self.held_out, "fitted": self.known & self.present, "all": self.present}
-        ratios = {k: psnr(estimate, self.truth, mask, data_range=span, clip=bounded) for k, mask in masks.items()}
-        picture = bounded and self.signal.ndim == 3
+        ratios = {
+            k: psnr(estimate, self.truth, mask, data_range=self.span, clip=self.bounded) for k, mask in masks.items()
+        }
+        picture = self.bounded and self.signal.ndim == 3
         return {
             "psnr": {name: ratio if math.isfinite(ratio) else None for name, ratio in ratios.items()},
             "snr": ratio if math.isfinite(ratio := snr(estimate, self.truth, self.held_out)) else None,

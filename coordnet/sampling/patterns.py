@@ -83,6 +83,13 @@ class Bayer:
 
 
 Pattern = Every | Random | Bayer
+PATTERNS = {
+    "full": "full",
+    "every": "every:K[xK…][+OFFSET]",
+    "random": "random:FRACTION",
+    "entries": "entries:FRACTION",
+    "bayer": "bayer:RGGB",
+}
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -105,8 +112,7 @@ def parse_pattern(text: str) -> Pattern:
                 return Bayer(rest.upper() or "RGGB")
     except ValueError as error:
         raise _checks.wrong("sample", f"a valid {kind} pattern", f"{text!r} ({error})") from None
-    known = "full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION or bayer:RGGB"
-    raise _checks.wrong("sample", known, repr(text))
+    raise _checks.wrong("sample", f"one of {', '.join(PATTERNS.values())}", repr(text))
 
 
 def default_pattern(grid: tuple[int, ...]) -> str:
