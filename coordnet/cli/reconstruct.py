@@ -31,7 +31,7 @@ def run(sampled: Sampled, fitting: Fitting, tuning: Tuning, common: Common) -> N
         text = sampled.sample or default_pattern(media.grid)
         pattern = specs.parse_sample(text, media.grid, **sampled.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
-        method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
+        method, tried = _tuned(choose(samples, encoder, **asked, tunable=tuning.tune), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, fit_seconds = once(lambda: method.fit(samples, generator=generator, **options))
         estimate, render_seconds = once(lambda: fit.render().cpu())

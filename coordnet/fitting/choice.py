@@ -63,6 +63,7 @@ def choose(
     solver: str | None = None,
     prior: Prior | Literal["auto"] | None = "auto",
     robust: bool = False,
+    tunable: bool = False,
 ) -> Method:
     """Return the method that suits some samples; what is given is kept.
 
@@ -80,6 +81,8 @@ def choose(
     robust : bool
         Fit in closed form by Huber's loss, which outliers move little. A prior without it raises a ``ValueError``, as
         does a closed form that does not exist.
+    tunable : bool
+        Whether a method with free numbers is preferred, for ``tuned``.
     """
     head = head or Linear()
     if isinstance(encoder, type):
@@ -92,7 +95,7 @@ def choose(
     if chosen == "gradient":
         prior = None
     elif prior == "auto":
-        fourier = encoder is None or encoder.is_fourier
+        fourier = (encoder is None or encoder.is_fourier) and not tunable
         prior = default_prior(samples.geometry, fourier=fourier, robust=robust)
     elif robust and hasattr(prior, "loss"):
         prior = replace(cast(Smoothness, prior), loss="huber")
