@@ -18,6 +18,6 @@ class Restored:
     """
 
     signal: Float[Tensor, "*grid channels"]
-    fit: Reconstruction
+    fit: Reconstruction | None  # None for a signal that was restored in tiles
     expected_psnr: float | None
     chosen: dict[str, Any] = field(default_factory=dict)  # numbers that the samples decided
