@@ -23,7 +23,7 @@ from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
 from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import LARGEST, Tiles, Window
+from coordnet.restore.tiles import Tiles, Window
 from coordnet.restore.windows import (
     OVERLAP,
     WINDOW,
@@ -55,7 +55,7 @@ def denoise(
     *,
     alpha: bool = False,
     seed: int = 0,
-    largest: int = LARGEST,
+    largest: int | None = None,
     progress: bool = False,
 ) -> Restored:
     """Remove white Gaussian noise by a Wiener filter with the signal's own spectrum, first as a whole, then locally.
@@ -75,7 +75,7 @@ def denoise(
     seed : int
         Seed of the probe that estimates the remaining error.
     largest : int
-        Points of the largest signal that is filtered as a whole; others are filtered in overlapping ``Tiles``.
+        Points of the largest signal that is filtered as a whole, 4 million if not given; see ``Tiles``.
 
     Returns
     -------
@@ -235,15 +235,13 @@ def _expected_error(values: Values, estimate: Values, derivative: Values, noise:
     """Return Stein's unbiased estimate of the mean squared error, |f(y) - y|² - v + 2 v div f per sample.
 
     ``derivative`` is the difference quotient along random signs, whose mean is the divergence. An error of a few
-    hundredths in v is as large as the whole risk of a smooth picture. If v was estimated, the result is therefore the
-    geometric mean with the risk of an ideal Wiener filter, v div f, and that risk alone if values were clipped.
+    hundredths in v is as large as the whole risk of a smooth picture. If v was estimated, or values were clipped, the
+    result is therefore the geometric mean with the risk of an ideal Wiener filter, v div f.
     """
-    variance = noise.variance(estimate)
-    ideal = max(float((noise.gain(estimate) * variance * derivative).mean()), 1e-12)
-    if any(noise.clips):
-        return ideal
-    stein = max(float((estimate - values).square().mean() - variance.mean()) + 2 * ideal, ideal)
-    return stein if given else math.sqrt(stein * ideal)
+    gain, variance = noise.gain(estimate), noise.variance(estimate)
+    ideal = max(float((gain * variance * derivative).mean()), 1e-12)
+    stein = max(float((gain * ((estimate - values).square() - variance)).mean()) + 2 * ideal, ideal)
+    return stein if given and not any(noise.clips) else math.sqrt(stein * ideal)
 
 
 def _psnr(error: float | None) -> float | None:

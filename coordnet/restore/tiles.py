@@ -10,11 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet.fitting.hold_out import middle
 from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import MaskedLattice, Samples
 
 LARGEST = 2**22  # points of a lattice that is restored as a whole; a larger one is cut into tiles
+SHOWN = 2**18  # points of the middle of a lattice in tiles
 SHARE = 4  # how many times fewer points a tile has at most
 OVERLAP = {1: 1024, 2: 64, 3: 16, 4: 8}  # samples that neighboring tiles share along an axis, by the number of axes
 
@@ -23,12 +25,13 @@ Part = tuple[slice, Float[Tensor, " length"]]  # a part of an axis, and its weig
 
 
 class Tiles:
-    """The tiles of a lattice: one if it has at most ``largest`` points, else some with at most a quarter of that.
+    """The tiles of a lattice: one if it has at most ``largest`` points, else some with a quarter of that or fewer.
 
     The longest sides are cut first. Where tiles overlap, their weights fall linearly, and the sum of all weights is 1.
     """
 
-    def __init__(self, grid: tuple[int, ...], largest: int = LARGEST) -> None:
+    def __init__(self, grid: tuple[int, ...], largest: int | None = None) -> None:
+        largest = LARGEST if largest is None else largest
         lengths, self.overlap = list(grid), OVERLAP[len(grid)]
         self.counts = [1] * len(grid)
         while math.prod(grid) > largest and math.prod(lengths) > largest // SHARE:
@@ -47,6 +50,14 @@ class Tiles:
     def __iter__(self) -> Iterator[Window]:
         """Yield the windows of the tiles on the lattice, row by row."""
         return itertools.product(*([window for window, _ in parts] for parts in self.parts))
+
+    @property
+    def middle(self) -> Window:
+        """The middle of the lattice, from even positions on: all of it, or a part that a figure can show."""
+        if len(self) == 1:
+            return tuple(slice(0, n) for n in self.grid)
+        part = middle(self.grid, SHOWN)
+        return tuple(slice(s.start // 2 * 2, s.start // 2 * 2 + s.stop - s.start) for s in part)
 
     def restore(
         self, work: Callable[[Window], Float[Tensor, "*tile channels"]], *, progress: bool = False
@@ -68,12 +79,25 @@ class Tiles:
         return {"tiles": self.counts, "overlap": self.overlap}
 
 
+def crop(samples: Samples, window: Window) -> Samples:
+    """Return the samples of a masked lattice in a window of it."""
+    assert samples.weights is not None, "the samples of a masked lattice"
+    values, weights = samples.values[window], samples.weights[window].clone()
+    return Samples(MaskedLattice(tuple(values.shape[:-1]), weights=weights), values)
+
+
+def suits(samples: Samples) -> bool:
+    """Whether samples can be cut: those of a masked lattice on the signal's own grid."""
+    geometry = samples.geometry
+    return samples.weights is not None and not geometry.is_scattered and geometry.shape == geometry.grid
+
+
 def fit_tiles(
     tiles: Tiles, samples: Samples, fit: Callable[[Samples], Reconstruction], *, progress: bool = False
 ) -> tuple[Float[Tensor, "*grid channels"], list[dict[str, Any]]]:
     """Fit the samples of a masked lattice in tiles; return the blended renders and the fits' reports.
 
-    A tile of which nothing is known gets the mean of all samples.
+    A tile that is known as a whole stays as it is; one of which nothing is known gets the mean of all samples.
     """
     assert samples.weights is not None, "the samples of a masked lattice"
     weights, reports = samples.weights, []
@@ -82,8 +106,9 @@ def fit_tiles(
         values, known = samples.values[window], weights[window]
         if not bool((known > 0).any()):
             return samples.mean().expand_as(values)
-        geometry = MaskedLattice(tuple(values.shape[:-1]), weights=known.clone())
-        found = fit(Samples(geometry, values))
+        if bool((known > 0).all()):
+            return values
+        found = fit(crop(samples, window))
         reports.append(found.report)
         return found.render(alignment="sample")
 

@@ -21,7 +21,7 @@ def dark(size=96):
 
 
 @pytest.mark.parametrize("clips", [(True, True), (True, False), (False, True)])
-@pytest.mark.parametrize("value", [0.0, 0.13, 0.5, 1.0])
+@pytest.mark.parametrize("value", [0.01, 0.13, 0.5, 0.99])
 def test_the_moments_are_those_of_clipped_draws(clips, value):
     noise = ClippedNoise(0.2, 0.0, 1.0, clips)
     draws = value + 0.2 * torch.randn(400_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -68,11 +68,11 @@ def test_clipped_pictures_lose_their_bias():
     assert cn.psnr(given.signal, truth) > 30  # 23.9 with the bias
 
 
-@pytest.mark.parametrize("sigma", [None, 0.2])
-def test_the_error_after_clipping_is_expected_within_decibels(sigma):
-    truth = 0.1 + 0.8 * synthetic_photograph(96, 96)
-    made = cn.denoise(clipped(truth, 0.2), sigma)
-    assert made.expected_psnr == pytest.approx(cn.psnr(made.signal, truth), abs=3)
+@pytest.mark.parametrize("sigma", [None, 0.1])
+def test_the_error_after_clipping_is_not_expected_to_be_less_than_it_is(sigma):
+    truth = synthetic_photograph(96, 96) + 0.1 * torch.rand(96, 96, 3, generator=torch.Generator().manual_seed(3))
+    made = cn.denoise(clipped(truth.clamp(0, 1), 0.1), sigma)
+    assert made.expected_psnr == pytest.approx(cn.psnr(made.signal, truth.clamp(0, 1)), abs=1.5)
 
 
 @pytest.mark.parametrize("sigma", [25.0, 0.5])
