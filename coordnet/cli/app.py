@@ -38,7 +38,13 @@ def _root() -> None:
 
 @command("reconstruct.run")
 def reconstruct(
-    *, sampled: options.Sampled, fitting: options.Fitting, tuning: options.Tuning, common: options.Common
+    *,
+    signals: options.Signals,
+    sampling: options.Sampling,
+    fitting: options.Fitting,
+    tuning: options.Tuning,
+    many: options.Many,
+    common: options.Common,
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
 
@@ -67,8 +73,9 @@ def fit(
 @command("restore.inpaint")
 def inpaint(
     *,
-    signal: options.Picture,
+    signals: options.Pictures,
     mask: Annotated[Path, Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
@@ -81,11 +88,12 @@ def inpaint(
 @command("restore.upscale")
 def upscale(
     *,
-    image: options.Picture,
+    signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
         str | None, Option(help="Bytes for large files, such as 2GiB; half of what is free if not given.")
     ] = None,
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
@@ -99,10 +107,11 @@ def upscale(
 @command("restore.denoise")
 def denoise(
     *,
-    signal: options.Picture,
+    signals: options.Pictures,
     sigma: Annotated[
         float | None, Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given.")
     ] = None,
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
@@ -111,8 +120,11 @@ def denoise(
 @command("restore.demosaic")
 def demosaic(
     *,
-    raw: Annotated[str, Argument(metavar="RAW", help="A gray picture, each pixel of one color.")],
+    signals: Annotated[
+        list[str], Argument(metavar="RAW…", help="Gray pictures, each pixel of one color, or folders of them.")
+    ],
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Make a color picture of a Bayer mosaic; what each pixel measured stays as it is."""
