@@ -23,7 +23,9 @@ class Scoring:
     """
 
     def __init__(self, signal: Float[Tensor, "*grid channels"], samples: Samples) -> None:
-        self.signal, self.truth, self.present = signal, signal.nan_to_num(), ~torch.isnan(signal)
+        self.present = ~torch.isnan(signal)
+        self.truth = signal if bool(self.present.all()) else signal.nan_to_num()  # a large one is not copied
+        self.range = value_range(signal if self.truth is signal else signal[self.present])
         self.known = samples.geometry.known(signal.shape[-1])
         self.held_out = ~self.known & self.present
         self.ranked_by = "held_out" if bool(self.held_out.any()) else "fitted"  # the PSNR that ranks estimates
@@ -34,10 +36,10 @@ class Scoring:
         A score that is infinite or has no entries is None. The SNR is over held-out entries. The SSIM is of pictures
         in [0, 1] alone; see ``value_range`` for the range of other signals.
         """
-        span, bounded = value_range(self.signal[self.present])
+        span, bounded = self.range
         masks = {"held_out": self.held_out, "fitted": self.known & self.present, "all": self.present}
         ratios = {k: psnr(estimate, self.truth, mask, data_range=span, clip=bounded) for k, mask in masks.items()}
-        picture = bounded and self.signal.ndim == 3
+        picture = bounded and self.truth.ndim == 3
         return {
             "psnr": {name: ratio if math.isfinite(ratio) else None for name, ratio in ratios.items()},
             "snr": ratio if math.isfinite(ratio := snr(estimate, self.truth, self.held_out)) else None,
