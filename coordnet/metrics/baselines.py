@@ -49,6 +49,8 @@ def expected_seconds(samples: Samples, name: str) -> float:
     if samples.geometry.is_whole_lattice:
         return SPLINE_SECONDS * math.prod(samples.grid) * samples.channels
     known = samples.geometry.known(samples.channels).any(-1).sum()
+    if len(samples.grid) > 1 and known > TRIANGULATION_LIMIT.get(len(samples.grid), 0):
+        return math.inf
     return float(known) * TRIANGULATION_SECONDS[name] * (len(samples.grid) > 1)
 
 
