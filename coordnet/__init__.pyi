@@ -3,6 +3,7 @@ from . import metrics as metrics
 from . import plots as plots
 from . import sampling as sampling
 from ._checks import CoordnetWarning as CoordnetWarning
+from .comparison.compare import compare as compare
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding
 from .encodings import JointEncoding as JointEncoding
@@ -11,11 +12,12 @@ from .encodings import encoders as encoders
 from .encodings.encoders import DFT as DFT
 from .encodings.encoders import Gaussian as Gaussian
 from .encodings.encoders import Triangle as Triangle
+from .fitting.choice import fit as fit
 from .fitting.closed_form import fit_closed_form as fit_closed_form
 from .fitting.closed_form import plan as plan
-from .fitting.defaults import reconstruct as reconstruct
 from .fitting.gradient import fit_gradient as fit_gradient
 from .fitting.least_squares import LeastSquares as LeastSquares
+from .fitting.methods import EncoderChoice as EncoderChoice
 from .fitting.tuning import tune_scale as tune_scale
 from .fitting.tuning import tune_smoothness as tune_smoothness
 from .linalg.conjugate_gradients import ConjugateGradients as ConjugateGradients
@@ -27,6 +29,7 @@ from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
+from .priors.local import Local as Local
 from .priors.smoothness import Smoothness as Smoothness
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise

@@ -17,7 +17,7 @@ FLOORS = [
     {"networks", "priors"},
     {"fitting", "analysis"},
     {"restore", "plots"},
-    {"bench"},
+    {"bench", "comparison"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

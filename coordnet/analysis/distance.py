@@ -19,9 +19,9 @@ def distance_preservation(
 ) -> Float[Tensor, " m"]:
     """ψ(c)·ψ(c + δ) / ψ(c)·ψ(c), the measured twin of ``encoder.similarity(delta)``.
 
-    The displacements δ are in units of the unit interval, (m, d) for a joint encoder. The encoder's nodes are dense
-    around the position c, the ``center``: one number for all axes, or one for each. Source: Zheng et al. (ECCV 2022),
-    section 3.
+    The displacements δ are in units of the unit interval, (m, d) for a joint encoder. The position c is ``center``: one
+    number for all axes, or one for each. The two agree if the encoder's nodes are dense around c. Source: Zheng et al.
+    (ECCV 2022), section 3.
     """
     c = torch.as_tensor(center).to(delta).expand(delta.shape[1:])
     base = encoder(c)
@@ -34,8 +34,8 @@ def similarity_map(
 ) -> Float[Tensor, "..."]:
     """The cosine Ψ(p)·Ψ(q) / (|Ψ(p)| |Ψ(q)|) between chosen nodes p of a lattice and all its points q.
 
-    ``nodes`` are the indices of p. The result is (m, *lattice), 1 at each node itself; for a complex encoding the
-    cosines of the axes are multiplied. A ``ValueError`` is raised if the nodes do not have d indices. Source: figure 3
+    ``nodes`` holds the indices of p. The result is (m, *lattice), and 1 at q = p; for a complex encoding it is the
+    product of the cosines of the axes. A ``ValueError`` is raised if the nodes do not have d indices. Source: figure 3
     of Li et al. (NeurIPS 2021).
     """
     if nodes.shape[1] != len(axes):

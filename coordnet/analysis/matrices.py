@@ -29,7 +29,7 @@ def stable_rank(matrix: Float[Tensor, "n k"]) -> float:
 
 
 def condition_number(matrix: Float[Tensor, "n k"]) -> float:
-    """The largest singular value over the smallest of the min(N, K); infinite where that is zero."""
+    """The largest of the min(N, K) singular values over the smallest one; infinite if that is zero."""
     s = singular_values(matrix)
     return float(s[0] / s[-1]) if float(s[-1]) > 0 else float("inf")
 
@@ -44,7 +44,7 @@ def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[in
     A ``ValueError`` is raised if the fit does not have two dimensions. Source: Zheng et al. (ECCV 2022), section 5.
     """
     if len(fit.grid) != 2:
-        raise _checks.wrong("fit", "one of an image, two dimensions", len(fit.grid))
+        raise _checks.wrong("fit", "one of an image, with two axes", f"{len(fit.grid)} axes")
     image = fit.render(alignment="sample").detach()
     rcond = default_rcond(fit.grid, image.dtype) if rcond is None else _checks.nonnegative("rcond", rcond)
     spectra = torch.linalg.svdvals(image.double().movedim(-1, 0))

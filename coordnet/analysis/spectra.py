@@ -13,7 +13,7 @@ from coordnet.sampling.axes import Axes, Axis
 
 
 def matched_scale(sigma: float) -> float:
-    """The scale of equal stable rank, of random Fourier features for a Gaussian and vice versa: σ_g σ_f = 1/(2√2 π).
+    """The σ of random Fourier features with a Gaussian's stable rank, and vice versa: σ_g σ_f = 1/(2√2 π).
 
     The product, 0.1125, follows from 1/(2√π σ_g) = √(2π) σ_f, with lengths in units of the unit interval and
     frequencies in cycles over it. A ``ValueError`` is raised if σ is not positive. Source: Zheng et al., "Rethinking
@@ -29,12 +29,12 @@ class Sweep:
     name: str  # the quantity that is varied: a scale parameter (its value on the first axis), or N
     at: list[float]  # its values
     measured: list[float]  # ‖A‖_F² / ‖A‖₂² of the encoding matrix
-    theory: list[float | None]  # the stable rank that the papers derive, None where they derive none
+    theory: list[float | None]  # the stable rank that the papers derive; None if they derive none
 
 
 @torch.no_grad()
 def rank_over_scale(encoder: FeatureMap, axes: Axes, factors: Sequence[float]) -> Sweep | None:
-    """Stable rank of an encoder's copies with its scale multiplied by some factors; None where it has no scale."""
+    """Stable ranks of copies of an encoder with its scales multiplied by each factor; None if it has no scale."""
     if not encoder.scales:
         return None
     name, x = encoder.scales[0].name, encoder.positions(axes)
@@ -50,7 +50,7 @@ def rank_over_scale(encoder: FeatureMap, axes: Axes, factors: Sequence[float]) -
 
 @torch.no_grad()
 def rank_over_samples(encoder: FeatureMap, axes: Axes, counts: Sequence[int]) -> Sweep:
-    """Stable rank of an encoder on the same interval with ``counts`` samples along each axis."""
+    """Stable ranks of an encoder on the same interval, for each number of samples along every axis in ``counts``."""
     grids = [tuple(Axis(n, a.start, (a.stop - a.start) / n) for a in axes) for n in counts]
     positions = [encoder.positions(grid) for grid in grids]
     return Sweep(

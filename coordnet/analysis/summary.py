@@ -1,7 +1,7 @@
-"""The numbers of one encoder on the samples of its axis, or of its axes where it is joint."""
+"""The measures of one encoder on the samples of one axis, or of several axes if it is joint."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -14,7 +14,7 @@ from coordnet.analysis.spectra import Sweep, finite, matched_scale, rank_over_sa
 from coordnet.encodings.encoders import Encoder, Gaussian, JointEncoder, RandomFourier
 from coordnet.sampling.axes import Axes, Axis
 
-FACTORS = [2.0 ** (k / 2) for k in range(-6, 11)]  # the scales of a sweep, in units of the encoder's own
+FACTORS = [2.0 ** (k / 2) for k in range(-6, 11)]  # the scales of a sweep, relative to the encoder's own
 MATCHED = (Gaussian.name, RandomFourier.name)  # encoders whose σ has a partner of equal stable rank
 SPACINGS = 6.0  # the largest distance at which the similarity is evaluated, in spacings of the first axis
 
@@ -33,18 +33,14 @@ class EncoderSummary:
     singular_values: list[float]  # in decreasing order
     over_scale: Sweep | None  # None for encoders without a scale
     over_samples: Sweep
-    matched_sigma: float | None  # σ of equal stable rank, of random Fourier features for a Gaussian and vice versa
+    matched_sigma: float | None  # ``matched_scale`` of σ; None for encoders other than ``MATCHED``
     spectrum: list[float] | None  # the share of each DFT bin; None for joint encoders
     reconstruction: list[float] | None  # the position N // 2 reconstructed with these shares
-
-    def record(self) -> dict[str, Any]:
-        """The summary as JSON holds it."""
-        return asdict(self)
 
 
 @torch.no_grad()
 def summarize(encoder: Encoder | JointEncoder, where: Axis | Axes) -> EncoderSummary:
-    """Measure an encoder on the axis of its samples, or on the axes of their lattice."""
+    """Measure an encoder on the samples of one axis, or a joint encoder on the lattice of several axes."""
     axes = (where,) if isinstance(where, Axis) else tuple(where)
     matrix = encoder(encoder.positions(axes))
     s = singular_values(matrix)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from coordnet.bench.cells import Cell, Result
-from coordnet.bench.records import Record, failed
+from coordnet.bench.records import Record
 from coordnet.bench.study import Options, Study
 from coordnet.bench.tables import flat, markdown
 from coordnet.encodings import DenseEncoding, JointEncoding, SimpleEncoding
@@ -37,11 +37,6 @@ FIRST: Choices = {"rate": 3e-3, "norm": 1.0, "gamma": "2px"}
 CANDIDATES = {"rate": (1e-3, 3e-3, 1e-2), "norm": (0.5, 1.0, 2.0), "gamma": ("1px", "2px", "4px")}
 
 
-def _learnable(choices: Choices, generator: torch.Generator, **options: Any) -> DenseEncoding:
-    shared: dict[str, Any] = {"gamma": choices["gamma"], "fourier": 64, "generator": generator}
-    return JointEncoding(LearnableFourier.like(SQUARE, **shared, **options))
-
-
 ENCODINGS: dict[str, Callable[[Choices, torch.Generator], DenseEncoding | None]] = {
     "none": lambda c, g: None,
     "learned embedding": lambda c, g: SimpleEncoding([LearnedEmbedding.like(LINE, features=WIDTH, generator=g)]),
@@ -49,8 +44,12 @@ ENCODINGS: dict[str, Callable[[Choices, torch.Generator], DenseEncoding | None]]
     "sinusoidal, 2-D": lambda c, g: SimpleEncoding([Sinusoidal.like(axis, features=WIDTH // 2) for axis in SQUARE]),
     "DFT, 1-D": lambda c, g: SimpleEncoding([DFT.like(LINE)]),
     "MD-sine": lambda c, g: JointEncoding(MultiSine.like(SQUARE, features=WIDTH)),
-    "learnable Fourier": lambda c, g: _learnable(c, g, hidden=0),
-    "learnable Fourier + MLP": lambda c, g: _learnable(c, g, hidden=32, features=WIDTH),
+    "learnable Fourier": lambda c, g: JointEncoding(
+        LearnableFourier.like(SQUARE, gamma=c["gamma"], fourier=64, hidden=0, generator=g)
+    ),
+    "learnable Fourier + MLP": lambda c, g: JointEncoding(
+        LearnableFourier.like(SQUARE, gamma=c["gamma"], fourier=64, hidden=32, features=WIDTH, generator=g)
+    ),
 }
 
 
@@ -93,8 +92,11 @@ def train(name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tenso
     encoding = ENCODINGS[name](choices, generator)
     axes = (LINE,) if encoding is not None and encoding.dimensions == 1 else SQUARE
     where = lattice_points(axes, torch.float32).flatten(0, -2)
-    if encoding is not None:
-        _level(encoding, where, choices["norm"])
+    if encoding is not None:  # no encoding wins by its scale
+        with torch.no_grad():
+            factor = choices["norm"] * float(encoding(where).square().sum(-1).mean()) ** -0.5
+        for part in (part for part in encoding.modules() if isinstance(part, FeatureMap)):
+            part.gain *= factor
     model = AttentionClassifier(encoding, 1, CLASSES, **MODEL, generator=generator)
 
     def logits(part: Tensor) -> Tensor:
@@ -113,15 +115,6 @@ def train(name: str, seed: int, choices: Choices, epochs: int, data: tuple[Tenso
     with torch.no_grad():
         right = [(logits(part).argmax(-1) == labels[part]).double().mean() for part in (validation, test)]
     return float(right[0]), float(right[1])
-
-
-def _level(encoding: DenseEncoding, where: Tensor, norm: float) -> None:
-    """Scale an encoding to a root mean square norm, so that no encoding wins by its scale."""
-    with torch.no_grad():
-        factor = norm * float(encoding(where).square().sum(-1).mean()) ** -0.5
-    for part in encoding.modules():
-        if isinstance(part, FeatureMap):
-            part.gain *= factor
 
 
 def trained(name: str, choices: Choices, cell: Cell) -> Result:
@@ -155,7 +148,8 @@ class Attention(Study):
                 tried[name] = [(c, self.cell(name, CHOICE_SEED, c, epochs)) for c in choices]
             yield [cell for pairs in tried.values() for _, cell in pairs]
             for name, pairs in tried.items():  # the first of the best
-                best[name] = max(pairs, key=lambda pair: _validation(done[pair[1].key]))[0]
+                scores = [done[cell.key].get("scores", {"validation": -1.0})["validation"] for _, cell in pairs]
+                best[name] = pairs[scores.index(max(scores))][0]
         seeds = range(options.seeds or SEEDS)
         yield [self.cell(name, seed, best[name], epochs) for name in ENCODINGS for seed in seeds]
 
@@ -181,7 +175,3 @@ class Attention(Study):
             f"{CHOICE_SEED}, which is not reported, one after another. Mean ± standard deviation over seeds."
         )
         return {".md": f"{preface}\n\n{markdown(table)}\n"}
-
-
-def _validation(record: Record) -> float:
-    return -1.0 if failed(record) else record["scores"]["validation"]

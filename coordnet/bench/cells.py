@@ -3,8 +3,10 @@
 import json
 import math
 import subprocess
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -16,7 +18,7 @@ from coordnet.bench.data import Signal
 from coordnet.bench.records import Record, key_of
 from coordnet.metrics.stopwatch import machine
 
-LONGEST = 200  # characters of a recorded reason
+_short = partial(textwrap.shorten, width=200, placeholder="…")
 
 
 class Result(NamedTuple):
@@ -61,7 +63,7 @@ class Cell:
             result |= {"warnings": texts} if texts else {}
             json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
         except Exception as error:  # whatever a method raises, the run goes on
-            return self.failed(describe(error))
+            return self.failed(f"{type(error).__name__}: {error}")
         return self._record(result)
 
     def failed(self, reason: str) -> Record:
@@ -70,11 +72,6 @@ class Cell:
 
     def _record(self, content: dict[str, Any]) -> Record:
         return {"key": self.key, "cell": self.configuration(), **content, "machine": _where(self.device)}
-
-
-def describe(error: BaseException) -> str:
-    """Return the class and the message of an exception."""
-    return f"{type(error).__name__}: {error}"
 
 
 def plain(value: Any) -> Any:
@@ -98,14 +95,8 @@ def plain(value: Any) -> Any:
 def _where(device: str) -> dict[str, Any]:
     """Describe the machine, with the commit of the code if it is a checkout."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
+    commit = None
+    with suppress(OSError):  # there may be no git
         found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
         commit = found.stdout.strip() or None
-    except OSError:
-        commit = None
     return {**machine(torch.device(device)), "commit": commit}
-
-
-def _short(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -7,31 +7,52 @@ from matplotlib.figure import Figure
 
 from coordnet.bench.records import Record
 from coordnet.bench.study import Experiment
-from coordnet.bench.tables import DEPTH, Frame, Section, sections
+from coordnet.bench.tables import DEPTH, HEADS, Frame, Section, sections
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
 STYLES = {"baseline": ":", "closed form": "-", "gradient": "--"}
 FEWER = "a method on fewer signals is drawn where it would be by its gain on them over the best closed form"
-HEADS = {"held_out": "PSNR, held out (dB)", "clean": "PSNR against the clean signal (dB)"}
-ABSCISSAS: dict[str, tuple[str, Callable[[Frame], float]]] = {
-    "noise": ("standard deviation of the noise", lambda line: float(line["cell.noise"])),
-    "fraction": ("fraction of pixels known", lambda line: float(line["cell.pattern"].partition(":")[2])),
-    "rank": ("stable rank, measured", lambda line: line["stable_rank"]),
+ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
+    "noise": ("standard deviation of the noise", lambda lines: lines["cell.noise"]),
+    "fraction": ("fraction of pixels known", lambda lines: lines["cell.pattern"].str.split(":").str[1].astype(float)),
+    "rank": ("stable rank, measured", lambda lines: lines["stable_rank"]),
 }
 
 
 def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
-    """Draw the figure of an experiment; only records of the largest size if it is not against seconds."""
-    found, label = sections(experiment, records), HEADS[experiment.measure]
+    """Draw the figure of an experiment: a panel for each task against seconds, or curves of the largest signals.
+
+    The hollow markers of the curves get smaller so that equal curves show; methods without an x are levels.
+    """
+    found, label = sections(experiment, records), f"{HEADS[experiment.measure]} (dB)"
     if experiment.abscissa == "seconds":
         return _against_seconds(found, label)
     lines: Frame = pd.concat([section.lines for section in found if section.size == found[0].size])
     lines = lines[lines["placed"].notna()]
     title, place = ABSCISSAS[experiment.abscissa]
-    lines["x"] = [place(line) for _, line in lines.iterrows()]
+    lines["x"] = place(lines)
     lines["curve"] = lines.apply(_encoder_and_head if experiment.abscissa == "rank" else _name, axis=1)
-    return _against(lines, title, label)
+    figure = Figure(figsize=(9, 5.2), layout="constrained")
+    ax = figure.subplots()
+    curves = [curve.sort_values("x") for _, curve in lines.groupby("curve", sort=False)]
+    for i, curve in enumerate(sorted(curves, key=lambda curve: curve["cell.method.group"].iloc[0])):
+        first = curve.iloc[0]
+        if pd.isna(first["x"]):
+            ax.axhline(first["placed"], ls=(0, (i + 1, 2)), color=COLORS["baseline"], label=first["curve"])
+            continue
+        group = first["cell.method.group"]
+        style = {"marker": MARKERS[group], "ms": max(3, 8 - i / 2), "mfc": "none", "label": first["curve"]}
+        ax.plot(curve["x"], curve["placed"], STYLES[group], **style)
+    ax.set(xscale="log", xlabel=title, ylabel=label)
+    places = sorted(lines["x"].dropna().unique())
+    if len(places) < 10:
+        ax.set_xticks(places, [f"{x:g}" for x in places])
+        ax.minorticks_off()
+    ax.legend(fontsize=7)
+    ax.grid(alpha=0.3)
+    figure.supxlabel(FEWER, fontsize=8)
+    return figure
 
 
 def _against_seconds(found: Sequence[Section], label: str) -> Figure:
@@ -59,32 +80,8 @@ def _name(line: Frame) -> str:
 
 
 def _encoder_and_head(line: Frame) -> str:
-    """Return what the methods of a curve have in common that differ in their encoder's scale alone."""
+    """Return the label of a curve, whose methods differ only in the scale of their encoder."""
     if line["cell.method.group"] == "baseline":
         return line["name"]
     depth = "closed form" if pd.isna(line[DEPTH]) else f"depth {line[DEPTH]:.0f}, {line['cell.epochs']:.0f} epochs"
     return f"{line['cell.method.layout.encoder']}, {depth}"
-
-
-def _against(lines: Frame, title: str, label: str) -> Figure:
-    """Draw curves, with hollow markers that get smaller so that equal curves show, and levels where there is no x."""
-    figure = Figure(figsize=(9, 5.2), layout="constrained")
-    ax = figure.subplots()
-    curves = [curve.sort_values("x") for _, curve in lines.groupby("curve", sort=False)]
-    for i, curve in enumerate(sorted(curves, key=lambda curve: curve["cell.method.group"].iloc[0])):
-        first = curve.iloc[0]
-        if pd.isna(first["x"]):
-            ax.axhline(first["placed"], ls=(0, (i + 1, 2)), color=COLORS["baseline"], label=first["curve"])
-            continue
-        group = first["cell.method.group"]
-        style = {"marker": MARKERS[group], "ms": max(3, 8 - i / 2), "mfc": "none", "label": first["curve"]}
-        ax.plot(curve["x"], curve["placed"], STYLES[group], **style)
-    ax.set(xscale="log", xlabel=title, ylabel=label)
-    places = sorted(lines["x"].dropna().unique())
-    if len(places) < 10:
-        ax.set_xticks(places, [f"{x:g}" for x in places])
-        ax.minorticks_off()
-    ax.legend(fontsize=7)
-    ax.grid(alpha=0.3)
-    figure.supxlabel(FEWER, fontsize=8)
-    return figure

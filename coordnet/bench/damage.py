@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 Known = Bool[Tensor, "height width"]
-Damage = Callable[[tuple[int, ...], int], Known]
 HOLES, HOLE = 3, 40
 SCRATCHES, SCRATCH_WIDTH = 60, 3
 SENTENCE = "The quick brown fox jumps over the lazy dog. "
@@ -32,8 +31,7 @@ def holes(shape: tuple[int, ...], seed: int = 0) -> Known:
 
 def scratches(shape: tuple[int, ...], seed: int = 0) -> Known:
     """Mark sixty straight lines, three pixels wide, between random points as unknown."""
-    generator = torch.Generator().manual_seed(seed)
-    picture = Image.new("1", (shape[1], shape[0]), 1)
+    generator, picture = torch.Generator().manual_seed(seed), Image.new("1", list(shape[::-1]), 1)
     draw = ImageDraw.Draw(picture)
     for _ in range(SCRATCHES):
         top, left, bottom, right = (_integer(generator, 0, n) for n in (*shape, *shape))
@@ -43,8 +41,7 @@ def scratches(shape: tuple[int, ...], seed: int = 0) -> Known:
 
 def text(shape: tuple[int, ...], seed: int = 0) -> Known:
     """Mark lines of text over the whole picture as unknown; each line begins at a random letter."""
-    generator = torch.Generator().manual_seed(seed)
-    picture = Image.new("1", (shape[1], shape[0]), 1)
+    generator, picture = torch.Generator().manual_seed(seed), Image.new("1", list(shape[::-1]), 1)
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(LETTERS)
     line = SENTENCE * (2 + shape[1] // (4 * len(SENTENCE)))
     for top in range(LETTERS // 2, shape[0] - LETTERS, round(LEADING * LETTERS)):
@@ -56,4 +53,4 @@ def _integer(generator: torch.Generator, low: int, high: int) -> int:
     return int(torch.randint(low, high, (), generator=generator))
 
 
-DAMAGE: dict[str, Damage] = {"holes": holes, "scratches": scratches, "text": text}
+DAMAGE: dict[str, Callable[[tuple[int, ...], int], Known]] = {"holes": holes, "scratches": scratches, "text": text}

@@ -88,10 +88,12 @@ class Task:
         return sample(observed.to(device), pattern, generator=torch.Generator().manual_seed(seed)), observed
 
 
+_psnr = partial(metrics.psnr, data_range=1.0, clip=True)
+
 MEASURES: dict[str, Callable[[Tensor, Tensor, Tensor], float]] = {  # PSNR in dB, and a ratio of signal to noise
-    "held_out": lambda estimate, truth, known: metrics.psnr(estimate, truth, ~known),
-    "clean": lambda estimate, truth, known: metrics.psnr(estimate, truth),
-    "inside": lambda estimate, truth, known: metrics.psnr(estimate[INSIDE, INSIDE], truth[INSIDE, INSIDE]),
+    "held_out": lambda estimate, truth, known: _psnr(estimate, truth, ~known),
+    "clean": lambda estimate, truth, known: _psnr(estimate, truth),
+    "inside": lambda estimate, truth, known: _psnr(estimate[INSIDE, INSIDE], truth[INSIDE, INSIDE]),
     "snr": lambda estimate, truth, known: metrics.snr(estimate, truth, ~known),
 }
 
@@ -111,9 +113,9 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
         raise FloatingPointError("NaN or infinity in the estimate")
     scores: dict[str, float | None] = {task.measure: score(estimate)}
     if task.measure != "snr":  # a signal without a peak has no PSNR
-        scores["held_out"] = MEASURES["held_out"](estimate, truth, known)
-        scores["fitted"] = metrics.psnr(estimate, observed, known, clip=not task.noise)
-        scores["clean"] = MEASURES["clean"](estimate, truth, known) if task.noise else None
+        scores["held_out"] = metrics.psnr(estimate, truth, ~known)
+        scores["fitted"] = metrics.psnr(estimate, observed, known, data_range=1.0, clip=not task.noise)
+        scores["clean"] = metrics.psnr(estimate, truth) if task.noise else None
         scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
     seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
     return Result(scores, seconds, outcome.notes)

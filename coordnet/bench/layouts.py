@@ -7,15 +7,7 @@ from typing import Any
 
 import torch
 
-from coordnet.encodings import (
-    ComplexEncoding,
-    DenseEncoding,
-    DirectionalEncoding,
-    Encoding,
-    FourierEncoding,
-    JointEncoding,
-    SimpleEncoding,
-)
+from coordnet import encodings
 from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.sampling import Axis, Samples, lattice_points
 from coordnet.sampling.axes import Axes
@@ -31,13 +23,13 @@ class Layout:
     samples, and a frequency the inverse.
     """
 
-    build: Callable[["Layout", Samples, tuple[int, ...], torch.Generator], Encoding]  # a function of this module
+    build: Callable[["Layout", Samples, tuple[int, ...], torch.Generator], encodings.Encoding]  # a function below
     encoder: Any = None  # its class
     scale: float | None = None  # in units of an axis of ``of`` samples; the encoder's default if left out
     of: int | None = None
     features: int | None = None  # in all, or of each axis of a complex encoding; as many as samples if left out
 
-    def __call__(self, samples: Samples, grid: tuple[int, ...], seed: int) -> Encoding:
+    def __call__(self, samples: Samples, grid: tuple[int, ...], seed: int) -> encodings.Encoding:
         """Construct the encoding for samples of a signal that has its own ``grid``."""
         return self.build(self, samples, grid, torch.Generator().manual_seed(seed))
 
@@ -55,53 +47,49 @@ class Layout:
         return self.encoder.like(axis, features=features, generator=drawn, normalize=True, **self.scales(length))
 
 
-def complex_(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:
+def complex_(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> encodings.Encoding:
     """Return the Kronecker product of an encoder on every axis."""
     axes = zip(samples.geometry.axes, grid, strict=True)
-    return ComplexEncoding([layout.on(axis, n, layout.features, drawn) for axis, n in axes])
+    return encodings.ComplexEncoding([layout.on(axis, n, layout.features, drawn) for axis, n in axes])
 
 
-def simple(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:
+def simple(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> encodings.Encoding:
     """Return the concatenation of an encoder on every axis; random Fourier features are drawn jointly."""
     axes = samples.geometry.axes
-    kind = JointRandomFourier if layout.encoder is RandomFourier else layout.encoder
+    kind: Any = JointRandomFourier if layout.encoder is RandomFourier else layout.encoder
     if issubclass(kind, JointEncoder):
-        return JointEncoding(_joint(kind, layout, axes, grid, drawn))
+        options: dict[str, Any] = {"generator": drawn} if kind.random else {}
+        if layout.scale is None:
+            return encodings.JointEncoding(kind.like(axes, features=layout.features, normalize=True, **options))
+        each = [layout.scales(n) for n in grid]
+        options |= {name: tuple(one[name] for one in each) for name in each[0]}
+        features = layout.features or 2 * (len(axes) * max(a.count for a in axes) // 2)
+        joint = kind(len(axes), features=features, **options)
+        joint.gain = 1 / math.sqrt(features / 2)  # cos² + sin² of every frequency is 1
+        return encodings.JointEncoding(joint)
     share = layout.features and layout.features // len(axes)
     if share and layout.encoder.scales and layout.encoder.scales[0].unit == "frequency":
         share += share % 2  # cosines and sines come in pairs
     encoders = [layout.on(axis, n, share, drawn) for axis, n in zip(axes, grid, strict=True)]
-    return _normalized(SimpleEncoding(encoders), axes)
+    return _normalized(encodings.SimpleEncoding(encoders), axes)
 
 
-def _joint(kind: Any, layout: Layout, axes: Axes, grid: tuple[int, ...], drawn: torch.Generator) -> JointEncoder:
-    options: dict[str, Any] = {"generator": drawn} if kind.random else {}
-    if layout.scale is None:
-        return kind.like(axes, features=layout.features, normalize=True, **options)
-    each = [layout.scales(n) for n in grid]
-    options |= {name: tuple(one[name] for one in each) for name in each[0]}
-    features = layout.features or 2 * (len(axes) * max(a.count for a in axes) // 2)
-    encoder = kind(len(axes), features=features, **options)
-    encoder.gain = 1 / math.sqrt(features / 2)  # cos² + sin² of every frequency is 1
-    return encoder
-
-
-def directional(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:
+def directional(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> encodings.Encoding:
     """Return four directions of the plane, each with a quarter of the features."""
     axes = samples.geometry.axes
     longest = max(range(len(axes)), key=lambda j: axes[j].count)
     quarter = layout.features and layout.features // 4
     encoder = layout.on(Axis(axes[longest].count), grid[longest], quarter, drawn)
-    return _normalized(DirectionalEncoding([encoder] * 4), axes)
+    return _normalized(encodings.DirectionalEncoding([encoder] * 4), axes)
 
 
-def fourier(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> Encoding:
+def fourier(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torch.Generator) -> encodings.Encoding:
     """Return the Fourier lattice, whose matrices are FFTs."""
-    return FourierEncoding.like(samples)
+    return encodings.FourierEncoding.like(samples)
 
 
 @torch.no_grad()
-def _normalized(encoding: DenseEncoding, axes: Axes) -> DenseEncoding:
+def _normalized(encoding: encodings.DenseEncoding, axes: Axes) -> encodings.DenseEncoding:
     """Divide an encoding by its largest row norm over a lattice."""
     rows = lattice_points(axes, torch.float32).flatten(0, -2).split(ROWS)
     largest = max(float(encoding(part).norm(dim=-1).max()) for part in rows)

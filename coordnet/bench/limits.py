@@ -1,4 +1,4 @@
-"""Work in a process of its own, which is stopped at a time limit."""
+"""Run work in a separate process, which is stopped at a time limit."""
 
 import math
 import pickle
@@ -13,20 +13,16 @@ T = TypeVar("T")
 LONG = 3600.0  # seconds
 
 
-class LimitExceeded(Exception):
-    """The work took longer than its limit."""
-
-
 def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
-    """Return the result of some work that pickle can send, and its seconds, without the start of the process.
+    """Return the result of picklable work, and its seconds without the start of the process.
 
-    LimitExceeded is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.
+    TimeoutError is raised if the process takes more than ``limit`` seconds, RuntimeError if the work raises.
     """
     command, task = [sys.executable, "-m", __name__], pickle.dumps((limit, work))
     try:
         done = subprocess.run(command, input=task, capture_output=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        raise LimitExceeded(f"exceeded its limit of {limit:g} s") from None
+        raise TimeoutError(f"exceeded its limit of {limit:g} s") from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
         raise RuntimeError(lines[-1])

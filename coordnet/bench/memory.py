@@ -1,4 +1,4 @@
-"""Enlargements of large pictures, each to be carried out in a process of its own, whose peak memory they measure."""
+"""Enlargements of large pictures that measure the peak memory of their process; each is run in a separate process."""
 
 import tempfile
 import time

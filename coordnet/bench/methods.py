@@ -11,7 +11,7 @@ from coordnet.bench.cells import plain
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.layouts import Layout, fourier
 from coordnet.encodings import Encoding
-from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.closed_form import NO_PENALTY, fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.fitting.tuning import tune_smoothness
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -25,7 +25,8 @@ from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 
 ENCODED = 2**16  # points encoded at a time
-REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs")  # entries of a fit's report that records keep
+# the entries of a fit's report that records keep
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen")
 Prior = Smoothness | Adaptive | None
 
 
@@ -44,22 +45,22 @@ class Fit(Estimator):
     @property
     def draws(self) -> bool:
         """Whether the network or the encoder is drawn."""
-        return self.group == "gradient" or getattr(self.layout.encoder, "random", False)
+        return super().draws or getattr(self.layout.encoder, "random", False)
 
     @abstractmethod
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
-        """Fit the samples; return the fit, its seconds, and notes."""
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
+        """Fit the samples; return the fit and its seconds."""
 
     def __call__(self, case: Case) -> Outcome:
         """Build the encoding, fit and render."""
         samples = self.tied(case.samples)
         encoding = self.layout(samples, case.samples.grid, case.seed).to(samples.values.device)
         encode, rank = (0.0, {}) if self.layout.build is fourier else _encoded(encoding, samples, case)
-        fitted, seconds, notes = self.fit(encoding, samples, case)
+        fitted, seconds = self.fit(encoding, samples, case)
         with torch.no_grad():
             estimate, render = timed(lambda: fitted.on_axes(tuple(Axis(n) for n in case.samples.grid)))
         report = {key: fitted.report[key] for key in REPORTED if key in fitted.report}
-        notes = {"parameters": fitted.network.parameter_count, **report, **notes, **rank}
+        notes = {"parameters": fitted.network.parameter_count, **report, **rank}
         return Outcome(estimate, seconds, encode, render, notes)
 
     def tied(self, samples: Samples) -> Samples:
@@ -100,10 +101,12 @@ class ClosedForm(Fit):
     prior: Prior = None
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
         """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
-        return *timed(lambda: fit_closed_form(encoding, samples, self.prior, **options)), {}
+        least_norm = self.prior is None and not samples.geometry.is_whole_lattice  # as the papers' closed form
+        prior = NO_PENALTY if least_norm else self.prior
+        return timed(lambda: fit_closed_form(encoding, samples, prior, **options))
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,12 @@ class Tuned(ClosedForm):
 
     criterion: str = "hold-out"
 
-    def fit(self, encoding: Any, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Any, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
         """Choose power, strength and anisotropy, and solve; the seconds are those of both."""
         prior, choice = once(lambda: tune_smoothness(encoding, samples, criterion=self.criterion).choice)
         fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, prior))
-        return fitted, seconds + choice, {"chosen": plain(prior)}
+        fitted.report["chosen"] = plain(prior)
+        return fitted, seconds + choice
 
 
 @dataclass(frozen=True)
@@ -127,12 +131,12 @@ class Trained(Fit):
     head: Head = field(default=Linear())
     lr: float = 0.1
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
         """Train for the case's epochs."""
         generator = torch.Generator().manual_seed(case.seed)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
         fit_gradient(network, samples, epochs=1, lr=self.lr)
-        return *once(lambda: fit_gradient(network, samples, epochs=case.epochs, lr=self.lr)), {}
+        return once(lambda: fit_gradient(network, samples, epochs=case.epochs, lr=self.lr))
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,8 @@ class Denoised(Estimator):
     def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
-        fitted, seconds = timed(lambda: denoise(case.samples.values, sigma).fit)
-        return Outcome(fitted.render(), seconds, notes={"sigma": fitted.report["sigma"]})
+        made, seconds = timed(lambda: denoise(case.samples.values, sigma))
+        return Outcome(made.signal, seconds, notes={"sigma": made.report["sigma"]})
 
 
 @dataclass(frozen=True)
@@ -158,12 +162,10 @@ class Hindsight(Estimator):
         """Keep the best estimate; the seconds are those of all candidates together."""
         score = case.score
         assert score is not None
-
-        def best() -> tuple[Estimator, Outcome]:
-            outcomes = ((candidate, candidate(case)) for candidate in self.candidates)
-            return max(outcomes, key=lambda pair: score(pair[1].estimate))
-
-        (candidate, outcome), seconds = once(best)
+        outcomes, seconds = once(lambda: [candidate(case) for candidate in self.candidates])
+        values = [score(outcome.estimate) for outcome in outcomes]
+        best = values.index(max(values))
+        outcome, candidate = outcomes[best], self.candidates[best]
         return Outcome(outcome.estimate, seconds, notes={**outcome.notes, "chosen": plain(candidate)})
 
 

@@ -2,8 +2,9 @@
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, directional, simple
 from coordnet.bench.methods import ADAPTIVE, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
-from coordnet.bench.peers import Peer
+from coordnet.bench.peers import baseline
 from coordnet.bench.study import Experiment
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
@@ -21,46 +22,36 @@ from coordnet.priors.smoothness import Smoothness
 
 PICTURE, CLIP = 512, 128  # samples along an axis of the papers' signals, for which their scales are given
 LIMIT = 120.0  # seconds after which a slow peer is stopped
+NETWORKS: dict[int, tuple[int, Head]] = {PICTURE: (512, MLP(4, 256)), CLIP: (192, MLP(5, 512))}  # features and head
 RATE = 5e-3  # the learning rate of MLPs
-MLP_2D, MLP_3D = (512, MLP(4, 256)), (192, MLP(5, 512))  # features and head
-DIRECTIONS = {e.Triangle: directional, e.Gaussian: directional}
-Column = dict[Any, tuple[float, tuple[str, str]]]  # scale, and PSNR and seconds, by the class of the encoder
+SOLVED, DESCENDED, NETWORK = "closed form, complex {}", "gradient, complex {}", "MLP, simple {}"
+TIED = partial(ClosedForm, virtual=2)  # scattered samples are tied to a grid of half the resolution
 
 
-def column(table: str, kind: str) -> Column:
-    """Return the settings and the printed results of a paper's table: simple, gradient or closed form.
+def mlp(layout: Layout) -> Trained:
+    """Return the papers' network on a simple encoding."""
+    return Trained(layout, head=NETWORKS[layout.of or PICTURE][1], lr=RATE)
+
+
+def column(table: str, kind: str, name: str, estimator: Callable[[Layout], Any], printed: bool = True) -> list[Method]:
+    """Return a method for each encoder of a paper's table, by the settings of a kind: simple, gradient or closed form.
 
     ``printed.csv`` holds tables 1 to 3 of Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate
     Networks" (ECCV 2022): the scale of each encoder (σ, half-width, or highest frequency), PSNR on test points in dB
     and seconds, on the authors' data. "clip" is what the authors' notebook prints for one clip of table 3.
     """
+    of, found = PICTURE if table in ("table1", "table2") else CLIP, []
     with (Path(__file__).parent / "printed.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if (row["table"], row["kind"]) == (table, kind)]
-    return {ENCODERS[row["encoder"]]: (float(row["scale"]), (row["psnr"], row["seconds"])) for row in rows}
-
-
-def networks(
-    encoders: Column, of: int, head: tuple[int, Head], builds: Mapping[Any, Any] = DIRECTIONS, suffix: str = ""
-) -> Iterator[Method]:
-    """Yield an MLP on a simple encoding for each encoder of a column."""
-    for encoder, (scale, printed) in encoders.items():
-        layout = Layout(builds.get(encoder, simple), encoder, scale, of, head[0])
-        yield Method(f"MLP, simple {encoder.name}{suffix}", Trained(layout, head=head[1], lr=RATE), printed)
-
-
-def descended(encoders: Column, of: int, virtual: int | None = None) -> Iterator[Method]:
-    """Yield a linear head on a complex encoding, trained by gradient, for each encoder of a column."""
-    for encoder, (scale, printed) in encoders.items():
-        estimator = Trained(Layout(complex_, encoder, scale, of), virtual)
-        yield Method(f"gradient, complex {encoder.name}", estimator, printed)
-
-
-def solved(encoders: Column, of: int, virtual: int | None = None, prior: Smoothness | None = None) -> Iterator[Method]:
-    """Yield a linear head on a complex encoding in closed form, with or without a prior, for each encoder."""
-    for encoder, (scale, printed) in encoders.items():
-        estimator = ClosedForm(Layout(complex_, encoder, scale, of), virtual, prior=prior)
-        name = f"closed form, complex {encoder.name}" + (", smooth prior" if prior else "")
-        yield Method(name, estimator, ("", "") if virtual else printed)
+    for row in rows:
+        encoder, build, features = ENCODERS[row["encoder"]], complex_, None
+        if kind == "simple":
+            turned = of == PICTURE and encoder in (e.Triangle, e.Gaussian)
+            build, features = directional if turned else simple, NETWORKS[of][0]
+        layout = Layout(build, encoder, float(row["scale"]), of, features)
+        results = (row["psnr"], row["seconds"]) if printed else ("", "")
+        found.append(Method(name.format(encoder.name), estimator(layout), results))
+    return found
 
 
 def smooth(prior: Smoothness, masked: bool = False) -> Method:
@@ -68,17 +59,10 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
     return Method("closed form, smooth prior", ClosedForm(Layout(complex_, e.Impulse), prior=prior, masked=masked))
 
 
-def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
-    """Return another library's method, which is stopped at a limit in seconds if one is given."""
-    return Method(name, Peer(partial(function, **options) if options else function, limit))
-
-
 BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
 KINDS = ("nearest", "linear", "cubic")
-SPLINES = tuple(
-    baseline("nearest sample" if kind == "nearest" else f"{kind} spline (SciPy)", peers.spline, kind=kind)
-    for kind in KINDS
-)
+TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
+SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, KINDS, strict=True))
 GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in KINDS)
 BICUBIC = baseline("bicubic (PyTorch interpolate)", peers.torch_interpolate)
 SLOW_PEERS = (
@@ -93,10 +77,10 @@ TABLE_1 = Experiment(
         Task("separable", "every:2"): (
             *SPLINES,
             BICUBIC,
-            *solved(column("table1", "closed form"), PICTURE),
+            *column("table1", "closed form", SOLVED, ClosedForm),
             smooth(SMOOTH, masked=True),
-            *descended(column("table1", "gradient"), PICTURE),
-            *networks(column("table1", "simple"), PICTURE, MLP_2D),
+            *column("table1", "gradient", DESCENDED, Trained),
+            *column("table1", "simple", NETWORK, mlp),
         )
     },
 )
@@ -110,10 +94,10 @@ TABLE_2 = Experiment(
             *SLOW_PEERS,
             smooth(SMOOTH),
             BY_SPECTRUM,
-            *solved(column("table2", "gradient"), PICTURE, 2),
-            *solved(column("table2", "gradient"), PICTURE, 2, SMOOTH),
-            *descended(column("table2", "gradient"), PICTURE, 2),
-            *networks(column("table2", "simple"), PICTURE, MLP_2D),
+            *column("table2", "gradient", SOLVED, TIED, False),
+            *column("table2", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=SMOOTH), False),
+            *column("table2", "gradient", DESCENDED, partial(Trained, virtual=2)),
+            *column("table2", "simple", NETWORK, mlp),
         )
     },
 )
@@ -126,10 +110,10 @@ TABLE_3 = Experiment(
         Task("separable", "every:2"): (
             *SPLINES,
             baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
-            *solved(column("table3", "closed form"), CLIP),
+            *column("table3", "closed form", SOLVED, ClosedForm),
             smooth(VIDEO, masked=True),
-            *descended(column("table3", "gradient"), CLIP),
-            *networks(column("table3", "simple"), CLIP, MLP_3D, {}),
+            *column("table3", "gradient", DESCENDED, Trained),
+            *column("table3", "simple", NETWORK, mlp),
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
@@ -138,9 +122,9 @@ TABLE_3 = Experiment(
             *SLOW_PEERS,
             smooth(VIDEO),
             BY_SPECTRUM,
-            *solved(column("table3", "gradient"), CLIP, 2, VIDEO),
-            *descended(column("clip", "gradient"), CLIP, 2),
-            *networks(column("clip", "simple"), CLIP, MLP_3D, {}),
+            *column("table3", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=VIDEO), False),
+            *column("clip", "gradient", DESCENDED, partial(Trained, virtual=2)),
+            *column("clip", "simple", NETWORK, mlp),
         ),
     },
     Finder(("clip",), CLIPS, sizes=(CLIP,)),
@@ -153,21 +137,19 @@ MATCHED = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f of e.Gaussian and random
 LINES = Finder(("row", "column"))
 
 
-def _matched(build: Any, sigmas: tuple[float, ...]) -> Iterator[tuple[str, Layout]]:
-    """Yield layouts whose stable rank is, in theory, that of a Gaussian of width σ, with their names."""
-    for encoder in (e.Gaussian, e.RandomFourier):
-        for sigma in sigmas:
-            scale = sigma if encoder is e.Gaussian else MATCHED / sigma
-            yield f"{encoder.name} σ = {sigma:g}", Layout(build, encoder, scale, PICTURE)
-
-
 def _deepened(sigmas: tuple[float, ...], depths: Iterable[int], title: str) -> Iterator[Method]:
-    """Yield the linear head in closed form, which separates the gain of depth from unfinished descent, and networks."""
-    for name, layout in _matched(complex_, sigmas):
-        yield Method(f"closed form, {name}", ClosedForm(layout))
-    for depth in depths:
-        for name, layout in _matched(simple, sigmas):
-            yield Method(title.format(name, depth), Trained(layout, head=MLP(depth, 256), lr=RATE))
+    """Yield encoders whose stable rank is, in theory, that of a Gaussian of width σ: solved, and below networks.
+
+    The linear head in closed form separates the gain of depth from unfinished descent.
+    """
+    matched = [(e.Gaussian, sigma, sigma) for sigma in sigmas]
+    matched += [(e.RandomFourier, sigma, MATCHED / sigma) for sigma in sigmas]
+    for encoder, sigma, scale in matched:
+        layout = Layout(complex_, encoder, scale, PICTURE)
+        yield Method(f"closed form, {encoder.name} σ = {sigma:g}", ClosedForm(layout))
+    for depth, (encoder, sigma, scale) in product(depths, matched):
+        trained = Trained(Layout(simple, encoder, scale, PICTURE), head=MLP(depth, 256), lr=RATE)
+        yield Method(title.format(f"{encoder.name} σ = {sigma:g}", depth), trained)
 
 
 FIGURE_7 = Experiment(
@@ -207,8 +189,7 @@ EVERY_ENCODER = Experiment(
     {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())},
 )
 
-RFF = {e.RandomFourier: (column("table2", "simple")[e.RandomFourier][0], ("", ""))}
-RFF_MLP = tuple(networks(RFF, PICTURE, MLP_2D, suffix=", σ of table 2"))
+(RFF_MLP,) = (m for m in column("table2", "simple", "MLP, simple {}, σ of table 2", mlp, False) if "rff" in m.name)
 DENOISERS = (
     baseline("the noisy picture", peers.unchanged),
     baseline("wavelets sym4, BayesShrink (scikit-image)", peers.wavelet),
@@ -217,7 +198,7 @@ DENOISERS = (
     Method("closed form, adaptive filter, noise given", Denoised(given=True)),
     Method("closed form, adaptive filter", Denoised()),
     Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, e.Impulse), criterion="gcv")),
-    *RFF_MLP,
+    RFF_MLP,
 )
 
 NOISE = Experiment(
@@ -227,7 +208,7 @@ NOISE = Experiment(
     abscissa="noise",
 )
 
-INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, *RFF_MLP)
+INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, RFF_MLP)
 SAMPLING = Experiment(
     "sampling",
     "Pictures, PSNR against the fraction of pixels known",

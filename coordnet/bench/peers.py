@@ -3,15 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
+from scipy import ndimage
+from scipy.interpolate import RBFInterpolator, RectBivariateSpline
+from skimage import restoration
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
 from coordnet.bench import demosaicing
-from coordnet.bench.estimation import Case, Estimator, Outcome
+from coordnet.bench.estimation import Case, Estimator, Method, Outcome
 from coordnet.bench.limits import limited
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
@@ -35,6 +38,11 @@ class Peer(Estimator):
         if self.limit is None:
             return Outcome(*timed(partial(self.function, case)))
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
+
+
+def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
+    """Return another library's method, which is stopped at a limit in seconds if one is given."""
+    return Method(name, Peer(partial(function, **options) if options else function, limit))
 
 
 def spline(case: Case, kind: str, **options: Any) -> Tensor:
@@ -65,8 +73,6 @@ def torch_interpolate(case: Case) -> Tensor:
 
 def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
     """Interpolate by SciPy's ``RBFInterpolator``, a thin plate through the nearest samples."""
-    from scipy.interpolate import RBFInterpolator
-
     samples = case.samples
     assert samples.weights is not None
     x = lattice_points(samples.geometry.axes).numpy() * np.asarray(samples.grid)
@@ -77,11 +83,9 @@ def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
 
 def biharmonic(case: Case) -> Tensor:
     """Inpaint the points that are unknown in every channel by scikit-image's ``inpaint_biharmonic``."""
-    from skimage.restoration import inpaint_biharmonic
-
-    values, weights = case.samples.values, case.samples.weights
-    assert weights is not None
-    return _restored(values, inpaint_biharmonic, (weights[..., 0] == 0).numpy())
+    estimate = baselines.biharmonic(case.samples)
+    assert estimate is not None
+    return estimate
 
 
 def unchanged(case: Case) -> Tensor:
@@ -91,11 +95,9 @@ def unchanged(case: Case) -> Tensor:
 
 def wavelet(case: Case, blind: bool = False) -> Tensor:
     """Denoise by ``denoise_wavelet`` with BayesShrink; the noise is given, or estimated if ``blind``."""
-    from skimage.restoration import denoise_wavelet
-
     options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": case.samples.channels == 3}
     sigma = None if blind else case.noise
-    return _restored(case.samples.values, denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
+    return _restored(case.samples.values, restoration.denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
 
 
 def non_local_means(case: Case, blind: bool = False) -> Tensor:
@@ -103,23 +105,18 @@ def non_local_means(case: Case, blind: bool = False) -> Tensor:
 
     The settings are those of scikit-image's example: patches of 5 at distances up to 6, h = 0.6 σ, the fast mode.
     """
-    from skimage.restoration import denoise_nl_means, estimate_sigma
-
     values, sigma = case.samples.values, case.noise
     if blind:
-        image = values.double().cpu().numpy()
-        sigma = float(cast(float, estimate_sigma(image, channel_axis=-1, average_sigmas=True)))
-    options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True}
-    return _restored(values, denoise_nl_means, h=0.6 * sigma, sigma=sigma, **options)
+        sigma = float(np.mean(restoration.estimate_sigma(values.double().cpu().numpy(), channel_axis=-1)))
+    options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True, "h": 0.6 * sigma, "sigma": sigma}
+    return _restored(values, restoration.denoise_nl_means, **options)
 
 
 def best_total_variation(case: Case) -> Tensor:
     """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
-    from skimage.restoration import denoise_tv_chambolle
-
     assert case.score is not None
     weights = (weight * case.noise for weight in WEIGHTS)
-    candidates = (_restored(case.samples.values, denoise_tv_chambolle, weight=w) for w in weights)
+    candidates = (_restored(case.samples.values, restoration.denoise_tv_chambolle, weight=w) for w in weights)
     return max(candidates, key=case.score)
 
 
@@ -137,8 +134,6 @@ def demosaiced(case: Case, kind: str) -> Tensor:
 
 def rect_bivariate_spline(samples: Samples) -> None:
     """Enlarge each channel by SciPy's cubic spline."""
-    from scipy.interpolate import RectBivariateSpline
-
     x, y = (axis.points().numpy() for axis in samples.geometry.axes)
     u, v = (Axis(n).points().numpy() for n in samples.grid)
     for channel in samples.values.movedim(-1, 0).double().numpy():
@@ -147,11 +142,9 @@ def rect_bivariate_spline(samples: Samples) -> None:
 
 def zoom(samples: Samples) -> None:
     """Enlarge each channel by ``scipy.ndimage.zoom`` of order 3."""
-    from scipy.ndimage import zoom as scipy_zoom
-
     factors = [n / k for n, k in zip(samples.grid, samples.values.shape, strict=False)]
     for channel in samples.values.movedim(-1, 0).contiguous().numpy():
-        scipy_zoom(channel, factors, order=3)
+        ndimage.zoom(channel, factors, order=3)
 
 
 def interpolation(samples: Samples, mode: str) -> Callable[[], Tensor]:

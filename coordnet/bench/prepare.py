@@ -5,19 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from coordnet.bench.data import CROP, SOUND, center, cube
-from coordnet.media import Media, MediaError, read_audio, read_image, write_media
-from coordnet.media.pictures import IMAGE_SUFFIXES
-from coordnet.media.sound import AUDIO_SUFFIXES
+from coordnet.media import Media, MediaError, read_media, write_media
+from coordnet.media.read import KINDS
 from coordnet.media.video import is_video
 
 MANIFEST = "SHA256SUMS"  # in the format of ``sha256sum``
 
 
 def sources(folder: Path, out: Path) -> dict[Path, str]:
-    """Return the kind of each file by its place in a folder: picture, clip, sound, or "" for what cannot be prepared.
+    """Return the kind of each file by its place in a folder: picture, clip, sound, or "" for any other file.
 
-    Hidden files and those in ``out`` are ignored. A folder that is missing, or of which nothing can be prepared, raises
-    MediaError.
+    Hidden files and those in ``out`` are ignored. A folder that is missing, or without a file that can be prepared,
+    raises MediaError.
     """
     if not folder.is_dir():
         raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
@@ -32,11 +31,8 @@ def sources(folder: Path, out: Path) -> dict[Path, str]:
 
 
 def _kind(path: Path) -> str:
-    if is_video(path):
-        return "clip"
-    if path.suffix.lower() in IMAGE_SUFFIXES:
-        return "picture"
-    return "sound" if path.suffix.lower() in AUDIO_SUFFIXES else ""
+    kind = "video" if is_video(path) else KINDS.get(path.suffix.lower())
+    return {"video": "clip", "image": "picture", "audio": "sound"}.get(kind or "", "")
 
 
 def prepare(folder: Path, kinds: dict[Path, str], out: Path, *, side: int = CROP) -> list[Path]:
@@ -52,12 +48,10 @@ def prepare(folder: Path, kinds: dict[Path, str], out: Path, *, side: int = CROP
         path = folder / source
         if kinds[source] == "clip":
             media = Media(cube(path), "array", path.stem, "float32")
-        elif kinds[source] == "picture":
-            media = read_image(path)
-            media = replace(media, signal=center(media.signal, side))
         else:
-            media = read_audio(path)
-            media = replace(media, signal=media.signal[:SOUND])
+            media = read_media(path)
+            whole = media.signal
+            media = replace(media, signal=center(whole, side) if kinds[source] == "picture" else whole[:SOUND])
         place = source.with_suffix(media.lossless_suffix)
         if place in written:
             other = written[place]

@@ -13,7 +13,7 @@ from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, fourier
 from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tuned
-from coordnet.bench.papers import baseline
+from coordnet.bench.peers import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment, Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
@@ -147,7 +147,7 @@ EXPERIMENTS = (
         ),
     ),
 )
-TITLES = {experiment.name: experiment.title for experiment in EXPERIMENTS}
+NAMES = tuple(experiment.name for experiment in EXPERIMENTS)
 SLOW = "hindsight"  # run only if it is named
 PREFACE = (
     "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
@@ -159,12 +159,12 @@ class Quality(Study):
     """The command ``coordnet bench quality``."""
 
     name = "quality"
-    experiments = tuple(TITLES)
+    experiments = NAMES
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of one experiment after another."""
         for name in options.only:
-            _checks.choice("only", name, TITLES)
+            _checks.choice("only", name, NAMES)
         for experiment in EXPERIMENTS:
             if experiment.name in options.only or (not options.only and experiment.name != SLOW):
                 yield from experiment.stages(options, done)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from coordnet.bench import papers
 from coordnet.bench.attention import Attention
-from coordnet.bench.cells import Cell, describe
+from coordnet.bench.cells import Cell
 from coordnet.bench.quality import Quality
 from coordnet.bench.records import NAME, Record, appending, failed, read
 from coordnet.bench.speed import Speed
@@ -76,10 +76,8 @@ def _distributed(cells: Sequence[Cell], client: Any) -> Iterator[Record]:
                 "the records so far are kept, and the same command goes on from there"
             )
         cell, error = futures.pop(future), future.exception()
-        if error is None:
-            yield future.result()
-        else:
-            yield cell.failed(DIED if isinstance(error, KilledWorker) else describe(error))
+        reason = DIED if isinstance(error, KilledWorker) else f"{type(error).__name__}: {error}"
+        yield future.result() if error is None else cell.failed(reason)
 
 
 @contextmanager
@@ -94,13 +92,11 @@ def _workers(options: Options) -> Iterator[Any]:
         name = "workers" if options.dask is None else "dask"
         message = f"`{name}`: expected the package distributed (pip install 'coordnet[dask]'), found none"
         raise ValueError(message) from None
-    library: Any = distributed
-    local = {"n_workers": options.workers, "threads_per_worker": 1, "memory_limit": 0}  # a cell may take what it needs
-    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-    with nullcontext(options.dask) if options.dask else library.LocalCluster(**local, **quiet) as where:
-        try:
-            client = library.Client(where, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"`dask`: expected a scheduler's address, found {where} ({error})") from None
-        with client:
-            yield client
+    local: dict[str, Any] = {"n_workers": options.workers, "threads_per_worker": 1, "dashboard_address": None}
+    local |= {"memory_limit": 0, "silence_logs": logging.CRITICAL}  # a cell may take what it needs
+    try:
+        client = distributed.Client(options.dask, set_as_default=False, **({} if options.dask else local))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"`dask`: expected a scheduler's address, found {options.dask} ({error})") from None
+    with client:
+        yield client

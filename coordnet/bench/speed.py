@@ -58,6 +58,8 @@ class Target:
 TARGETS = (
     Target("cpu", SMALL, t.REUSED, 1.5, t.FLOOR),
     Target("cpu", SMALL, t.REUSED, 1.0, t.BICUBIC),
+    Target("cpu", SMALL, t.THEN, 1.5, t.REUSED),
+    Target("cpu", LARGE, t.THEN, 1.5, t.REUSED),
     Target("cpu", SMALL, t.COLD, 1.0, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.SPLINE),
     Target("cpu", LARGE, t.COLD, 0.5, t.ZOOM),
@@ -122,7 +124,7 @@ class Speed(Study):
 
 
 def latest(records: Sequence[Record]) -> Tasks:
-    """Return the timings by device and task, those of each device's latest machine alone."""
+    """Return the timings by device and task, only those of the machine that timed each device last."""
     done = [r for r in records if not failed(r)]
     machines = {r["cell"]["device"]: r["machine"] | {"commit": None} for r in done}
     kept = (r for r in done if r["machine"] | {"commit": None} == machines[r["cell"]["device"]])

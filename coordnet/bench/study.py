@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +26,7 @@ class Options:
 
     data: Path | None = None  # the data folder
     quick: bool = False  # one signal, few samples, few epochs
-    images: int | None = None  # the first so many files
+    images: int | None = None  # the number of files, from the first on
     epochs: int | None = None  # of trained methods, instead of the study's
     seeds: int | None = None  # of whatever is drawn, instead of the study's
     methods: tuple[str, ...] = ()  # groups or patterns of names in the shell's syntax; all methods if empty
@@ -105,20 +106,16 @@ class Experiment(Study):
         epochs = options.epochs or (QUICK_EPOCHS if quick else self.epochs)
         seeds = options.seeds or (1 if quick else self.seeds)
         chosen = self._chosen(options.methods)
-        asked = [
-            (method.estimator.group == "gradient", signal.path, signal.kind, task, method, signal, seed)
-            for task, methods in self.blocks.items()
-            for method in methods
-            if method.name in chosen
-            for number, signal in enumerate(signals)
-            for seed in ((number,) if task.mask else range(seeds if task.draws or method.estimator.draws else 1))
-        ]
         cells = []
-        for trained, *_, task, method, signal, seed in sorted(asked, key=lambda one: one[:3]):
-            device = "cpu" if method.estimator.group == "baseline" else options.device
-            run: dict[str, Any] = {"seed": seed, "epochs": epochs if trained else None, "device": device}
-            cells.append(estimation(task, signal, method, experiment=self.name, **run))
-        yield cells
+        for task, method in ((task, m) for task, methods in self.blocks.items() for m in methods if m.name in chosen):
+            estimator = method.estimator
+            run: dict[str, Any] = {"experiment": self.name}
+            run["epochs"] = epochs if estimator.group == "gradient" else None
+            run["device"] = "cpu" if estimator.group == "baseline" else options.device
+            for number, signal in enumerate(signals):
+                drawn = range(seeds if task.draws or estimator.draws else 1)
+                cells += [estimation(task, signal, method, seed=s, **run) for s in ((number,) if task.mask else drawn)]
+        yield sorted(cells, key=lambda c: (c.epochs is not None, *itemgetter("name", "kind")(c.subject["signal"])))
 
     def _chosen(self, patterns: tuple[str, ...]) -> set[str]:
         """Return the names of the methods that have a pattern's name or group; of all methods without a pattern."""
@@ -134,7 +131,7 @@ class Experiment(Study):
 
     def tables(self, records: list[Record]) -> dict[str, str]:
         """Return the report in Markdown, and every number as comma-separated values."""
-        from coordnet.bench import tables  # pandas takes a second
+        from coordnet.bench import tables  # which imports this module
 
         return {".md": tables.report(self, records), ".csv": tables.values(self, records)}
 

@@ -18,7 +18,7 @@ NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
 HEADS = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
 SECTION, DEPTH = ["cell.task", "cell.signal.size"], "cell.method.head.depth"
 MACHINE = ["machine.gpu", "machine.threads", "machine.commit"]
-PARTS = ["encode", "fit", "render"]
+PARTS, LINE = ["encode", "fit", "render"], ["method", "epochs", "device"]
 CSV = (  # columns of the comma-separated values, with their names here where these differ
     "task=cell.task size=cell.signal.size method=name group=cell.method.group encoder=cell.method.layout.encoder "
     f"scale=cell.method.layout.scale depth={DEPTH} epochs=cell.epochs device=cell.device gpu=machine.gpu "
@@ -47,12 +47,10 @@ def flat(records: Sequence[Record]) -> Frame:
     ``signal`` identifies a signal and ``line`` the method with its epochs and device.
     """
     frame: Frame = pd.json_normalize(list(records))
-    frame = frame.reindex(columns=[*frame.columns, *(c for c in USED if c not in frame.columns)])
-    cells = [r["cell"] for r in records]
-    frame["signal"] = [json.dumps(cell.get("signal"), sort_keys=True) for cell in cells]
-    lines = [[cell["method"], cell["epochs"], cell["device"]] for cell in cells]
-    frame["line"] = [json.dumps(line, sort_keys=True) for line in lines]
-    numbers = [c for c in frame.columns if c.startswith(("scores.", "seconds."))]
+    frame = frame.reindex(columns=frame.columns.union(USED, sort=False))
+    frame["signal"] = [json.dumps(r["cell"].get("signal"), sort_keys=True) for r in records]
+    frame["line"] = [json.dumps([r["cell"][key] for key in LINE], sort_keys=True) for r in records]
+    numbers = frame.columns[frame.columns.str.startswith(("scores.", "seconds."))]
     frame[numbers] = frame[numbers].astype(float)
     frame["total"] = frame[["seconds.fit", "seconds.render"]].sum(axis=1).where(frame["status"] == "done")
     return frame
@@ -109,24 +107,24 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
         draws = done.groupby(["signal", "line"])[f"scores.{score}"].std()
         lines[score], lines[f"{score}_spread"] = table.mean(), table.std()
         lines[f"{score}_draws"] = draws.groupby("line").mean()
-    lines["exact"] = ~(each["scores.fitted"].min() < EXACT)  # a missing number is an error of zero
+    least = each["scores.fitted"].min().reindex(lines.index)
+    lines["exact"] = ~(least < EXACT) & (lines["done"] > 0)  # a missing number is an error of zero
     lines["ssim"], lines["stable_rank"] = each["scores.ssim"].mean(), each["notes.stable_rank"].mean()
     lines[PARTS] = each[[f"seconds.{part}" for part in PARTS]].median()
     lines["parameters"] = each["notes.parameters"].quantile(interpolation="lower").astype("Int64")
     lines[MACHINE] = each[MACHINE].last()
     trained = lines["cell.method.group"] == "gradient"
     lines.loc[trained, DEPTH] = lines.loc[trained, DEPTH].fillna(0)  # a linear head
-    blocks = [(task.name, m.name, *m.printed) for task, methods in experiment.blocks.items() for m in methods]
-    columns = ["task", "method", "printed_psnr", "printed_seconds"]
-    printed = pd.DataFrame(blocks, columns=columns).set_index(columns[:2])
-    return lines.join(printed, on=["cell.task", "name"])
+    printed = {(task.name, m.name): m.printed for task, methods in experiment.blocks.items() for m in methods}
+    found = [printed.get(key, ("", "")) for key in zip(lines["cell.task"], lines["name"], strict=True)]
+    lines[["printed_psnr", "printed_seconds"]] = found
+    return lines
 
 
 def values(experiment: Experiment, records: Sequence[Record]) -> str:
     """Return a line for each method as comma-separated values, with numbers in full."""
     lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
-    for name in (DEPTH, "cell.epochs", "machine.threads"):
-        lines[name] = lines[name].astype("Int64")
+    lines = lines.astype(dict.fromkeys((DEPTH, "cell.epochs", "machine.threads"), "Int64"))
     table = lines.reindex(columns=[column.split("=")[-1] for column in CSV])
     return table.set_axis([column.split("=")[0] for column in CSV], axis=1).to_csv(index=False, lineterminator="\n")
 
@@ -157,9 +155,9 @@ def report(experiment: Experiment, records: Sequence[Record]) -> str:
 
 
 def _origin(experiment: Experiment, records: Sequence[Record]) -> str:
-    machines = (r["machine"] for r in records)
+    machines = [r["machine"] for r in records]
     found = {f"{m['gpu'] or 'processor'}, {m['threads']} threads, PyTorch {m['torch']}" for m in machines}
-    commits = sorted({r["machine"]["commit"] or "no checkout" for r in records})
+    commits = sorted({m["commit"] or "no checkout" for m in machines})
     seconds = sum(value or 0.0 for r in records if not failed(r) for value in r["seconds"].values())
     took = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
     return (
@@ -176,7 +174,7 @@ def _shown(experiment: Experiment, section: Section) -> Frame:
     table[HEADS[experiment.measure]] = means.where(lines["done"] > 0, "failed")
     table["on our best"] = [text(value, "+.2f") for value in lines["gain"]]
     if lines["clean"].isna().all():
-        table["fitted"] = lines["fitted"].map(text).mask(lines["exact"].fillna(False).astype(bool), "exact")
+        table["fitted"] = lines["fitted"].map(text).mask(lines["exact"], "exact")
     table["SSIM"] = [text(value, ".3f") for value in lines["ssim"]]
     if lines["stable_rank"].notna().any():
         table["stable rank"] = [text(value, ".1f") for value in lines["stable_rank"]]
@@ -189,9 +187,9 @@ def _shown(experiment: Experiment, section: Section) -> Frame:
     table["seeds"] = lines["seeds"]
     table["epochs"] = [text(epochs, ".0f") for epochs in lines["cell.epochs"]]
     table["device"] = lines["cell.device"]
-    if lines["printed_psnr"].fillna("").any():
-        table["printed PSNR (other data)"] = lines["printed_psnr"].fillna("")
-        table["printed s (other GPU)"] = lines["printed_seconds"].fillna("")
+    if lines["printed_psnr"].any():
+        table["printed PSNR (other data)"] = lines["printed_psnr"]
+        table["printed s (other GPU)"] = lines["printed_seconds"]
     return table
 
 
@@ -200,11 +198,10 @@ def _overview(experiment: Experiment, found: Sequence[Section]) -> str:
     most = max(int(section.lines["scored"].max()) for section in found)
     several, columns = len({section.size for section in found}) > 1, {}
     for section in found:
-        lines = section.lines.assign(epochs=[text(epochs, ".0f") for epochs in section.lines["cell.epochs"]])
-        lines = lines.set_index(["name", "epochs", "cell.device"])[["mean", "scored"]]
-        scores = [text(mean) + (f" ({n:.0f})" if 0 < n < most else "") for mean, n in lines.values]
+        lines = section.lines.assign(epochs=section.lines["cell.epochs"].map(lambda n: text(n, ".0f")))
+        lines["text"] = [text(m) + (f" ({n:.0f})" if 0 < n < most else "") for m, n in lines[["mean", "scored"]].values]
         name = f"{section.task}, {section.size}²" if several else section.task
-        columns[name] = pd.Series(scores, index=lines.index)
+        columns[name] = lines.set_index(["name", "epochs", "cell.device"])["text"]
     table: Frame = pd.concat(columns, axis=1).fillna("").reset_index(["name", "epochs"])
     head = f"{HEADS[experiment.measure]}, over {most} signals, or as many as stand in brackets:"
     return f"{head}\n\n{markdown(table.rename(columns={'name': 'method'}))}"
@@ -219,13 +216,13 @@ def _verdict(experiment: Experiment, section: Section) -> Iterator[str]:
     else:
         first = f"**{lines['name'][best]}**, {text(lines['mean'][best])} dB"
         yield f"The best of {closed.sum()} closed forms, by this score, is {first}."
-        lost = lines[~closed & (lines["gain"] > CLOSE)]
-        texts = [f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost[["name", "gain", "common"]].values]
+        lost = lines.loc[~closed & (lines["gain"] > CLOSE), ["name", "gain", "common"]]
+        texts = [f"{name} by {gain:.2f} dB (on {n})" for name, gain, n in lost.values]
         yield f"**It loses to** {'; '.join(texts)}." if texts else "No other row is above it."
-    asked = [m.name for task, methods in experiment.blocks.items() if task.name == section.task for m in methods]
-    missing = [name for name in asked if name not in set(lines["name"])]
+    asked = (methods for task, methods in experiment.blocks.items() if task.name == section.task)
+    missing = [method.name for method in next(asked, ()) if method.name not in set(lines["name"])]
     if missing:
-        yield f"Not run: {', '.join(missing)}."
+        yield f"Not run: {'; '.join(missing)}."
 
 
 def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator[str]:
@@ -235,12 +232,8 @@ def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator
     frame["place"] = [places[key] for key in frame[[*SECTION, "line"]].itertuples(index=False, name=None)]
     for head, column in (("What failed", "reason"), ("Warnings", "warnings")):
         texts = frame.dropna(subset=column).sort_values("place", kind="stable")
-        pattern = texts[column].map(lambda message: NUMBER.sub("#", message))
-        groups = (part.iloc[[0]].assign(n=len(part)) for _, part in texts.groupby(["place", pattern], sort=False))
-        rows = [
-            f"- {name} ({task}), {n} cells: {message}"
-            for part in groups
-            for name, task, n, message in part[["cell.method.name", "cell.task", "n", column]].values
-        ]
+        groups = texts.groupby(["place", texts[column].astype(str).str.replace(NUMBER, "#", regex=True)], sort=False)
+        firsts = groups[["cell.method.name", "cell.task", column]].first().assign(n=groups.size())
+        rows = [f"- {name} ({task}), {n} cells: {message}" for name, task, message, n in firsts.values]
         if rows:
             yield f"## {head}\n\n" + "\n".join(rows)

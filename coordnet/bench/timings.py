@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from coordnet.bench import peers
-from coordnet.bench.cells import Cell, Result, describe
+from coordnet.bench.cells import Cell, Result
 from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
-from coordnet.bench.limits import LimitExceeded, limited
+from coordnet.bench.limits import limited
 from coordnet.bench.memory import enlarge_rows, enlarge_whole
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
@@ -38,6 +38,7 @@ ZOOM = "ndimage.zoom order 3"
 BICUBIC = "interpolate bicubic"
 GRIDDATA = "griddata linear"
 REUSED = "fit + render, plan reused"
+THEN = "fit, then render, plan reused"
 COLD = "fit + render, cold"
 DENSE = "dense, fit + render, plan reused"
 FIT = "fit, plan reused"
@@ -58,7 +59,7 @@ class Rows:
     def time(self, name: str, work: Callable[[], Any], points: int, peer: str | None = None, **options: Any) -> None:
         """Time the work of a method that renders, or only fits, some points.
 
-        Work of which many ``expected`` seconds are given runs once, in a process that is stopped at ``LIMIT``.
+        Work with many ``expected`` seconds runs only once, in a process that is stopped at ``LIMIT``.
         """
         notes: dict[str, Any] = {"outputs": points, "peer": peer}
         try:
@@ -67,8 +68,8 @@ class Rows:
             else:
                 seconds = limited(work, LIMIT)[1]
                 timing = Timing(seconds, seconds, seconds, 1)
-        except (LimitExceeded, RuntimeError) as error:
-            stopped = STOPPED if isinstance(error, LimitExceeded) else describe(error)
+        except (TimeoutError, RuntimeError) as error:
+            stopped = STOPPED if isinstance(error, TimeoutError) else f"RuntimeError: {error}"
             self.seconds[name], self.notes[name] = None, {**notes, "stopped": stopped}
             return
         self.seconds[name] = timing.median
@@ -107,7 +108,6 @@ def picture(rows: Rows, device: str, size: int) -> None:
     rows.time("factorize", factorize, points, SPLINE)
     reused = factorize()
     rows.time("render", reused.fit(values).render, points, FLOOR)
-    rows.time("fit, then render, plan reused", lambda: reused.fit(values).render(), points, FLOOR)
     _reused(rows, reused, values, size**2, points)
     rows.time(COLD, lambda: factorize().renderer()(values), points, SPLINE)
 
@@ -125,6 +125,7 @@ def _reused(rows: Rows, reused: Any, values: Tensor, fitted: int, rendered: int)
     render = reused.renderer()
     rows.time(FIT, lambda: reused.fit(values), fitted, FLOOR)
     rows.time(REUSED, lambda: render(values), rendered, FLOOR)
+    rows.time(THEN, lambda: reused.fit(values).render(), rendered, REUSED)
     if values.device.type == "cuda":
         fit_graph, render_graph = reused.capture(values), render.capture(values)
         rows.time(f"{FIT}, {GRAPH}", lambda: fit_graph(values), fitted, FLOOR)

@@ -1,16 +1,25 @@
 """The command line: ``coordnet COMMAND …``."""
 
+import os
+import re
+import signal
 import sys
 import warnings
 
 from coordnet.cli.app import app
 
 TOO_LITTLE = "expected enough memory for this signal, found too little; try a smaller one"
+SPINS = 10_000  # rounds in which a waiting OpenMP thread keeps its core, beside other work at a high price
 
 
 def main() -> int:
-    """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error, 130 on Ctrl-C."""
+    """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error.
+
+    Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
+    """
     warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
+    bound_spinning()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     if len(arguments) < len(sys.argv) - 1:
         return int(app(arguments, standalone_mode=False) or 0)
@@ -21,7 +30,7 @@ def main() -> int:
     except TyperException as error:
         message = error.format_message()
     except (ValueError, OSError, FloatingPointError) as error:
-        message = str(error)
+        message = as_typed(str(error), arguments)
     except MemoryError:
         message = TOO_LITTLE
     except RuntimeError as error:
@@ -33,3 +42,30 @@ def main() -> int:
         return 130
     print("coordnet: " + " ".join(message.split()), file=sys.stderr)
     return 2
+
+
+def bound_spinning() -> None:
+    """Bound the time for which OpenMP's threads spin while they wait, unless the user has said how they wait.
+
+    OpenMP reads the variable when torch is imported.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
+
+
+def as_typed(message: str, arguments: list[str]) -> str:
+    """Name the option as it was typed in a message that begins with the name of an argument of the library.
+
+    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, and
+    ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
+    """
+    match = re.match(r"`(\w+)`: ", message)
+    if match is None:
+        return message
+    option = "--" + match[1].replace("_", "-")
+    if any(a == option or a.startswith(f"{option}=") for a in arguments):
+        return f"{option}: {message[match.end() :]}"
+    for before, text in zip(arguments, arguments[1:], strict=False):
+        if before.startswith("--") and re.search(rf"[:,]{match[1]}(=|,|$)", text):
+            return f"{before} {text}: {message}"
+    return message

@@ -11,6 +11,7 @@ from coordnet.analysis.summary import describe
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
 from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.fitting.methods import head_label
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
@@ -37,7 +38,9 @@ def run(
     record: dict[str, Any] = {}
     if model is not None:
         name = f"model-{model.stem}"
-        drawn, numbers = model_figure(Reconstruction.load(model))
+        loaded = Reconstruction.load(model)
+        drawn, numbers = model_figure(loaded)
+        table = _described(loaded, numbers)
     elif figure is not None:
         name = f"figure-{_checks.choice('figure', figure, FIGURES)}"
         drawn, numbers = FIGURES[figure]()
@@ -54,6 +57,29 @@ def run(
             report.write_record(staging, record)
         table.append(f"written to {final}")
     report.show(record, table, output)
+
+
+def _described(model: Reconstruction, numbers: dict[str, Any]) -> list[str]:
+    """What a model is and how it was fitted, in lines for the screen."""
+    network = model.network
+    encoders = dict.fromkeys(getattr(m, "name", "") for m in network.encoding.modules())
+    kind = type(network.encoding).__name__.removesuffix("Encoding").lower()
+    features = report.size(network.encoding.shape)
+    lines = [
+        f"a signal of {report.size((*model.grid, model.channels))}",
+        " ".join([kind, *filter(None, encoders), f"encoding of {features} features, {head_label(network.head)} head,"])
+        + f" {network.parameter_count:,} parameters",
+        f"fitted by {model.report.get('method', 'an unknown method')}",
+    ]
+    if "rank of each channel" in numbers:
+        lines.append(f"rank of each channel: {', '.join(map(str, numbers['rank of each channel']))}")
+    if "variance_db" in numbers:
+        least, most = numbers["variance_db"].values()
+        lines.append(f"learned variance of a mode: {least:.1f} to {most:.1f} dB against the noise")
+    for j, found in enumerate(numbers.get("matrices", []), 1):
+        condition = "infinite" if found["condition"] is None else f"{found['condition']:.3g}"
+        lines.append(f"matrix {j}: stable rank {found['stable_rank']:.1f}, condition number {condition}")
+    return lines
 
 
 def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Encoder | JointEncoder, Axes]]:

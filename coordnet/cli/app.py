@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
     def declare(command: Callable[..., None]) -> None:
         @functools.wraps(command)
         def run(**given: Any) -> None:
+            for group in given.values():
+                if isinstance(group, options.Output):
+                    group.check()  # before the imports, which take seconds
             getattr(import_module(f"coordnet.cli.{module}"), name)(**given)
 
         app.command()(grouped(run))
@@ -31,8 +35,19 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
     return declare
 
 
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"coordnet {version('coordnet')}")
+        raise typer.Exit
+    return False
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Reconstruct signals from samples with coordinate networks. Add --debug to any command for tracebacks."""
 
 
@@ -74,11 +89,16 @@ def fit(
 def inpaint(
     *,
     signals: options.Pictures,
-    mask: Annotated[Path, Option(help="Picture, animation or .npy that is not zero where the signal is known.")],
+    mask: Annotated[
+        Path,
+        Option(help="Picture, animation or array that is not zero where the signal is known; or a folder of them."),
+    ],
+    threshold: options.Threshold = None,
+    invert: options.Invert = False,
     many: options.Many,
     common: options.Common,
 ) -> None:
-    """Fill what is unknown of a picture, a video or another signal; what is known stays as it is, to the bit.
+    """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
 
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
     pixel, a video's values are written exactly, to reconstruction.npy.
@@ -91,7 +111,7 @@ def upscale(
     signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
-        str | None, Option(help="Bytes for large files, such as 2GiB; half of what is free if not given.")
+        str | None, Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given.")
     ] = None,
     many: options.Many,
     common: options.Common,
@@ -109,7 +129,7 @@ def denoise(
     *,
     signals: options.Pictures,
     sigma: Annotated[
-        float | None, Option(help="Standard deviation of the noise, 1 being the largest value; estimated if not given.")
+        float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
     many: options.Many,
     common: options.Common,
@@ -127,7 +147,7 @@ def demosaic(
     many: options.Many,
     common: options.Common,
 ) -> None:
-    """Make a color picture of a Bayer mosaic; what each pixel measured stays as it is."""
+    """Turn a Bayer mosaic into a color picture; the color that each pixel measured stays the same."""
 
 
 @command("analyze.run")
@@ -163,8 +183,9 @@ def samples() -> None:
     """List the built-in sample images."""
     from coordnet.media import SAMPLES
 
+    width = max(map(len, SAMPLES)) + 2
     for name, (_, description) in SAMPLES.items():
-        print(f"{name:16}{description}")
+        print(f"{name:{width}}{description}")
 
 
 @app.command()
@@ -178,8 +199,8 @@ def encoders() -> None:
 @command("data.run")
 def data(
     *,
-    source: Annotated[Path | None, Option("--from", help="Folder of pictures, clips and sound, as they came.")] = None,
-    out: Annotated[Path | None, Option(help="Folder for what is cut from them.")] = None,
+    source: Annotated[Path | None, Option("--from", help="Folder of original pictures, clips and sound.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for the parts that are cut from them.")] = None,
     crop: Annotated[int, Option(help="Height and width of the pictures' centers.")] = 480,
     check: Annotated[Path | None, Option(help="Compare this prepared folder with its checksums instead.")] = None,
     force: options.Force = False,

@@ -57,7 +57,7 @@ class Signals(Workers):
 
     data: Annotated[Path | None, Option(help="Folder with kodak/ (or images/, or pictures), video/ and audio/.")] = None
     quick: Quick = False
-    images: Annotated[int | None, Option(min=1, help="Run the first so many files only.")] = None
+    images: Annotated[int | None, Option(min=1, help="Run this number of files only, from the first on.")] = None
     methods: Annotated[
         list[str] | None, Option(help="baseline, 'closed form', gradient, or a name with * and ?; may be repeated.")
     ] = None
@@ -115,7 +115,7 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
     try:
         from coordnet.bench import runner
     except ModuleNotFoundError as error:
-        raise _checks.wrong("bench", "the packages of coordnet[bench]", f"none of the name {error.name}") from None
+        raise _checks.wrong("bench", "the packages of coordnet[bench]", f"no package {error.name}") from None
     options = None
     if not records.report:
         given = {key: value for group in groups for key, value in asdict(group).items()} | more

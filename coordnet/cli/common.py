@@ -2,8 +2,11 @@
 
 import functools
 import inspect
+import mimetypes
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +22,14 @@ Pictures = Annotated[
 ]
 Signals = Annotated[
     list[str], Argument(metavar="SIGNAL…", help="Files, folders of files, or a built-in sample by name.")
+]
+Picture = Annotated[str, Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
+Threshold = Annotated[
+    float | None,
+    Option(help="The mask is known above this value, in the file's own numbers; half of its range if it has several."),
+]
+Invert = Annotated[
+    bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
@@ -37,6 +48,40 @@ class Output:
     def progress(self) -> bool:
         """Whether to show bars: not where a script reads the record."""
         return not self.quiet and (sys.stderr.isatty() or not self.json)
+
+    def check(self) -> None:
+        """Refuse a folder for the results that cannot be one with a ``ValueError``.
+
+        That is one that holds files without ``--force``, that cannot be written, or that is named like a picture, a
+        clip or a recording.
+        """
+        if self.out is None:
+            return
+        kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
+        if kind in ("image", "video", "audio") and not self.out.exists():
+            raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
+        if self.out.exists() and not self.out.is_dir():
+            raise refused(self.out, "a folder", "a file")
+        if self.out.is_dir() and any(self.out.iterdir()) and not self.force:
+            raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
+        with staging_folder(self.out):
+            pass
+
+
+@contextmanager
+def staging_folder(final: Path) -> Iterator[Path]:
+    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``."""
+    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise refused(final, "a folder that can be written", error.strerror or error) from None
+
+
+def refused(folder: Path, expected: str, found: object) -> ValueError:
+    """Return the error that says what was expected of a folder for results and what was found."""
+    return ValueError(f"--out {folder}: expected {expected}, found {found}")
 
 
 @dataclass(frozen=True)
@@ -62,18 +107,29 @@ class Sampling:
     """A signal's samples, and the options that take a part of it, by the names that ``read_media`` has for them."""
 
     sample: Annotated[
-        str, Option(help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH.")
-    ] = "every:2"
+        str | None,
+        Option(
+            help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH. "
+            "If not given: random:0.25, and every:2 for rows."
+        ),
+    ] = None
     row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None
     column: Annotated[int | None, Option(help="Take this column of a picture alone.")] = None
     frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None
     size: Annotated[str | None, Option(help="Resize to HxW first.")] = None
     crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
+    threshold: Threshold = None
+    invert: Invert = False
 
     @property
     def part(self) -> dict[str, Any]:
         """The part that is taken."""
         return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
+
+    @property
+    def masking(self) -> dict[str, Any]:
+        """How a mask is read, by the names that ``read_mask`` has for it."""
+        return {"threshold": self.threshold, "invert": self.invert}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +160,14 @@ class Model:
 class Fitting(Model):
     """The options that say how samples are fitted."""
 
-    encoding: Annotated[str, Option(help="complex or simple.")] = "complex"
+    encoding: Annotated[
+        str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")
+    ] = None
     head: Annotated[str, Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian, wire.")] = "linear"
     solver: Annotated[str | None, Option(help="closed-form or gradient; closed-form where it can be.")] = None
-    epochs: Epochs = 2000
+    epochs: Annotated[
+        int | None, Option(help="Number of epochs of the gradient solver; what suits the device if not given.")
+    ] = None
     lr: Annotated[float | None, Option(help="Learning rate; 0.1 for complex and linear, else 0.005.")] = None
 
 
@@ -132,7 +192,9 @@ class Compared:
     solver: Annotated[
         list[str] | None, Option(help="closed-form, the default where it can be, or gradient; may be repeated.")
     ] = None
-    epochs: Epochs = 2000
+    epochs: Annotated[
+        int | None, Option(help="Number of epochs of the gradient solver; what suits the device if not given.")
+    ] = None
     html: Annotated[bool, Option("--html", help="Write a page too, with a table to sort and sliders.")] = False
 
 
@@ -142,7 +204,7 @@ class Tuning:
 
     tune: Annotated[bool, Option("--tune", help="Choose the free numbers by hidden samples.")] = False
     criterion: Annotated[str, Option(help="hold-out, or gcv for noisy lattices.")] = "hold-out"
-    folds: Annotated[int, Option(min=1, help="How often --tune hides other samples.")] = 1
+    folds: Annotated[int, Option(min=1, help="Number of hidden sets of samples that --tune averages over.")] = 1
 
 
 @dataclass(frozen=True)

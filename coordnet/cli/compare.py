@@ -1,50 +1,55 @@
 """The command ``coordnet compare``: several methods and SciPy's interpolations on one signal."""
 
+from dataclasses import replace
+
 import torch
 
-from coordnet import _checks
-from coordnet.cli import page, report, specs
+from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Compared, Sampled
-from coordnet.fitting.defaults import combinations
+from coordnet.comparison.attempts import Attempt
+from coordnet.comparison.compare import compare
 from coordnet.media import read_media
-from coordnet.plots.comparison import Shown, comparison_figure
-from coordnet.restore.compare import Attempt, compare
-from coordnet.sampling.patterns import sample
+from coordnet.sampling.patterns import default_pattern
 
 
 def run(sampled: Sampled, compared: Compared, common: Common) -> None:
-    """Read, sample, try every method, score, write."""
+    """Read, compare, write."""
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
-    epochs = _checks.integer("epochs", compared.epochs, 1)
     device = specs.choose_device(common.device)
     media = read_media(sampled.signal, **sampled.part)
     with report.results(common, "compare", media.name) as (staging, final):
-        generator = torch.Generator().manual_seed(common.seed)
-        pattern = specs.parse_sample(sampled.sample, media.grid)
-        samples = sample(media.signal.to(device), pattern, generator=generator)
-        methods, left_out = combinations(samples, encoders, heads, compared.solver or [])
-        made = compare(media.signal, samples, methods, epochs=epochs, generator=generator, progress=common.progress)
+        text = sampled.sample or default_pattern(media.grid)
+        table = compare(
+            media.signal.to(device),
+            specs.parse_sample(text, media.grid, **sampled.masking),
+            encoders=encoders,
+            heads=heads,
+            solvers=compared.solver or [],
+            epochs=compared.epochs,
+            dimensions=len(media.grid),
+            generator=torch.Generator().manual_seed(common.seed),
+            progress=common.progress,
+        )
+        table = replace(table, name=media.name, pattern=text)
         record = {
-            "signal": media.name,
+            "signal": table.name,
             "shape": list(media.signal.shape),
-            "sample": sampled.sample,
-            "known": float(made.scoring.known.double().mean()),
-            "ranked_by": made.scoring.ranked_by,
-            "methods": [{"name": a.name, **_describe(a)} for a in made.attempts],
-            "left_out": left_out,
-            "epochs": epochs,
+            "sample": table.pattern,
+            "known": table.known,
+            "ranked_by": table.scoring.ranked_by,
+            "methods": [{"name": a.name, **_describe(a)} for a in table.attempts],
+            "left_out": table.left_out,
+            "epochs": table.epochs,
             "device": str(device),
-            "seed": common.seed,
+            "seed": table.seed,
             "versions": report.versions(),
         }
-        titles = {m["name"]: _score(m, record["ranked_by"]) for m in record["methods"] if m["status"] == "done"}
-        shown = Shown(made.scoring.truth, samples, made.estimates)
-        comparison_figure(shown, titles=titles, name=media.name).savefig(staging / "figure.png", dpi=110)
+        table.figure().savefig(staging / "figure.png", dpi=110)
         if compared.html:
-            (staging / "compare.html").write_text(page.compose(record, shown), encoding="utf-8")
+            table.save_html(staging / "compare.html")
         report.write_record(staging, record)
-    report.show(record, [*_table(record), "", f"written to {final}"], common)
+    report.show(record, [str(table), "", f"written to {final}"], common)
 
 
 def _describe(attempt: Attempt) -> report.Record:
@@ -57,39 +62,9 @@ def _describe(attempt: Attempt) -> report.Record:
     return {
         **described,
         "status": "done",
-        "parameters": None if attempt.fit is None else attempt.fit.network.parameter_count,
+        "parameters": attempt.parameters,
         "seconds": attempt.seconds,
         "report": {} if attempt.fit is None else attempt.fit.report,
         **attempt.scores,
         "warnings": attempt.warnings,
     }
-
-
-def _score(method: report.Record, by: str) -> str:
-    """The PSNR that a method reached."""
-    value = method["psnr"][by]
-    return "exact" if value is None else report.decibels(value)
-
-
-def _table(record: report.Record) -> list[str]:
-    by, known = record["ranked_by"], f"{100 * record['known']:.3g} % known"
-    width = max(len(m["name"]) for m in record["methods"]) + 2
-    heading = f"{by.replace('_', '-')} PSNR"
-    lines = [
-        f"{record['signal']} {report.size(record['shape'])}, {record['sample']} ({known})",
-        "",
-        f"{'method':{width}}{heading:>14}{'SSIM':>8}{'fit':>10}{'render':>10}{'parameters':>12}",
-    ]
-    lines += [f"{m['name']:{width}}{_cells(m, by)}" for m in record["methods"]]
-    notes = [f"{m['name']}: {w}" for m in record["methods"] for w in m.get("warnings", [])]
-    notes += page.left_out(record)
-    return [*lines, "", *notes] if notes else lines
-
-
-def _cells(method: report.Record, by: str) -> str:
-    if method["status"] == "failed":
-        return f"{'failed':>14}  {method['reason']}"
-    quality = "" if method["ssim"] is None else f"{method['ssim']:.3f}"
-    parameters = "" if method["parameters"] is None else f"{method['parameters']:,}"
-    times = "".join(("" if s is None else f"{s:.4f} s").rjust(10) for s in method["seconds"].values())
-    return f"{_score(method, by):>14}{quality:>8}{times}{parameters:>12}".rstrip()

@@ -1,5 +1,6 @@
 """The command ``coordnet fit``: a signal from scattered points."""
 
+from itertools import takewhile
 from pathlib import Path
 
 import torch
@@ -7,12 +8,14 @@ from torch import Tensor
 
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Model, Place
-from coordnet.fitting.defaults import choose
+from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples, ScatteredPoints
+
+COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
 
 
 def run(points: Path, place: Place, model: Model, common: Common) -> None:
@@ -47,10 +50,10 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
             "report": fit.report,
         }
         title = f"{len(values)} points"
-        figure = reconstruction_figure(None, samples, estimate, title=title, score=title)
+        figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
         report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record, common)
         if query is not None and asked is not None:
-            names = ["x", "y", "z", "t"][: len(shape)] + [f"value{c}" for c in range(values.shape[1])]
+            names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             found = fit(bounds.to_unit(asked, shape)).double().cpu()
             write_table(staging / "query.csv", names, torch.cat([query, found], dim=1))
     report.show(record, _table(record, final), common)
@@ -58,13 +61,28 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
     """The columns of a file: coordinates first, and after them at least the given number of values, all finite."""
-    found = read_table(path)[1] if values else read_table(path)[1][:, :dims]
+    names, found = read_table(path)
+    if values:
+        _check_names(path, names, found.shape[1], dims)
+    else:
+        found = found[:, :dims]
     if found.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
         raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")
     if not bool(torch.isfinite(found).all()):
         raise MediaError(f"{path}: expected finite numbers, found empty cells, NaN or infinity")
     return found
+
+
+def _check_names(path: Path, names: tuple[str, ...], columns: int, dims: int) -> None:
+    """Refuse a table whose names, or without them whose number of columns, are for another number of axes."""
+    named = len(list(takewhile(lambda pair: pair[0].lower() == pair[1], zip(names, COORDINATES, strict=False))))
+    if named and named != dims:
+        columns_named = ", ".join(names[:named])
+        raise MediaError(f"{path}: expected a --shape of {named} lengths for the columns {columns_named}, found {dims}")
+    if not names and dims == 1 and columns > 2:
+        expected = "a position and a value a line, or a header such as x,value0,value1"
+        raise MediaError(f"{path}: expected {expected}, as --shape has one length, found {columns} columns")
 
 
 def _within(coordinates: Tensor, bounds: Bounds, path: Path | None, *, clamp: bool) -> Tensor:
@@ -86,6 +104,6 @@ def _media(estimate: Tensor, values: Tensor, name: str) -> Media:
 def _table(record: report.Record, folder: Path) -> list[str]:
     return [
         f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, prior {record['prior']}",
-        f"residual {record['residual']:.3g} at the points, fitted in {record['seconds']['fit']:.3f} s",
+        f"residual {record['residual']:.3g} at the points, fitted in {report.duration(record['seconds']['fit'])}",
         f"written to {folder}",
     ]

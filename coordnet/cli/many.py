@@ -18,6 +18,7 @@ from coordnet.cli import report
 from coordnet.cli.common import Common, Many
 from coordnet.cli.report import Outcome
 from coordnet.media import MediaError
+from coordnet.media.arrays import split_member
 from coordnet.media.read import KINDS
 
 DIED = "its process died (killed, or out of memory)"
@@ -69,7 +70,7 @@ def _files(signals: list[str]) -> list[str]:
         if not path.is_dir() or path.suffix == ".zarr":
             files.append(signal)
             continue
-        inside = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in (*KINDS, ".zarr")]
+        inside = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in KINDS]
         if not inside:
             raise MediaError(f"{signal}: expected a folder of pictures or other signals, found none in it")
         files += inside
@@ -88,7 +89,7 @@ def _places(files: list[str], folder: Path) -> dict[str, Path]:
 
 def _absolute(signal: str) -> str:
     """The absolute path of a file, which a worker elsewhere can read; the name of a built-in picture as it is."""
-    return str(Path(signal).absolute()) if Path(signal).exists() else signal
+    return str(Path(signal).absolute()) if split_member(signal)[0].exists() else signal
 
 
 def _attempt(work: Work, signal: str, common: Common) -> Outcome | str:

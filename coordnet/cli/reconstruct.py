@@ -11,14 +11,14 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Fitting, Many, Sampling, Tuning
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
-from coordnet.fitting.defaults import choose, tuned
+from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_tiles, suits
-from coordnet.sampling.patterns import sample
+from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples
 
 
@@ -39,8 +39,9 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         media = read_media(signal, **sampling.part)
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        pattern = specs.parse_sample(sampling.sample, media.grid)
-        samples = sample(media.signal.to(device), pattern, generator=generator)
+        text = sampling.sample or default_pattern(media.grid)
+        pattern = specs.parse_sample(text, media.grid, **sampling.masking)
+        samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         tiles = Tiles(samples.grid)
@@ -59,19 +60,19 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             scoring = Scoring(media.signal, samples)
             scores = scoring.scores(estimate)
         with report.stage("comparing with SciPy", common):
-            baselines, left_out = report.baselines(samples, scoring, fit_seconds)
+            baselines = report.baselines(samples, scoring, fit_seconds)
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
-            "sample": sampling.sample,
+            "sample": text,
             **report.describe(method, fit),
             "device": str(device),
             "seed": common.seed,
             **tried,
             "parameters": None if fit is None else fit.network.parameter_count,
             **scores,
-            "baselines": baselines,
-            "left_out": left_out,
+            "range": scoring.span,
+            **baselines,
             "seconds": {"fit": fit_seconds, "render": render_seconds},
             "report": fit_report,
             "versions": report.versions(),
@@ -80,7 +81,9 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         part = tiles.middle if tiled else ()
         shown, title = (crop(samples, part), f"{media.name}, its middle") if tiled else (samples, media.name)
         with report.stage("drawing", common):
-            figure = reconstruction_figure(media.signal[part], shown, estimate[part], title=title, score=score)
+            figure = reconstruction_figure(
+                media.signal[part], shown, estimate[part], title=title, score=score, rate=media.rate
+            )
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
     return Outcome(record, report.reconstruction_table(record, final), score)
 

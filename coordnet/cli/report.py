@@ -2,11 +2,10 @@
 
 import itertools
 import json
-import mimetypes
+import math
 import os
 import platform
 import shutil
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
@@ -19,12 +18,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from coordnet.cli.common import Common, Output
+from coordnet.cli.common import Common, Output, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
-from coordnet.metrics.baselines import cubic, expected_seconds, linear
+from coordnet.metrics.baselines import biharmonic, cubic, expected_seconds, linear
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
@@ -48,31 +47,15 @@ class Outcome:
 def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
     """Give a hidden folder to write into, and the folder to which the files move when all are written.
 
-    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given. A folder that holds files
-    without ``--force``, that cannot be written, or that is named like a picture, a clip or a recording raises
-    ``ValueError``.
+    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``Output.check`` for
+    what is refused.
     """
+    output.check()
     fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
     final = output.out or next(path for path in fresh if not path.exists())
-    kind = (mimetypes.guess_type(final.name)[0] or "").partition("/")[0]
-    if kind in ("image", "video", "audio") and not final.exists():
-        raise _refused(final, "a folder for the results", f"the name of a file ({kind})")
-    if final.exists() and not final.is_dir():
-        raise _refused(final, "a folder", "a file")
-    if final.is_dir() and any(final.iterdir()) and not output.force:
-        raise _refused(final, "a new or empty folder", "files in it (--force replaces)")
-    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
-    try:
-        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
-            staging = Path(folder)
-            yield staging, final
-            _publish(staging, final)
-    except OSError as error:
-        raise _refused(final, "a folder that can be written", error.strerror or error) from None
-
-
-def _refused(folder: Path, expected: str, found: object) -> ValueError:
-    return ValueError(f"--out {folder}: expected {expected}, found {found}")
+    with staging_folder(final) as staging:
+        yield staging, final
+        _publish(staging, final)
 
 
 def _publish(staging: Path, final: Path) -> None:
@@ -97,21 +80,25 @@ def naming(path: str | Path) -> Iterator[None]:
         raise MediaError(f"{path}: {error}") from None
 
 
-def baselines(samples: Samples, scoring: Scoring, seconds: float) -> tuple[Record, list[str]]:
-    """Held-out PSNR of SciPy's interpolations, None where there is none, and those left out.
+def baselines(samples: Samples, scoring: Scoring, seconds: float) -> Record:
+    """Held-out PSNR of other libraries' interpolations, None where there is none, and the reasons for those left out.
 
-    Those are left out that would take longer than the fit, if that is more than ``PATIENCE``.
+    Those are left out that are expected to take longer than the fit, if that is more than ``PATIENCE``.
     """
-    found, left = {}, []
-    for name, interpolate in {"linear": linear, "cubic": cubic}.items():
-        left_out = expected_seconds(samples, name) > max(seconds, PATIENCE)
+    found: Record = {}
+    left_out: dict[str, str] = {}
+    for name, interpolate in {"linear": linear, "cubic": cubic, "biharmonic": biharmonic}.items():
+        found[name], needed = None, expected_seconds(samples, name)
+        if scoring.ranked_by != "held_out":
+            continue
+        if needed > max(seconds, PATIENCE):
+            left_out[name] = f"takes about {duration(needed)}" if math.isfinite(needed) else "too many points"
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            rendered = None if left_out else interpolate(samples)
+            rendered = interpolate(samples)
         found[name] = None if rendered is None else scoring.scores(rendered.cpu())["psnr"]["held_out"]
-        if left_out:
-            left.append(name)
-    return found, left
+    return {"baselines": found, "left_out": left_out}
 
 
 def describe(method: Method, fit: Reconstruction | None) -> Record:
@@ -190,6 +177,14 @@ def decibels(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f} dB"
 
 
+def duration(seconds: float) -> str:
+    """A time for the screen."""
+    for unit, count in (("s", 1.0), ("ms", 1e3)):
+        if seconds * count >= 0.1:
+            return f"{seconds * count:.3g} {unit}"
+    return f"{seconds * 1e6:.0f} µs"
+
+
 def score_line(made: Record) -> str:
     """The score of a reconstruction: over what was held out, or over what was fitted if nothing was."""
     held_out, fitted = made["psnr"]["held_out"], made["psnr"]["fitted"]
@@ -198,30 +193,33 @@ def score_line(made: Record) -> str:
     return "fit exact" if fitted is None else f"fit PSNR {fitted:.2f} dB"
 
 
+BASELINES = {"linear": "linear interpolation", "cubic": "cubic spline", "biharmonic": "biharmonic inpainting"}
+
+
 def reconstruction_table(made: Record, folder: Path) -> list[str]:
     """The lines that ``coordnet reconstruct`` prints."""
     seconds, held_out = made["seconds"], made["psnr"]["held_out"]
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
+    epochs = f" ({made['report']['epochs']:,} epochs)" if made["solver"] == "gradient" else ""
+    times = "".join(f"{duration(seconds[name]):>10}" for name in ("fit", "render"))
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
         f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made)}, "
-        f"{made['solver']}, prior {made['prior']}",
+        f"{made['solver']}{epochs}, prior {made['prior']}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
-        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{seconds['fit']:>8.3f} s{seconds['render']:>8.3f} s",
+        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{times}",
     ]
     if held_out is None:
         return [*lines, "", f"nothing was held out; {score_line(made)}", f"written to {folder}"]
-    names = {"linear": "linear interpolation", "cubic": "cubic spline"}
-    lines += [f"{names[n]:24}{decibels(v):>14}" for n, v in made["baselines"].items() if n not in made["left_out"]]
-    if made["left_out"]:
-        lines.append(f"left out, as slower than the fit: {', '.join(names[name] for name in made['left_out'])}")
+    for name, value in made["baselines"].items():
+        if value is not None or name in made["left_out"]:
+            shown = f"{decibels(value):>14}" if value is not None else f"  left out: {made['left_out'][name]}"
+            lines.append(f"{BASELINES[name]:24}{shown}")
+    if made["range"] != 1:
+        lines += ["", f"PSNR is against the signal's own range of {made['range']:.4g}"]
     if "tuning" in made:
-        tried, criterion = made["tuning"]["tried"], made["tuning"]["criterion"]
-        lines += ["", f"best of {len(tried)} tried, by {criterion}"]
-        for row in sorted(tried, key=lambda row: row["score"])[:TUNINGS]:
-            numbers = ", ".join(f"{name} {value}" for name, value in row.items() if name != "score")
-            lines.append(f"  {row['score']:.4e}  {numbers}")
+        lines += _tuning(made["tuning"])
     return [*lines, "", f"written to {folder}"]
 
 
@@ -230,6 +228,15 @@ def _extent(made: Record) -> str:
     if made["parameters"] is None:
         return f"in {size(made['report']['tiles'])} tiles"
     return f"{made['parameters']:,} parameters"
+
+
+def _tuning(tuning: Record) -> list[str]:
+    """Lines for the best candidates of ``--tune``."""
+    lines = ["", f"best of {len(tuning['tried'])} tried, by {tuning['criterion']}"]
+    for row in sorted(tuning["tried"], key=lambda row: row["score"])[:TUNINGS]:
+        numbers = ", ".join(f"{name} {value}" for name, value in row.items() if name != "score")
+        lines.append(f"  {row['score']:.4e}  {numbers}")
+    return lines
 
 
 def encoder_table() -> list[str]:

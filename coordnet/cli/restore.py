@@ -18,6 +18,7 @@ from coordnet.cli.common import Common, Many
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
+from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
 from coordnet.media.pictures import write_pixels
 from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
@@ -50,15 +51,16 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(signals: list[str], mask: Path, many: Many, common: Common) -> None:
+def inpaint(signals: list[str], mask: Path, threshold: float | None, invert: bool, many: Many, common: Common) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    each("inpaint", partial(_inpaint, mask=mask.absolute()), signals, many, common)
+    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert)
+    each("inpaint", work, signals, many, common)
 
 
-def _inpaint(signal: str, common: Common, mask: Path) -> Outcome:
+def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
-        known = read_mask(_mask_of(signal, mask), media.grid)
-        made = inpainted(values, known, seed=common.seed, progress=common.progress)
+        known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
+        made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
         return _filled(made, media.signal, known)
 
     return _restored("inpaint", signal, common, work)
@@ -89,18 +91,19 @@ def _demosaic(raw: str, common: Common, bayer: Bayer) -> Outcome:
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     expected = made.expected_psnr
-    chosen = f"{100 * made.chosen['known']:.3g} % known, adaptive prior{_learned(made)}"
+    chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior{_learned(made)}"
     known_little = "too little is known to hold any of it out"
     sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
     part = Tiles(tuple(signal.shape[:-1])).middle
-    known = known[part] if isinstance(known, Tensor) else known
-    before = sampled_picture(sample(signal[part], known), signal.shape[-1])
-    return Shown(made, before, chosen, sureness, {"hold_out_psnr": expected})
+    shown, known = signal[part], known[part] if isinstance(known, Tensor) else known
+    before = sampled_picture(sample(shown, known, dimensions=signal.ndim - 1), signal.shape[-1], float("nan"))
+    kept = {name: made.report[name] for name in ("known", "pattern") if name in made.report}
+    return Shown(made, before, chosen, sureness, {**kept, "prior": "adaptive", "hold_out_psnr": expected})
 
 
 def _learned(made: Restored) -> str:
     if made.fit is None:
-        return f" in {report.size(made.chosen['tiles'])} tiles"
+        return f" in {report.size(made.report['tiles'])} tiles"
     start, rounds = made.fit.report["start"], made.fit.report["rounds"]
     law = f"power {start['power']:g}, strength {start['strength']:g}"
     return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
@@ -115,13 +118,15 @@ def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = denoised(values, sigma, alpha=media.alpha, seed=common.seed, progress=common.progress)
+        made = denoised(
+            values, sigma, alpha=media.alpha, dimensions=len(media.grid), seed=common.seed, progress=common.progress
+        )
         expected = made.expected_psnr
-        chosen = f"noise of standard deviation {made.chosen['sigma']:.4g} ({how})"
+        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how})"
         chosen += _learned(made) if made.fit is None else ""
         sureness = "no noise found" if expected is None else f"expected PSNR {about}{expected:.1f} dB"
-        before = media.signal[Tiles(media.grid).middle]
-        return Shown(made, before, chosen, sureness, {"expected_psnr": expected})
+        found = {"sigma": made.report["sigma"], "expected_psnr": expected}
+        return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
 
     return _restored("denoise", signal, common, work)
 
@@ -145,14 +150,15 @@ def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
-        return Shown(made, before, GAUSSIANS.format(**made.chosen), sureness, _settings(made, factor, media.alpha))
+        return Shown(made, before, GAUSSIANS.format(**made.report), sureness, _settings(made, factor, media.alpha))
 
     return _restored("upscale", image, common, work, image=True)
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
-    encoder = f"gaussian:sigma={made.chosen['sigma']}"
-    return {"factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
+    chosen = {name: made.report[name] for name in ("sigma", "tried")}
+    encoder = f"gaussian:sigma={made.report['sigma']}"
+    return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
 
 
 def _restored(
@@ -163,18 +169,19 @@ def _restored(
     with report.stage("reading", common):
         media = read_media(signal)
     if image and media.kind != "image":
-        raise MediaError(f"{signal}: expected image to {command}, found {media.kind}")
+        raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, media.signal.to(device)))
         made, fit = replace(media, signal=shown.made.signal.detach().cpu()), shown.made.fit
-        found = {**shown.made.chosen, **shown.settings, "parameters": fit and fit.network.parameter_count}
-        found |= {"seconds": seconds, "report": fit and fit.report, "device": str(device), "seed": common.seed}
+        found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
+        found |= {"seconds": seconds, "report": shown.made.report, "device": str(device), "seed": common.seed}
         record = _record(command, media.name, made.signal.shape, **found)
         name = media.name if fit else f"{media.name}, its middle"
         after = made.signal if fit else made.signal[Tiles(made.grid).middle]
         with report.stage("drawing", common):
-            figure = restoration_figure(shown.before.detach().cpu(), after, (name, f"{command}\n{shown.sureness}"))
+            titles = (name, f"{command}\n{shown.sureness}")
+            figure = restoration_figure(shown.before.detach().cpu(), after, titles, rate=media.rate)
         report.write_results(staging, made, fit, figure, record, common)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(made, staging / "reconstruction.npy")
@@ -187,12 +194,12 @@ def _record(command: str, name: str, shape: tuple[int, ...], **found: Any) -> re
 
 
 def _heading(record: report.Record) -> str:
-    return f"{record['signal']} {report.size(record['shape'])} in {record['seconds']:.2f} s"
+    return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
 
 
 def _is_large(path: Path, factor: float, memory: int) -> bool:
     """Whether a file is read in rows: an array always, a picture where it would take more memory than there is."""
-    if path.suffix.lower() in (".npy", ".zarr"):
+    if split_member(path)[0].suffix.lower() in ARRAY_SUFFIXES:
         return True
     try:
         with open_rows(path) as source:
@@ -217,20 +224,21 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
         made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
-        suffix = path.suffix.lower() if path.suffix.lower() in ROW_SUFFIXES else ".png"
+        given = split_member(path)[0].suffix.lower()
+        suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
         written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
         stored = write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
         if suffix == ".png":
             with report.stage("writing", common):
                 write_pixels(stored, written)
-        found = {**made.chosen, **_settings(made, factor, source.alpha), "memory": memory}
+        found = {**_settings(made, factor, source.alpha), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
         record = _record("upscale", path.stem, shape, **found)
         if len(shape) == 3:
             result = replace(source, stored=stored)
             _draw_middle(source, result, staging / "figure.png", path.stem)
         report.write_record(staging, record)
-    chosen = GAUSSIANS.format(**made.chosen)
+    chosen = GAUSSIANS.format(**made.report)
     return Outcome(record, [_heading(record), chosen, f"written to {final}"], chosen)
 
 

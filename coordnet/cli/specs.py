@@ -18,7 +18,7 @@ from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.bounds import Bounds
-from coordnet.sampling.patterns import Pattern, parse_pattern
+from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
 
 PRIORS = {"smooth": Smoothness, "adaptive": Adaptive}
 
@@ -86,9 +86,13 @@ def _value(key: str, text: str, hint: Any) -> Any:
         raise _checks.wrong(key, "a whole number" if whole else "a number", repr(text)) from None
 
 
-def parse_sample(text: str, grid: tuple[int, ...]) -> Pattern | torch.Tensor:
-    """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names."""
-    return read_mask(text.removeprefix("mask:"), grid) if text.startswith("mask:") else parse_pattern(text)
+def parse_sample(text: str, grid: tuple[int, ...], **masking: Any) -> Pattern | torch.Tensor:
+    """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names, read with some options."""
+    if text.startswith("mask:"):
+        return read_mask(text.removeprefix("mask:"), grid, **masking)
+    if text.partition(":")[0] not in PATTERNS:
+        raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))
+    return parse_pattern(text)
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
@@ -139,7 +143,7 @@ def choose_device(name: str) -> torch.device:
     _checks.choice("device", name.partition(":")[0], ("auto", "cpu", "cuda"))
     present = torch.cuda.is_available()
     if name.startswith("cuda") and not present:
-        raise _checks.wrong("device", "one that is present", f"{name!r}, and no CUDA device is")
+        raise _checks.wrong("device", "a device that is present", f"{name!r} (no CUDA device)")
     return torch.device("cuda" if name == "auto" and present else name.replace("auto", "cpu"))
 
 

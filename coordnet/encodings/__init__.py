@@ -1,4 +1,4 @@
-"""Encodings of d-dimensional points: simple (concatenated), complex (Kronecker), joint, and the FFT's."""
+"""Encodings of d-dimensional points: simple and directional (concatenated), complex (Kronecker), joint, Fourier."""
 
 from coordnet.encodings.base import DenseEncoding, Encoding
 from coordnet.encodings.complex import ComplexEncoding

@@ -1,4 +1,4 @@
-"""The complex encoding: the Kronecker product of the encodings of its axes, kept as its factors."""
+"""The complex encoding: the Kronecker product of one encoding per axis, stored as its factors."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.base import EncodingByAxis
-from coordnet.encodings.designs import designs
+from coordnet.encodings.designs import LatestDesigns, designs
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.samples import Geometry, Samples
 
 
 class ComplexEncoding(EncodingByAxis):
-    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, kept as its factors."""
+    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, stored as its factors."""
 
     kind = "complex"
     is_factored = True
@@ -24,6 +24,7 @@ class ComplexEncoding(EncodingByAxis):
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         super().__init__(encoders)
         self.shape = tuple(e.columns for e in encoders)
+        self.designs = LatestDesigns()
 
     def forward(self, points: Float[Tensor, "*points d"]) -> list[Float[Tensor, "*points _"]]:
         """Return the factors ψ_j(x_j) of every point, (…, K_j) for each axis; their product is never formed."""
@@ -39,7 +40,7 @@ class ComplexEncoding(EncodingByAxis):
     def like(
         cls, encoder: type[Encoder] | type[JointEncoder], samples: Samples | Geometry, **options: Any
     ) -> "ComplexEncoding":
-        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options."""
+        """Return the complex encoding that suits some samples; see ``Encoder.like`` for the options and errors."""
         if encoder.joint:
             raise _checks.wrong("encoder", "one of a single axis, for a complex encoding", encoder.name)
         return cls([cast(type[Encoder], encoder).like(axis, **options) for axis in samples.axes])

@@ -1,5 +1,6 @@
 """The one way from an encoder and an axis to a matrix, dense or banded, and the pseudo-inverses of a lattice."""
 
+import copy
 import math
 from typing import Any, cast
 
@@ -34,10 +35,10 @@ def design(
     """
     if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
         return encoder(axis.points(dtype, device))
-    band = None if dense else _faster_band(encoder, axis)
+    band = None if dense else _faster_band(encoder, axis, dtype)
     if band is None:
         return encoder(axis.points(torch.float64, device)).to(dtype)
-    return band.to(device, dtype)
+    return band if torch.device(device).type == "cpu" else band.to(device)
 
 
 def designs(
@@ -51,6 +52,29 @@ def designs(
     """The design of every axis of a lattice; axes that are equal, with equal encoders, share one."""
     pairs = _pairs(encoding, axes)
     return for_each_distinct(pairs, lambda pair: design(*pair, dtype, device, dense=dense), _equal)
+
+
+class LatestDesigns:
+    """The designs of an encoding, kept for the next call if they are bands and nothing has changed.
+
+    Fits of one plan have one encoding, so that rendering each takes no longer than its products. Encoders with tensors,
+    which may change in place, have theirs made anew, and so have those that have no band, which may be large.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[Any, list, list] = (None, [], [])  # for which numbers, for which pairs, the matrices
+
+    def __call__(self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
+        """Return ``designs`` of the arguments."""
+        numbers, pairs, matrices = self._made
+        if numbers == (dtype, device) and len(axes) == len(pairs):
+            if all(map(_equal, _pairs(encoding, axes), pairs)):
+                return matrices
+        matrices = designs(encoding, axes, dtype, device)
+        if not any(isinstance(a, Tensor) or _tensors(e) for a, e in zip(matrices, encoding.axis_encoders, strict=True)):
+            pairs = [(copy.copy(encoder), axis) for encoder, axis in _pairs(encoding, axes)]
+            self._made = ((dtype, device), pairs, matrices)
+        return matrices
 
 
 def same(a: Encoder, b: Encoder) -> bool:
@@ -131,8 +155,8 @@ def _axis_inverse(
     return factor.pseudo_inverse, float(factor.s[0] / factor.s[-1])
 
 
-def _faster_band(encoder: Encoder, axis: Axis) -> BandedMatrix | None:
-    return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis)
+def _faster_band(encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+    return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis, dtype)
 
 
 def _pairs(encoding: Encoding, axes: Axes) -> list[tuple[Encoder, Axis]]:

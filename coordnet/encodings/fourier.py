@@ -1,4 +1,4 @@
-"""The Fourier encoding of a padded lattice, whose matrices are FFTs."""
+"""The Fourier encoding of a padded lattice, which is evaluated by FFTs."""
 
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ class FourierEncoding(Encoding):
 
     The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded length P_j. The factor of the
     highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
-    encoding on every axis, kept implicit: its matrices are FFTs. ``shape`` has the padded lengths.
+    encoding on every axis, without its matrices, whose products are FFTs. ``shape`` holds the padded lengths.
 
     A ``ValueError`` is raised if a padded length is below the length of its axis. Idé et al., "Improving Transformers
     using Faithful Positional Encoding" (2024), has the one-axis encoding.
@@ -44,6 +44,10 @@ class FourierEncoding(Encoding):
             factors.append(torch.complex(phase.cos(), imaginary).to(dtype))
         return factors
 
+    def extra_repr(self) -> str:
+        """Return the padded lengths, for ``repr``."""
+        return f"shape={self.shape}"
+
     @classmethod
     def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
         """Return the encoding of some samples' lattice; see ``on`` for the padding."""
@@ -65,6 +69,6 @@ class FourierEncoding(Encoding):
         return FourierEncoding.on(axes)
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
+        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
         axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
         return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}

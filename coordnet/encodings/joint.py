@@ -19,9 +19,9 @@ class JointEncoding(DenseEncoding):
         self.shape = (encoder.columns,)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Features of points in units of the unit interval."""
+        """Return the features of points in units of the unit interval."""
         return self.encoder(points)
 
     def configuration(self) -> dict[str, Any]:
-        """The arguments, as JSON holds them, from which ``encoding_from`` constructs the encoding again."""
+        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
         return {"kind": "joint", "encoder": {"name": self.encoder.name, **self.encoder.configuration()}}

@@ -22,7 +22,7 @@ _BY_AXIS = {kind.kind: kind for kind in (SimpleEncoding, DirectionalEncoding, Co
 
 
 def encoding_from(configuration: dict[str, Any]) -> Encoding:
-    """Construct an encoding without its tensors' values; a ``ValueError`` is raised if its configuration is wrong."""
+    """Construct an encoding, with initial tensors; a ``ValueError`` is raised if its configuration is wrong."""
     match configuration:
         case {"kind": kind, "encoders": [*encoders]} if kind in _BY_AXIS:
             return _BY_AXIS[kind]([_construct(encoder) for encoder in encoders])

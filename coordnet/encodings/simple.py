@@ -33,8 +33,8 @@ class SimpleEncoding(EncodingByAxis, DenseEncoding):
     ) -> DenseEncoding:
         """Return the simple encoding that suits some samples; see ``Encoder.like`` for the options.
 
-        Random Fourier features are drawn in d dimensions, as a joint map; other encoders of one axis are
-        concatenated, with ``features`` for each axis; joint encoders are used as they are.
+        Random Fourier features are drawn jointly in d dimensions. Other encoders of one axis are concatenated, with
+        ``features`` for each axis; a joint encoder is used as it is.
         """
         if encoder is RandomFourier:
             encoder = JointRandomFourier

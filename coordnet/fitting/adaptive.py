@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -40,10 +40,11 @@ class Trail:
 
     problem: Problem
     start: Smoothness
-    penalty: Tensor  # noise variance over signal variance of every mode, as the next round takes it
+    penalty: Tensor  # noise variance over signal variance of every mode, for the next round
     z: Tensor | None = None  # the solution of the last round
     errors: list[float] = field(default_factory=list)  # the hold-out error after each round
     penalties: list[Tensor] = field(default_factory=list)  # that each round took
+    best_z: Tensor | None = None  # the solution of the best round
 
     @property
     def best(self) -> int:
@@ -75,13 +76,22 @@ class Trail:
         return {**_power_law(self.start), "hold_out_psnr": psnr}
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """Hidden samples of a part of the lattice, and the estimate of a fit that did not see them."""
+
+    part: tuple[slice, ...]  # of the lattice
+    hidden: Bool[Tensor, "#channels *part"]
+    estimate: Float[Tensor, "channels *part"]  # of the centered signal
+
+
 class AdaptivePlan(IteratedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
 
-    A tenth of the samples is hidden. Every start is solved once without it; the two best are followed for two
-    rounds, the better of them until its hold-out error stops falling. Its spectrum is then learned once more from
-    all samples, and the last solve runs to the tolerance. Where the unknown points are clustered (holes, scratches,
-    text), the hidden points have their shape, and known points are held fixed.
+    A part of the samples is hidden. Every start is solved once without it; the two best are followed for two rounds,
+    and the better one until its hold-out error stops falling. Its spectrum is then learned once more from all samples,
+    and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
+    points have their shape, and known points are held fixed.
 
     A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
@@ -93,9 +103,13 @@ class AdaptivePlan(IteratedPlan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own spectrum."""
-        return solve_each(self._solve, values)
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
-    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"]) -> tuple[Fitted, HeldOut | None]:
+        """Return the coefficients of one centered signal, and the estimate of its hidden samples.
+
+        The second is None if no sample was hidden, or the samples are no mask.
+        """
         problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
         plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
@@ -131,7 +145,19 @@ class AdaptivePlan(IteratedPlan):
             "relative_residual": float(solution.relative_residual.max()),
         }
         coefficients = rotate(problem.rotation, problem.modes.coefficients(solution.x))
-        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
+        fitted = Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
+        return fitted, None if chosen is None else self._held_out(deciding, chosen.best_z, hidden)
+
+    def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None) -> HeldOut | None:
+        if z is None or hidden is None or not self.measurement.is_mask:
+            return None
+        lattice = self.measurement.operator.domain
+        part = tuple(slice(0, n) for n in lattice)
+        if not problem.constrained and problem.modes.lattice != lattice:
+            part = middle(lattice, CROP)
+        f = rotate(problem.rotation, problem.modes(z))[0]
+        inside = tuple(slice(0, s.stop - s.start) for s in part)
+        return HeldOut(part, hidden[0][(..., *inside)] > 0, f[(..., *inside)])
 
     def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
         """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""
@@ -159,6 +185,8 @@ class AdaptivePlan(IteratedPlan):
         def advance(trail: Trail) -> None:
             solution = trail.advance(self.learning_tolerance)
             trail.errors.append(problem.error(solution.x, hidden))
+            if trail.best == len(trail.errors) - 1:
+                trail.best_z = solution.x
             bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
             bar.update()
 

@@ -1,4 +1,4 @@
-"""Blending: how a scattered point depends on the lattice nodes around it, and so how samples depend on the lattice."""
+"""Blending: the weights of the lattice nodes around scattered points, and the measurement of a geometry's samples."""
 
 import itertools
 import math
@@ -58,8 +58,8 @@ def interpolation(
 ) -> Interpolation:
     """Return the sparse matrix that maps a lattice signal to values at scattered points.
 
-    The blends are those of ``ScatteredPoints``; those by similarity take an encoder per axis. The dtype and device are
-    those of the lattice signals. A point outside the lattice, or a blend that lacks its encoders, is a ``ValueError``.
+    The blends are those of ``ScatteredPoints``; "similarity" and "printed" need one encoder per axis. The dtype and
+    device are those of the lattice signals. A point outside the lattice, or a missing encoder, raises a ``ValueError``.
     """
     axes, lattice = geometry.axes, tuple(axis.count for axis in geometry.axes)
     if blend in ("similarity", "printed") and len(encoders) != len(axes):
@@ -80,7 +80,7 @@ def interpolation(
 def measure(
     encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Measurement:
-    """Return how samples of a geometry depend on the lattice signal."""
+    """Return the map from the lattice signal to the samples of a geometry, with their weights."""
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
     if not geometry.is_scattered:
@@ -91,7 +91,7 @@ def measure(
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
-    """Return positions in units of the axis's spacing, from its first node on, clamped to the nodes."""
+    """Return positions relative to the axis's first node, in spacings, clamped to the nodes."""
     scaled = (x - axis.start) / axis.spacing
     slack = 1e-9 * axis.count
     beyond = (scaled < -slack) | (scaled >= axis.count + slack)

@@ -1,4 +1,4 @@
-"""CUDA graphs: a fixed sequence of kernels launched at once, without Python's time for each."""
+"""CUDA graphs: a fixed sequence of kernels launched at once, without Python's overhead for each."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -16,7 +16,7 @@ WARM_UP = 3  # runs before recording, in which libraries allocate their workspac
 class CudaGraph(Generic[T]):
     """A function of one tensor that does not wait for the GPU, recorded for an example and replayed on other values.
 
-    The values have the shape and the dtype of the example. A ``ValueError`` is raised if it is not on a CUDA device.
+    The values have the shape and dtype of the example, which must be on a CUDA device, else a ``ValueError`` is raised.
 
     Notes
     -----

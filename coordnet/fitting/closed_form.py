@@ -1,31 +1,37 @@
 """Closed-form fits: the plan for an encoding, a geometry, and what is assumed of the signal."""
 
 import copy
+import warnings
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.defaults import default_prior
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
+from coordnet.fitting.local.plan import local_plan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.samples import Geometry, Samples
 
-Prior = LeastSquares | Smoothness | Adaptive
+Prior = LeastSquares | Smoothness | Adaptive | Local
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
+LEAST_NORM = "`prior`: with None, what the samples leave open is of least norm; 'auto' or cn.Adaptive() estimates it"
 
 
 def plan(
     encoding: Encoding,
     geometry: Geometry,
-    prior: Prior | None = None,
+    prior: Prior | Literal["auto"] | None = "auto",
     *,
     solver: ConjugateGradients | None = None,
     center: bool = True,
@@ -41,38 +47,47 @@ def plan(
         The encoding.
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
-    prior : LeastSquares, Smoothness or Adaptive, optional
-        The assumption about the signal. By default there is none: a whole lattice is fitted by least squares, and of
-        the fits to other samples the one of least norm is taken.
+    prior : LeastSquares, Smoothness, Adaptive, Local, "auto" or None
+        The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
+        squares, and other samples get the interpolation of least norm, with a ``CoordnetWarning``.
     solver : ConjugateGradients, optional
-        When the iterations of fits stop that iterate.
+        The stopping rule of plans that iterate.
     center : bool
         Whether each channel's mean is subtracted before the fit and added to its result.
     progress : bool
         Whether to show a bar while a fit iterates.
     dtype, device
-        Those of the values, from which ``plan.fit(values)`` makes a ``Reconstruction``.
+        Those of the values that ``plan.fit`` will take.
 
     Raises
     ------
     ValueError
-        If the encoding has no closed form, or the prior does not suit the geometry.
+        If the encoding has no closed form, the prior does not suit the geometry, or the dtype is neither float32 nor
+        float64.
     """
     if not encoding.is_factored:
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
+    if dtype not in FLOATS:
+        raise _checks.wrong("dtype", "torch.float32 or torch.float64", dtype)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
+    if prior is None and not geometry.is_whole_lattice:
+        warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
+    if prior == "auto":
+        prior = default_prior(geometry)
     if prior is None:
         prior = LeastSquares() if _is_whole(encoding, geometry) else NO_PENALTY
-    return plan_for(
+    made = plan_for(
         prior, encoding, geometry, solver=solver, center=center, progress=progress, dtype=dtype, device=device
     )
+    made.assumed = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
+    return made
 
 
 @singledispatch
 def plan_for(prior: Any, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
     """Return the plan for a kind of prior; register one with ``@plan_for.register``. The options are ``Plan``'s."""
-    raise _checks.wrong("prior", "LeastSquares, Smoothness, Adaptive or None", type(prior).__name__)
+    raise _checks.wrong("prior", "'auto', None, or a prior such as cn.Smoothness()", repr(prior))
 
 
 @plan_for.register
@@ -91,12 +106,19 @@ def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -
     return AdaptivePlan(encoding, geometry, prior, **options)
 
 
+@plan_for.register
+def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    return local_plan(encoding, geometry, prior, **options)
+
+
 def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
-    """Whether the samples are all of the encoding's lattice; the padding of a Fourier encoding never is."""
+    """Whether the whole lattice of the encoding is sampled; the padding of a Fourier encoding never is."""
     return geometry.is_whole_lattice and bool(encoding.axis_encoders)
 
 
-def fit_closed_form(encoding: Encoding, samples: Samples, prior: Prior | None = None, **options: Any) -> Reconstruction:
+def fit_closed_form(
+    encoding: Encoding, samples: Samples, prior: Prior | Literal["auto"] | None = "auto", **options: Any
+) -> Reconstruction:
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options."""
     values = samples.values
     options = {"dtype": values.dtype, "device": values.device, **options}

@@ -1,4 +1,4 @@
-"""Fits by gradient descent: the procedure of the papers, and the one for heads that are not linear."""
+"""Fits by gradient descent: the papers' procedure, and the only one for heads that are not linear."""
 
 import copy
 import math
@@ -15,7 +15,7 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
 from coordnet.sampling.samples import Samples
 
-Callback = Callable[[int, float, float], None]
+Callback = Callable[[int, float, float], None]  # receives the epoch, its loss and its PSNR on the fitted samples
 Penalty = Callable[[CoordinateNetwork], Tensor]
 
 
@@ -51,13 +51,13 @@ def fit_gradient(
         Samples per step (on a lattice with a complex encoding: rows of its first axis per step); all if not given.
     memory : int
         Bytes for the activations and the encoded samples. A step that needs more is split into parts whose gradients
-        add up. A virtual grid is evaluated as a whole whatever it takes.
+        add up. A virtual grid is always evaluated as a whole.
     center : bool
         Whether each channel's mean is subtracted before the fit and added to its result.
     held_out, patience
         Samples to score on after each epoch. The best epoch is returned, and training stops after ``patience``
-        epochs without a better one. A trained scale can overfit (it shrinks until the samples are interpolated and
-        the rest is lost); this limits it without preventing it: see ``learnable`` in ``FeatureMap``.
+        epochs without a better one. This limits, but does not prevent, the overfitting of a trained scale, which
+        shrinks until only the samples are fitted: see ``learnable`` in ``FeatureMap``.
     generator : torch.Generator, optional
         The source of randomness for minibatches; by default one with seed 0.
     callback : function, optional
@@ -70,13 +70,13 @@ def fit_gradient(
     Returns
     -------
     Reconstruction
-        Its report has the ``loss`` and the number of ``epochs``.
+        Its report has the ``loss`` of the last epoch and the number of ``epochs``.
 
     Raises
     ------
     ValueError
-        If the network's channels or dimensions are not the samples', or a blending is named for an encoding that is
-        not complex.
+        If a number is out of its range, the network's channels or dimensions are not the samples', or a blending is
+        named for an encoding that is not complex.
     FloatingPointError
         If the loss stops being finite.
 
@@ -183,4 +183,4 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
     if samples.geometry.blending and not network.encoding.is_factored:
-        raise _checks.wrong("blending", "none, unless the encoding is complex", samples.geometry.blending)
+        raise _checks.wrong("blending", "None for an encoding that is not complex", samples.geometry.blending)

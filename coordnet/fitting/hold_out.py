@@ -1,4 +1,4 @@
-"""Hidden samples: the part of the samples that decides the free numbers of a method."""
+"""Hidden samples: the part of the samples by whose error the free numbers of a method are chosen."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from coordnet.sampling.measurements import Measurement
 
 MIN_LEFT = 20  # samples that must be left when some are hidden
-TRIES = 16  # shifts of an unknown pattern, of which the one that hides most is taken
+TRIES = 16  # shifts of the unknown pattern that are tried; the one that hides most samples is taken
 
 
 def hide(
@@ -17,9 +17,9 @@ def hide(
 ) -> Float[Tensor, "signals channels *samples"] | None:
     """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, *samples).
 
-    Random samples are hidden at random, a ``share`` of them. Where the unknown points of a mask are clustered, the
-    hidden points have their shape: the unknown pattern is shifted to a place where much of it is known. The result is
-    None if too few samples are known to hide any.
+    A random ``share`` of the samples is hidden. If the unknown points of a mask are clustered, the hidden points have
+    their shape instead: the unknown pattern is shifted to a place where much of it is known. The result is None if
+    ``share`` is 0 or too few samples are known to hide any.
     """
     weights = measurement.weights
     shape = (1, weights.shape[1], *samples)

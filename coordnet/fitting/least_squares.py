@@ -14,7 +14,7 @@ from coordnet.sampling.samples import Geometry
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """Minimize ‖A w - y‖² + λ ‖w‖² on a whole lattice, λ being ``ridge``; of the minimizers, the one of least norm.
+    """Minimize ‖A w - y‖² + λ ‖w‖² on a whole lattice, with λ = ``ridge``; take the minimizer of least norm.
 
     Singular values below ``rcond`` times the largest count as zero; by default it is ε max(N, K), with ε of the dtype.
 
@@ -39,8 +39,8 @@ class LeastSquaresPlan(DirectPlan):
     Long axes of local encoders are factorized as banded matrices, at a cost linear in the samples; see
     ``encodings.designs``. A fit is a fixed sequence of matrix products, which never waits for a GPU.
 
-    A ``RankWarning`` is given if an axis has a lower rank than it has columns. An encoding
-    without an encoder per axis, or a geometry that is not a whole lattice, raises a ``ValueError``.
+    A ``RankWarning`` is given if an axis has a lower rank than its smaller dimension. An encoding without one encoder
+    per axis, or a geometry that is not a whole lattice, raises a ``ValueError``.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:

@@ -2,26 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding, SimpleEncoding
-from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
 from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.defaults import Family, Kind, Prior, Solver
+from coordnet.fitting.effort import default_epochs, warn_if_long
 from coordnet.fitting.gradient import Callback, fit_gradient
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.samples import Samples
 
-Solver = Literal["closed-form", "gradient"]
-Kind = Literal["complex", "simple"]
-Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
-Prior = Smoothness | Adaptive
 SOLVERS: tuple[Solver, ...] = ("closed-form", "gradient")
 KINDS: dict[str, type[ComplexEncoding] | type[SimpleEncoding]] = {"complex": ComplexEncoding, "simple": SimpleEncoding}
 RATES = {True: 1e-1, False: 5e-3}  # Adam's learning rate for a linear head on a complex encoding, and for others
@@ -63,7 +59,7 @@ class EncoderChoice:
 
         Their lattice decides the number of features and the default scales. The axes' features are multiplied (the
         Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters. An
-        unknown option, or a kind of encoding that the encoder has not, raises a ``ValueError``.
+        unknown option, or a kind that the encoder does not have, raises a ``ValueError``.
         """
         family: Any = self.family
         _checks.choice("encoding", kind, KINDS)
@@ -102,7 +98,7 @@ class Method:
         self,
         samples: Samples,
         *,
-        epochs: int = 2000,
+        epochs: int | None = None,
         lr: float | None = None,
         generator: torch.Generator | None = None,
         callback: Callback | None = None,
@@ -111,6 +107,7 @@ class Method:
         """Fit the method to samples.
 
         The epochs, the learning rate and the callback are those of ``fit_gradient``; a closed form needs none of them.
+        The epochs are by default ``default_epochs``; more than ten minutes of them on a processor give a warning.
         The learning rate is by default 0.1 for a linear head on a complex encoding and 0.005 for others. The generator
         draws the encoder's parameters, then the network's first weights and the minibatches.
         """
@@ -118,6 +115,8 @@ class Method:
         if self.solver == "closed-form":
             return fit_closed_form(encoding, samples, self.prior, progress=progress)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
+        epochs = default_epochs(network, samples) if epochs is None else epochs
+        warn_if_long(network, samples, epochs)
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
         return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)

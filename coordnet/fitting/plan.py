@@ -1,6 +1,7 @@
-"""Plans: what is factorized once for a geometry, to fit any number of signals on it."""
+"""Plans: the factorizations for one geometry, with which any number of signals on it are fitted."""
 
 import copy
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -28,9 +29,9 @@ from coordnet.sampling.samples import Geometry, channel_means
 
 @dataclass(frozen=True)
 class CenteredValues:
-    """Values minus the mean of every channel."""
+    """Values from which the mean of every channel is subtracted when they are used."""
 
-    values: Float[Tensor, "signals channels *samples"]  # with their means; channels may be strided
+    values: Float[Tensor, "signals channels *samples"]  # the original ones; channels may be strided
     means: Float[Tensor, "signals channels"]
     batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
 
@@ -39,7 +40,7 @@ class CenteredValues:
         return self.values - self._broadcast(self.values.ndim)
 
     def map(self, operator: LinearOperator, *, add_means: bool = False) -> Float[Tensor, "signals channels *codomain"]:
-        """Apply an operator to the differences, in chunks of channels, and add the means again if asked.
+        """Apply an operator to the differences, in chunks of signals and channels; ``add_means`` adds the means again.
 
         Only the result is allocated if the intermediates of a channel are small enough for scratch memory.
         """
@@ -85,9 +86,10 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
 class Plan(ABC):
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    A copy of the encoding is kept, whose trainable numbers are held fixed.
+    The plan keeps a copy of the encoding with its trainable numbers held fixed; fits share it if it has no tensors.
     """
 
+    assumed: str = "none"  # the prior, as reports have it
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
 
     def __init__(
@@ -103,6 +105,7 @@ class Plan(ABC):
     ) -> None:
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
+        self._has_tensors = any(True for _ in itertools.chain(self.encoding.parameters(), self.encoding.buffers()))
         self.geometry, self.center, self.dtype, self.device = geometry, center, dtype, device
         self.solver, self.progress = solver or ConjugateGradients(), progress
 
@@ -120,11 +123,13 @@ class Plan(ABC):
         """
         centered = self.centered(values)
         fitted = self.solve(centered)
-        encoding = copy.deepcopy(self.encoding)  # the plan's own is not changed by what becomes of the fit
+        # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
+        encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
-        return Reconstruction(network, offset, self.geometry.grid, centered.batch, fitted.report, fitted.learned)
+        report = {**fitted.report, "prior": self.assumed}
+        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
@@ -133,36 +138,36 @@ class Plan(ABC):
         if tuple(values.shape[len(batch) : -1]) != shape:
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
         if values.dtype != self.dtype:
-            raise _checks.wrong("values", f"{self.dtype}, as the plan was made for", values.dtype)
+            raise _checks.wrong("values", f"{self.dtype}, the dtype of the plan", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         if not self.center:
             return CenteredValues(stack, stack.new_zeros(stack.shape[:2]), batch)
         return CenteredValues(stack, channel_means(stack, self.geometry.weights), batch)
 
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
-        """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)`` in fewer products, if no fit iterates."""
-        raise self._iterates()
+    def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
+        """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)``; ``ValueError`` if the plan iterates."""
+        raise self._iteration_error()
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Reconstruction]:
-        """Record the fit of values of one shape as a CUDA graph, if the plan does not iterate; see ``CudaGraph``."""
-        raise self._iterates()
+        """Record the fit of values of one shape as a ``CudaGraph``; a ``ValueError`` is raised if the plan iterates."""
+        raise self._iteration_error()
 
-    def _iterates(self) -> ValueError:
+    def _iteration_error(self) -> ValueError:
         return _checks.wrong("plan", "one of a whole lattice, which takes no iteration", type(self).__name__)
 
 
 class DirectPlan(Plan):
     """A plan whose fit is one linear operator, without iteration.
 
-    A fit allocates its result and no more, as does a ``renderer``: intermediates are in memory that each thread keeps
-    (see ``linalg.buffers``), and channels are processed in chunks that fit into a processor's cache. A captured graph
-    has its own memory. Autograd, and FFTs on a GPU, allocate more; a batch whose dimensions are not adjacent in memory
-    is copied.
+    A fit, like a ``renderer``, allocates only its result: intermediates are in memory that each thread keeps (see
+    ``linalg.buffers``), and channels are processed in chunks that fit into a processor's cache. A captured graph has
+    its own memory. Autograd, and FFTs on a GPU, allocate more; a batch whose dimensions are not adjacent in memory is
+    copied.
     """
 
     direct = True
     operator: LinearOperator  # from centered values to coefficients, with matrices in float64
-    report: dict[str, Any]  # of every fit
+    report: dict[str, Any]  # the same for every fit
 
     def _prepare(self, operator: LinearOperator, report: dict[str, Any]) -> None:
         self.operator, self.report = operator, report
@@ -172,7 +177,7 @@ class DirectPlan(Plan):
         """Return the coefficients for centered values."""
         return Fitted(values.map(self._operator), dict(self.report))
 
-    def renderer(self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
+    def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
         axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
@@ -200,5 +205,5 @@ class Renderer:
         return out.movedim(1, -1).reshape(*centered.batch, *self.operator.codomain, values.shape[-1])
 
     def capture(self, values: Float[Tensor, "*batch_samples channels"]) -> CudaGraph[Tensor]:
-        """Record this for values of one shape as a CUDA graph; see ``CudaGraph``."""
+        """Record the call with values of one shape as a CUDA graph; see ``CudaGraph``."""
         return CudaGraph(self, values)

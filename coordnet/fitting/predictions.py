@@ -17,7 +17,7 @@ POINTS_IN_CACHE = 2**11
 
 @dataclass(frozen=True)
 class Predictions:
-    """The targets of a network in training, and its estimates of them."""
+    """The targets of a network in training, and the network's estimates."""
 
     estimate: Callable[[Tensor | slice], Tensor]  # the network's values at some targets
     target: Tensor  # the values minus the offset
@@ -38,8 +38,8 @@ class Predictions:
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
     """Return the predictions that suit a network and its samples, from whose values the offset is subtracted.
 
-    Scattered points are tied to their lattice if their ``blending`` is named. Activations, and encoded samples, take at
-    most ``memory`` bytes.
+    Scattered points with a named ``blending`` are tied to their lattice. Activations, and samples that are encoded in
+    advance, take at most ``memory`` bytes each.
     """
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)

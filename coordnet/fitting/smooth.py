@@ -1,4 +1,4 @@
-"""Closed-form fits with a smoothness prior, wherever the samples are."""
+"""Closed-form fits with a smoothness prior, for any geometry."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ class SmoothLatticePlan(DirectPlan):
 
 
 class IteratedPlan(Plan):
-    """A plan that solves for the modes of an encoding by conjugate gradients, whatever the samples are."""
+    """A plan that solves for the modes of an encoding by conjugate gradients, for any geometry."""
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
@@ -115,14 +115,14 @@ def modes_of(
 
 
 def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> str:
-    """Return the form of the system: "constrained" for structured masks of 0 and 1 whose lattice the modes span.
+    """Return the form of the system: "constrained" for structured masks of 0 and 1 that unpadded modes span.
 
     A ``ValueError`` is raised if the prior asks for the constrained form where there is none.
     """
     spanned = modes.spans_grid and modes.on_padded_grid() is modes
     possible = prior.loss == "squared" and spanned and measurement.is_plain_mask
     if prior.form == "constrained" and not possible:
-        expected = "modes, unless a lattice is masked by 0 and 1, the basis spans it and the loss is squared"
+        expected = "modes, unless a lattice is masked by 0 and 1, the modes span it and the loss is squared"
         raise _checks.wrong("form", expected, "constrained")
     if prior.form != "auto":
         return prior.form

@@ -18,8 +18,8 @@ from coordnet.sampling.measurements import Measurement
 # Standard deviation of the Gaussian that smooths the ratio of spectra, in modes, by the number of axes.
 SMOOTHING_WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})
 DETERMINED = 0.05  # the fraction of smoothest modes that the samples determine without a prior
-PENALTY_FLOOR = 1e-6
-# The fraction of samples that know both channels of a pair below which a covariance is not estimated from them.
+PENALTY_FLOOR = 1e-6  # lower bound of penalties and of smoothed ratios, which are divided by
+# The least fraction of samples with both channels of a pair known from which their covariance is estimated directly.
 MIN_PAIRS = 1e-3
 COVARIANCE_PRIOR = Smoothness(1.5, 0.01)
 
@@ -28,8 +28,8 @@ COVARIANCE_PRIOR = Smoothness(1.5, 0.01)
 class Problem:
     """Centered samples in uncorrelated channels.
 
-    The samples are rotated themselves if all channels share a mask; channels are then solved independently. Otherwise
-    the measurement maps the rotated lattice signal to the samples of the signal's own channels.
+    If all channels share a mask, the samples themselves are rotated and the channels are solved independently.
+    Otherwise the measurement maps the rotated lattice signal to the samples of the signal's own channels.
     """
 
     modes: Modes
@@ -45,7 +45,7 @@ class Problem:
         return hidden_error(self.measurement, self.modes(z), self.values, hidden)
 
     def on_padded_grid(self) -> "Problem":
-        """Return the problem in constrained form over the whole of a padded lattice, with unknown padding."""
+        """Return the problem in constrained form on the padded lattice, with unknown padding."""
         modes = self.modes.on_padded_grid()
         measurement = Measurement.mask(zero_pad(self.measurement.weights, modes.lattice))
         values = zero_pad(self.values, modes.lattice)
@@ -61,9 +61,9 @@ class Problem:
 def decorrelate(
     modes: Modes, measurement: Measurement, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
 ) -> Problem:
-    """Rotate channels to the eigenvectors of their covariance, estimated from samples that know both of a pair.
+    """Rotate channels to the eigenvectors of their covariance, estimated from samples with both channels known.
 
-    The measurement is that of the signal's own channels; they are left as they are unless ``rotated``.
+    The measurement is that of the signal's own channels; without ``rotated`` they are only sorted by variance.
     """
     weights = measurement.weights.expand_as(values).flatten(2).double()
     y = weights * values.flatten(2)
@@ -92,19 +92,19 @@ def _covariance_of_solutions(
 
 
 def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:
-    """Return λρ of every mode, in inverse proportion to the channel's variance."""
+    """Return λρ of every mode, in inverse proportion to the channel's variance relative to the largest."""
     largest = problem.variance.amax(1, keepdim=True)
     floor = PENALTY_FLOOR * largest.clamp(min=torch.finfo(largest.dtype).tiny)
     return start.penalty(problem.modes) * (largest / problem.variance.clamp(min=floor))
 
 
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
-    """Take one step of expectation-maximization for the modes' variances P, given the modes' solution under them.
+    """Return the penalty after one step of expectation-maximization for the modes' variances P, given their solution z.
 
     With noise variance s² and density q, the posterior variance of a mode under random sampling is
     v = 1 / (1/τ + 1/P), where τ = s²/q + (1 - q)/q mean(v) is the effective noise that missing samples add: it is
-    s²/q* with the ``effective_density`` q*. P is multiplied by the smoothed ratio (|z|² + v) / P. Its scale relative to
-    s² comes from the smoothest modes, which the samples determine without a prior.
+    s²/q* with the ``effective_density`` q*. P is multiplied by the smoothed ratio (|z|² + v) / P. The scale of P
+    relative to s² comes from the ``smoothest`` modes, which the samples determine without a prior.
     """
     shape = 1 / penalty.clamp(min=PENALTY_FLOOR)
     energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()

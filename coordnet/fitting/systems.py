@@ -1,6 +1,6 @@
 """The linear systems of a fit with a prior, solved by conjugate gradients, each with its preconditioner.
 
-Whatever does not depend on the values is computed when a system is constructed. Signals are
+Everything that does not depend on the values is computed when a system is constructed. Signals are
 ``(signals, channels, *lattice)`` and their modes ``(signals, channels, *modes)``, as in ``Modes``.
 """
 
@@ -45,7 +45,7 @@ class System(ABC):
         steps: int = 500,
         callback: Callback | None = None,
     ) -> Solution:
-        """Solve for the modes of some values, beginning at those in ``start``; see ``conjugate_gradients``."""
+        """Solve for the modes of some values, from the modes ``start`` on; see ``conjugate_gradients``."""
         solution = conjugate_gradients(
             self,
             self.right_hand_side(values),
@@ -75,7 +75,7 @@ class System(ABC):
         return product.reshape(*product.shape, *(1,) * (a.ndim - 2))
 
     def select(self, kept: Bool[Tensor, "signals channels"]) -> "System":
-        """Return the systems of some signals' channels: those that have not converged."""
+        """Return the systems of the signals and channels where ``kept`` is true."""
         some = copy.copy(self)
         some.measurement = self.measurement.select(kept)
         for name in ("penalty", *self.per_system):
@@ -94,7 +94,7 @@ class System(ABC):
 class ModesSystem(System):
     """(BᵀSᵀWSB + penalty) z = BᵀSᵀW y, preconditioned by 1 / (q* + penalty) with the ``effective_density`` q*.
 
-    ``joint`` systems are one for all channels of a signal, which the measurement couples.
+    A ``joint`` system is that of all channels of a signal together, which the measurement couples.
     """
 
     per_system = ("inverse",)
@@ -130,8 +130,8 @@ class LatticeSystem(System):
     The first part is (nearly) diagonal on the lattice, the second in the modes, and the preconditioner
     (SᵀWS + c)^(-1/2) B diag(1 / (c* + penalty)) Bᵀ (SᵀWS + c)^(-1/2)
     inverts each where it is diagonal, with c half of the median penalty and c* the lesser of c and the
-    ``effective_density``. Against 1 / (c* + penalty) alone it takes a third to a half of the steps to the same
-    error, for twice the transforms per step, and their number does not grow with the lattice.
+    ``effective_density``. Compared with 1 / (c* + penalty) alone, it takes a third to a half of the steps to the same
+    error and twice the transforms per step; the number of steps does not grow with the lattice.
 
     Notes
     -----
@@ -216,7 +216,7 @@ class ConstrainedSystem(System):
 def penalized_system(modes: Modes, measurement: Measurement, penalty: Tensor) -> System:
     """Return the system for some penalty: on the lattice if the modes span it, otherwise in the modes.
 
-    Without a penalty the system is in the modes, too, where conjugate gradients find the solution of least norm.
+    Without a penalty the system is in the modes too, where conjugate gradients find the solution of least norm.
     """
     kind = LatticeSystem if modes.spans_grid and bool((penalty > 0).any()) else ModesSystem
     return kind(modes, measurement, penalty)
@@ -227,10 +227,10 @@ def effective_density(
 ) -> Float[Tensor, "signals channels 1"]:
     """Return the q* for which 1 / (q* + penalty) is the mean inverse of a random mask's system.
 
-    A mode is disturbed by what the mask leaves of all the others, so that it is measured as if by a density of
-    q* = q / (1 + (1 - q) mean(1 / (q* + penalty))); against q itself as preconditioner it takes 40 % fewer steps at 5 %
-    density, and as many from 25 % on. Newton's method finds log q*, in steps of at most ``MAX_LOG_STEP``: where the
-    penalty is small beside q, the tangent leads far below q*. If several points share a node, q is above 1.
+    A mask mixes the other modes into each mode, which is therefore measured as if with a lower density,
+    q* = q / (1 + (1 - q) mean(1 / (q* + penalty))). Compared with q itself, a preconditioner with q* takes 40 % fewer
+    steps at 5 % density, and as many from 25 % on. Newton's method finds log q*, in steps of at most ``MAX_LOG_STEP``:
+    if the penalty is small beside q, the tangent leads far below q*. If several points share a node, q is above 1.
     """
     effective = torch.full_like(penalty[..., :1], density)
     if not bool(penalty.any()):  # below a density of 1/2 the fixed point is 0; any constant serves a projection

@@ -1,4 +1,4 @@
-"""The numbers of a prior or an encoder, chosen by hidden samples or by generalized cross-validation."""
+"""Choose the numbers of a prior or an encoder by hidden samples or by generalized cross-validation."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
 ANISOTROPIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)  # factors on an encoder's default scales
-LARGE = 2**19  # number of lattice points beyond which only the middle of the lattice is used
+MIDDLE = 2**19  # points of the middle that is used instead of a lattice more than twice as large
 HOLD_OUT, GCV = "hold-out mean squared error", "generalized cross-validation"
 
 Score = Callable[[Smoothness], float]
@@ -58,20 +58,20 @@ def tune_smoothness(
     encoding : ComplexEncoding or FourierEncoding
         The encoding, whose modes are factorized once for all candidates.
     samples : Samples
-        The samples; only the middle of a large lattice is used.
+        The samples; hold-out uses only the middle of a large lattice.
     criterion : "hold-out" or "gcv"
-        Hide a share of the samples, or use generalized cross-validation, which is for whole, noisy lattices alone: it
+        The error at hidden samples, or generalized cross-validation, which suits only whole, noisy lattices: it
         oversmooths clean, aliased ones.
     share, folds, seed
         The fraction of the samples that each fold hides, the number of folds, whose scores are averaged, and the seed
-        of the random choice of samples.
+        by which the hidden samples are drawn.
     progress : bool
         Show a bar.
 
     Raises
     ------
     ValueError
-        If the criterion does not suit the samples, or there are too few of them to hide any.
+        If the criterion does not suit the samples, or there are too few samples to hide any.
 
     Notes
     -----
@@ -100,7 +100,7 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     table = []
     for factor in tqdm(SCALES, "tuning", disable=not progress, dynamic_ncols=True):
         scales = {p.name: p.widened(factor) for p in encoder.scales if p.name not in options}
-        fit = fit_closed_form(ComplexEncoding.like(encoder, half, **scales, **options), half)
+        fit = fit_closed_form(ComplexEncoding.like(encoder, half, **scales, **options), half, None)
         error = (fit.render() - samples.values)[hidden].square().mean()
         table.append({"factor": factor, "score": float(error)})
     best = min(table, key=lambda row: row["score"])
@@ -138,11 +138,11 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 
 
 def _middle(samples: Samples) -> Samples:
-    """The samples themselves, or the middle of a large lattice."""
+    """Return the samples, or only the middle of a large lattice."""
     geometry, shape = samples.geometry, samples.values.shape[:-1]
-    if geometry.is_scattered or math.prod(shape) <= 2 * LARGE:
+    if geometry.is_scattered or math.prod(shape) <= 2 * MIDDLE:
         return samples
-    part = middle(shape, LARGE)
+    part = middle(shape, MIDDLE)
     lengths = tuple(s.stop - s.start for s in part)
     inner = Lattice(lengths) if samples.weights is None else MaskedLattice(lengths, weights=samples.weights[part])
     return Samples(inner, samples.values[part])
@@ -163,7 +163,7 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
     parts = [hide(measurement, values.shape[2:], share, generator) for _ in range(folds)]
     hidden = [part for part in parts if part is not None]
     if len(hidden) < folds:
-        raise _checks.wrong("samples", "enough of them to hide some", "too few")
+        raise _checks.wrong("samples", "enough to hide some", "too few")
     tolerance = 10 * TOLERANCE[len(samples.grid)]
 
     def score(prior: Smoothness) -> float:
@@ -180,7 +180,7 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
 def _gcv(encoding: Encoding, samples: Samples) -> Score:
     """The criterion of generalized cross-validation as a function of the prior."""
     if not samples.geometry.is_whole_lattice or not encoding.axis_encoders:
-        raise _checks.wrong("criterion", "hold-out, unless a ComplexEncoding meets a whole lattice", "gcv")
+        raise _checks.wrong("criterion", "hold-out; gcv needs a ComplexEncoding and a whole lattice", "gcv")
     modes, _, values = _system(encoding, samples)
     energy = modes.adjoint(values).square().sum((0, 1))
     outside = max(float(values.square().sum() - energy.sum()), 0.0)

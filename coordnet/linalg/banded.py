@@ -1,25 +1,28 @@
 """Banded matrices, stored as dense blocks of rows, each over a window of the columns.
 
-A band in LAPACK's storage is multiplied one vector at a time. Blocks of ``ROWS`` rows are multiplied by BLAS at full
-speed, whatever the number of right-hand sides, and hold few more numbers than the band.
+BLAS multiplies a band in LAPACK's storage by only one vector at a time, but blocks of ``ROWS`` rows at full speed by
+any number of right-hand sides. The blocks hold few more numbers than the band.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from coordnet.linalg.buffers import empty, is_tracked
 from coordnet.linalg.operators import LinearOperator
+from coordnet.linalg.tails import without_tails
 
-ROWS = 64  # rows per block; 32 and 128 take 7 % and 10 % longer to enlarge 256² by 2
+ROWS = 64  # rows per block; with 32 or 128, enlarging 256² by 2 takes 7 % or 10 % longer
 MARGIN = 24  # initial number of columns on either side of a block in which an inverse is sought
-ROUNDING = 1 / 16  # entries below this fraction of a dtype's rounding are dropped
-SMALLEST_ROUNDING = 1e-15
+ROUNDING = 1 / 16  # entries below this fraction of a dtype's epsilon, relative to the largest entry, are dropped
+MIN_CUTOFF = 1e-15  # lower bound of that cutoff, which float64 would go below
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Block:
 
 
 class BandedMatrix(LinearOperator):
-    """A matrix of some shape (M, N) as blocks of ``ROWS`` rows, one below the other; the last one may have fewer."""
+    """A matrix (M, N), stored as blocks of ``ROWS`` consecutive rows; the last block may have fewer."""
 
     def __init__(self, shape: tuple[int, int], blocks: Sequence[Block]) -> None:
         self.shape, self.blocks = shape, tuple(blocks)
@@ -50,7 +53,7 @@ class BandedMatrix(LinearOperator):
 
     @classmethod
     def build(cls, shape: tuple[int, int], block: Callable[[int, int], Block]) -> "BandedMatrix":
-        """Build every block of ``ROWS`` rows by a function of its first row and the row after its last."""
+        """Build a matrix from a function that returns the block of the rows ``first`` … ``last`` - 1."""
         return cls(shape, [block(a, min(a + ROWS, shape[0])) for a in range(0, shape[0], ROWS)])
 
     @property
@@ -67,10 +70,10 @@ class BandedMatrix(LinearOperator):
         return self.mT.along(y, -1, out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
-        """Return the matrix on another device, or in another dtype, without ends of blocks below its rounding."""
+        """Return the matrix on another device, or in another dtype without block ends below its rounding."""
         matrix = self
         if dtype is not None:
-            matrix = self.trimmed(max(torch.finfo(dtype).eps * ROUNDING, SMALLEST_ROUNDING))
+            matrix = self.trimmed(rounding(dtype))
         blocks = [replace(b, entries=b.entries.to(device=device, dtype=dtype)) for b in matrix.blocks]
         return BandedMatrix(self.shape, blocks)
 
@@ -95,13 +98,13 @@ class BandedMatrix(LinearOperator):
     @cached_property
     def mT(self) -> "BandedMatrix":  # noqa: N802 - as tensors have it
         """The transpose."""
-        near: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # what each of its blocks takes part of
+        sources: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # of each block of the transpose
         for b in self.blocks:
             for i in range(b.column // ROWS, (b.columns.stop - 1) // ROWS + 1):
-                near[i].append(b)
+                sources[i].append(b)
 
         def transposed(first: int, last: int) -> Block:
-            parts = near[first // ROWS]
+            parts = sources[first // ROWS]
             if not parts:
                 return Block(first, 0, self.blocks[0].entries.new_zeros(last - first, 1))
             top, bottom = parts[0].row, parts[-1].rows.stop
@@ -115,7 +118,7 @@ class BandedMatrix(LinearOperator):
         return BandedMatrix.build((self.shape[1], self.shape[0]), transposed)
 
     def fused(self, other: LinearOperator) -> "BandedMatrix | None":
-        """Return the product with another banded matrix, which is banded too."""
+        """Return the product with another banded matrix, which is banded too; None for any other operator."""
         if not isinstance(other, BandedMatrix):
             return None
 
@@ -130,20 +133,22 @@ class BandedMatrix(LinearOperator):
         return float(torch.stack([b.entries.abs().sum(1).max() for b in self.blocks]).max())
 
     def trimmed(self, relative: float) -> "BandedMatrix":
-        """Drop the outer columns of blocks whose entries are all below ``relative`` times the largest magnitude."""
-        peaks = [b.entries.abs().amax(0) for b in self.blocks]
-        threshold = relative * float(torch.cat(peaks).max())
-        blocks = []
-        for b, peak in zip(self.blocks, peaks, strict=True):
-            kept = (peak > threshold).nonzero()
-            first, last = (int(kept[0]), int(kept[-1]) + 1) if len(kept) else (0, 1)
-            blocks.append(Block(b.row, b.column + first, b.entries[:, first:last].contiguous()))
+        """Drop the outer columns of blocks whose entries are all below ``relative`` times the largest magnitude.
+
+        Their other entries are without tails.
+        """
+        peaks = pad_sequence([b.entries.abs().amax(0) for b in self.blocks], batch_first=True)
+        peak = float(peaks.max())
+        kept = (peaks > relative * peak).byte()
+        first, last = kept.argmax(1), peaks.shape[1] - kept.flip(1).argmax(1)
+        ends = zip(self.blocks, first.tolist(), last.tolist(), strict=True)
+        blocks = [Block(b.row, b.column + i, without_tails(b.entries[:, i:j], peak)) for b, i, j in ends]
         return BandedMatrix(self.shape, blocks)
 
     def along(
         self, tensor: Float[Tensor, "..."], axis: int, out: Float[Tensor, "..."] | None = None
     ) -> Float[Tensor, "..."]:
-        """Multiply along one axis of a tensor (…, N, …), which becomes (…, M, …): in ``out`` if given, contiguous."""
+        """Multiply along one axis of a tensor (…, N, …); return (…, M, …), in the contiguous ``out`` if given."""
         axis %= tensor.ndim
         last = axis == tensor.ndim - 1
         x = tensor.reshape(-1, self.shape[1], *([] if last else [math.prod(tensor.shape[axis + 1 :])]))
@@ -162,25 +167,31 @@ class BandedMatrix(LinearOperator):
         return out
 
 
+def rounding(dtype: torch.dtype) -> float:
+    """Return the fraction of the largest entry below which entries of a dtype are dropped."""
+    return max(torch.finfo(dtype).eps * ROUNDING, MIN_CUTOFF)
+
+
 def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:
     """Invert a positive definite banded matrix, whose inverse decays geometrically away from the diagonal.
 
-    The rows of each block are taken from the inverse of the part of the matrix around it. For the approximation X
-    found and R = I - X G, G⁻¹ = X + R G⁻¹, so that ‖X - G⁻¹‖∞ ≤ ‖R‖∞ ‖G⁻¹‖∞. The parts grow until ‖R‖∞ is at most
+    The rows of each block are taken from the inverse of a part of the matrix G around them. For this approximation X
+    and R = I - X G, G⁻¹ = X + R G⁻¹, so that ‖X - G⁻¹‖∞ ≤ ‖R‖∞ ‖G⁻¹‖∞. The parts grow until ‖R‖∞ is at most
     ``tolerance``. The result is None if the matrix is not numerically positive definite, or its inverse is not banded.
 
-    Notes
-    -----
-    The decay is in Demko, Moss and Smith, "Decay rates for inverses of band matrices" (Math. Comp. 1984).
+    Source of the decay: Demko, Moss and Smith, "Decay rates for inverses of band matrices" (Math. Comp. 1984).
     """
     margin = MARGIN
-    while True:
-        found = _inverse_within(matrix, margin)
-        if found is None or _residual_norm(found, matrix) <= tolerance:
+    while (found := _inverse_within(matrix, margin)) is not None:
+        residual = cast(BandedMatrix, found.fused(matrix))
+        for b in residual.blocks:
+            b.entries.diagonal(b.row - b.column).sub_(1)
+        if residual.infinity_norm() <= tolerance:
             return found
         if margin >= matrix.shape[0]:
-            return None
+            break
         margin *= 2
+    return None
 
 
 def _inverse_within(matrix: BandedMatrix, margin: int) -> BandedMatrix | None:
@@ -199,12 +210,3 @@ def _inverse_within(matrix: BandedMatrix, margin: int) -> BandedMatrix | None:
         columns = torch.cholesky_solve(identity[:, first - left : last - left], factor)
         blocks.append(Block(first, left, columns.T.contiguous()))
     return BandedMatrix(matrix.shape, blocks)
-
-
-def _residual_norm(found: BandedMatrix, matrix: BandedMatrix) -> float:
-    """Return ‖I - X G‖∞."""
-    product = found.fused(matrix)
-    assert product is not None
-    for b in product.blocks:
-        b.entries.diagonal(b.row - b.column).sub_(1)
-    return product.infinity_norm()

@@ -22,7 +22,7 @@ def make_periodic(
 ) -> Float[Tensor, "signals channels *shape"]:
     """Extend a signal to one period of a continuous function: its reflections at the two ends fade into each other.
 
-    A Fourier series of the result does not ring at the borders, as one of the signal padded by zeros would. The signal
+    The Fourier series of the result does not ring at the borders, as that of a zero-padded signal would. The signal
     stays at the start of every axis.
     """
     none = [0] * (f.ndim - 2)

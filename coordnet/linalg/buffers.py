@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 # From this size on (bytes), the C library returns freed memory to the system and gets new pages each time.
 LARGE = 2**25
-MAX_KEPT = 2**28  # bytes of a scratch buffer that is kept after use
+MAX_KEPT = 2**28  # bytes of the largest scratch buffer that is kept after use
 # Bytes of values and results that are processed at once. On a CPU they fit into its cache: between 8 and 16 MiB there
 # is no difference, at 64 MiB a batch of 64 images of 256² takes a quarter longer. On a GPU fewer launches are better.
 CHUNK = {"cpu": 2**24}
@@ -45,11 +45,10 @@ def empty(like: Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None
 
 
 def scratch(like: Tensor, shape: tuple[int, ...], *in_use: Tensor | None) -> Tensor:
-    """Return an uninitialized tensor in a kept buffer that none of the tensors ``in_use`` occupies.
+    """Return an uninitialized tensor in a kept buffer other than those of the tensors ``in_use``.
 
-    It has the dtype and the device of ``like``. It is valid until a later call of this thread hands the buffer out
-    again, which any call does that does not name the tensor as in use. Scratch memory must not be returned to a caller
-    of the library.
+    It has the dtype and the device of ``like``. It is valid until this thread's next call without the tensor among
+    ``in_use``, which may return the same buffer. Scratch memory must not be returned to a caller of the library.
     """
     size = math.prod(shape) * like.element_size()
     if size > MAX_KEPT or (like.is_cuda and torch.cuda.is_current_stream_capturing()):

@@ -21,15 +21,11 @@ class ConvergenceWarning(_checks.CoordnetWarning):
 
 @dataclass(frozen=True)
 class ConjugateGradients:
-    """Conjugate gradients, and when they stop: after a number of steps, or at a tolerance.
+    """The stopping rule of conjugate gradients: a tolerance, and the largest number of steps.
 
-    The tolerance is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, M being the
-    preconditioner. By default it depends on the number of axes of the signal.
-
-    Raises
-    ------
-    ValueError
-        If the tolerance is not positive, or the number of steps is below 1.
+    The tolerance is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) to which every system is solved, with the
+    preconditioner M. By default it depends on the number of axes of the signal. A ``ValueError`` is raised if the
+    tolerance is not positive, or the number of steps is below 1.
     """
 
     tolerance: float | None = None
@@ -46,12 +42,12 @@ class Solution:
     """The result of conjugate gradients."""
 
     x: Tensor
-    iterations: int  # steps, which all systems take together
+    iterations: int  # the number of steps, which all systems share
     relative_residual: Float[Tensor, "*systems"]  # √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the preconditioner M
     converged: bool  # whether every system reached the tolerance
 
     def warn_unless_converged(self, tolerance: float) -> None:
-        """Give a ``ConvergenceWarning`` if a system stopped early."""
+        """Give a ``ConvergenceWarning`` if a system did not reach the tolerance."""
         if not self.converged:
             worst = float(self.relative_residual.max())
             warnings.warn(
@@ -64,7 +60,7 @@ class Solution:
 
 @runtime_checkable
 class LinearSystem(Protocol):
-    """The matrix A of A x = b for every signal and channel, (signals, channels, …), or for all channels of a signal."""
+    """The systems A x = b, (signals, channels, …): one per signal and channel, or one for all channels of a signal."""
 
     def operator(self, x: Tensor) -> Tensor:
         """Return A x in new memory; A is self-adjoint in ``inner`` and positive (semi-)definite."""
@@ -79,7 +75,7 @@ class LinearSystem(Protocol):
         ...
 
     def select(self, kept: Bool[Tensor, "signals channels"]) -> "LinearSystem":
-        """Return some of the systems, whose tensors are (kept, 1, …); see ``subset``."""
+        """Return the systems where ``kept`` is true, with tensors (kept, 1, …); see ``subset``."""
         ...
 
 
@@ -93,35 +89,20 @@ def conjugate_gradients(
     check_every: int = 1,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve A x = b for all systems at once, each with its own step length, until every one has the tolerance.
+    """Solve A x = b for all systems at once, each with its own step length, until all reach the tolerance.
+
+    The system has A, its preconditioner M and its inner product; ``b`` holds the right-hand sides, and ``start`` the
+    initial x, 0 by default. The ``tolerance`` is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩), and ``steps`` the largest
+    number of steps. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
 
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
-    The solution is the state after the last step; no warning is given here.
+    No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``. A ``ValueError`` is
+    raised if ``b`` requires a gradient.
 
-    Parameters
-    ----------
-    system : LinearSystem
-        A, its preconditioner M and its inner product.
-    b : (signals, channels, …)
-        Right-hand sides.
-    start : tensor, optional
-        The initial x; 0 if not given.
-    tolerance, steps
-        The relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) that every system is solved to, and the largest number of steps.
-    check_every : int
-        The number of steps between looks at the residual, at which the callback is called.
-
-    Raises
-    ------
-    ValueError
-        If ``b`` requires a gradient.
-
-    Notes
-    -----
-    Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
+    Source: Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
     """
     if b.requires_grad and torch.is_grad_enabled():
-        raise _checks.wrong("values", "detached ones: conjugate gradients keep no gradient", "a gradient")
+        raise _checks.wrong("values", "detached ones: conjugate gradients have no derivative", "a required gradient")
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps))
     worst, step = run.look(), 0
     while worst > run.tolerance and step < steps:
@@ -140,7 +121,8 @@ def conjugate_gradients(
 class _Iteration:
     """The state of conjugate gradients over the systems that have not been dropped.
 
-    ``solution`` and ``reached`` hold all systems; ``x`` and ``squares`` hold those at ``places`` among them.
+    ``solution`` and ``reached``, the squared relative residuals, hold all systems; ``x`` and ``squares`` hold those
+    that remain, whose flat indices are ``places``.
     """
 
     def __init__(self, system: LinearSystem, b: Tensor, start: Tensor | None, tolerance: float) -> None:
@@ -176,7 +158,7 @@ class _Iteration:
         return float(self.squares.max().sqrt())
 
     def compact(self) -> None:
-        """Drop converged systems if there are enough of them."""
+        """Drop converged systems once their share is ``COMPACT_AT``."""
         kept = (self.squares > self.tolerance**2).reshape(self.squares.shape[:2])
         if not (self.separate and 0 < int(kept.sum()) <= (1 - COMPACT_AT) * kept.numel()):
             return
@@ -186,7 +168,7 @@ class _Iteration:
         self.system, self.places = self.system.select(kept), self.places[kept.flatten()]
 
     def store(self) -> None:
-        """Write the systems that have not been dropped among all of them."""
+        """Copy the remaining systems into ``solution`` and ``reached``."""
         for all_systems, part in ((self.solution, self.x), (self.reached, self.squares)):
             if part is not all_systems:
                 channels = all_systems.shape[1]
@@ -194,7 +176,7 @@ class _Iteration:
 
 
 def subset(tensor: Shaped[Tensor, "..."], kept: Bool[Tensor, "signals channels"]) -> Shaped[Tensor, "..."]:
-    """Select systems of a tensor (signals or 1, channels or 1, …), as (kept, 1, …); a shared tensor stays the same."""
+    """Select systems of a tensor (signals or 1, channels or 1, …) as (kept, 1, …); one shared by all stays the same."""
     if tensor.shape[:2] == (1, 1):
         return tensor
     return tensor.expand(*kept.shape, *tensor.shape[2:])[kept].unsqueeze(1)

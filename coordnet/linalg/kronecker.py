@@ -1,7 +1,7 @@
-"""Kronecker products of a matrix per axis: mode products, and least squares through one SVD per axis.
+"""Kronecker products of one matrix per axis: mode products, and least squares through one SVD per axis.
 
-Tensors here are channels first, ``(*batch, *axes)``: the last d axes are the modes, everything before them is
-batch. A Kronecker product is never formed; ``(A₁ ⊗ … ⊗ A_d) vec(T)`` is ``mode_product(T, [A₁, …, A_d])``.
+Tensors here are channels first, ``(*batch, *axes)``: matrices act on the last d dimensions, all others are batch.
+A Kronecker product is never formed; ``(A₁ ⊗ … ⊗ A_d) vec(T)`` is ``mode_product(T, [A₁, …, A_d])``.
 """
 
 import math
@@ -19,13 +19,14 @@ from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.buffers import scratch
 from coordnet.linalg.operators import Composition, Diagonal, LinearOperator
+from coordnet.linalg.tails import without_tails
 
 Matrix = Tensor | BandedMatrix  # the matrix of one axis
 T = TypeVar("T")
 
 
 class RankWarning(_checks.CoordnetWarning):
-    """An axis of a Kronecker system has fewer independent columns than it has columns."""
+    """The matrix of an axis has a numerical rank below the smaller of its dimensions."""
 
 
 def mode_product(
@@ -34,17 +35,13 @@ def mode_product(
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes: the Kronecker product of the matrices times ``vec(T)``.
 
     The tensor is (*batch, K₁, …, K_d), the matrices are (N_j, K_j), dense or banded, and the result is
-    (*batch, N₁, …, N_d): in ``out`` if given, for use without autograd, with intermediates in scratch memory.
-
-    Raises
-    ------
-    ValueError
-        If the length of an axis is not the number of columns of its matrix.
+    (*batch, N₁, …, N_d). With ``out`` it is written there, without autograd, with intermediates in scratch memory. A
+    ``ValueError`` is raised if the length of an axis is not the number of columns of its matrix.
     """
     dims = len(matrices)
-    modes = tuple(tensor.shape[tensor.ndim - dims :])
-    if modes != tuple(a.shape[1] for a in matrices):
-        raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", modes)
+    lengths = tuple(tensor.shape[tensor.ndim - dims :])
+    if lengths != tuple(a.shape[1] for a in matrices):
+        raise _checks.wrong("tensor", f"last axes of {tuple(a.shape[1] for a in matrices)}", lengths)
     for j, a in reversed(list(enumerate(matrices))):
         axis, result = tensor.ndim - dims + j, out
         if out is not None and j > 0:
@@ -57,7 +54,7 @@ def mode_product(
 def product_along(
     tensor: Float[Tensor, "..."], matrix: Matrix, axis: int, out: Float[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
-    """T ×_j A along one axis of a tensor (…, K, …), which becomes (…, N, …): in ``out`` if given, contiguous."""
+    """T ×_j A for a tensor (…, K, …) along one axis; the result is (…, N, …), in the contiguous ``out`` if given."""
     if isinstance(matrix, BandedMatrix):
         return matrix.along(tensor, axis, out)
     before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
@@ -110,7 +107,7 @@ class Kronecker(LinearOperator):
         return _per_matrix(self.matrices, lambda a: a.T.contiguous() if isinstance(a, Tensor) else a.mT)
 
     def fused(self, other: LinearOperator) -> "Kronecker | None":
-        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂, equal axes computed once; a product of two bands is one, too."""
+        """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂; equal axes are computed once, and two bands give a band."""
         if not isinstance(other, Kronecker):
             return None
 
@@ -124,8 +121,18 @@ class Kronecker(LinearOperator):
         return Kronecker(for_each_distinct(pairs, product, lambda p, q: p[0] is q[0] and p[1] is q[1]))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
-        """Return the operator on another device, or for tensors of another dtype; see ``BandedMatrix.to``."""
-        return Kronecker(_per_matrix(self.matrices, lambda a: a.to(device=device, dtype=dtype)))
+        """Return the operator on another device, or for tensors of another dtype, with matrices without tails."""
+
+        def sent(a: Matrix) -> Matrix:
+            if dtype is not None and isinstance(a, Tensor):
+                a = without_tails(a, float(a.abs().max()))
+            return a.to(device=device, dtype=dtype)
+
+        return Kronecker(_per_matrix(self.matrices, sent))
+
+    def diagonal(self) -> Tensor:
+        """Return the outer product of the diagonals of the (square) matrices."""
+        return outer_product([a.diagonal() if isinstance(a, Tensor) else a.dense().diagonal() for a in self.matrices])
 
 
 def _per_matrix(matrices: Sequence[Matrix], make: Callable[[Matrix], Matrix]) -> list[Matrix]:
@@ -158,12 +165,9 @@ def default_rcond(shape: Sequence[int], dtype: torch.dtype) -> float:
 
 
 def factorize(matrix: Float[Tensor, "n k"], rcond: float) -> AxisFactor:
-    """Thin SVD of one axis in float64, without the singular values below ``rcond`` times the largest.
+    """Return the thin SVD of one axis in float64, without the singular values below ``rcond`` times the largest.
 
-    Raises
-    ------
-    ValueError
-        If the matrix has a value that is not finite, or is zero.
+    A ``ValueError`` is raised if the matrix has a value that is not finite, or is zero.
     """
     matrix = matrix.detach().double()
     if not bool(torch.isfinite(matrix).all()):
@@ -179,33 +183,17 @@ class KroneckerLeastSquares:
     """Minimize ‖(A₁ ⊗ … ⊗ A_d) w - y‖² + λ ‖w‖² exactly, for any number of right-hand sides.
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
-    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A ridge on each
-    axis would be another problem. Equal axes are factorized once, in float64.
+    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A separate ridge on
+    each axis would solve another problem. Equal axes are factorized once, in float64.
 
     Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
-    ε max(N_j, K_j), with ε of ``dtype``, that of the right-hand sides, which is the matrices' own by default.
+    ε max(N_j, K_j), with the ε of ``dtype``, the right-hand sides' dtype, which is by default the matrices' own.
 
-    Attributes
-    ----------
-    inverse : LinearOperator
-        The map from right-hand sides (*batch, N₁, …, N_d) to coefficients (*batch, K₁, …, K_d), in float64.
-    ranks : tuple of int
-        The numerical rank of every axis.
-    degrees_of_freedom : float
-        The trace of the map from values to fitted values.
+    The ``inverse`` maps right-hand sides (*batch, N₁, …, N_d) to coefficients (*batch, K₁, …, K_d), in float64. The
+    ``ranks`` are the numerical ranks of the axes, and ``degrees_of_freedom`` is the trace of the map from values to
+    fitted values. A ``RankWarning`` is given if an axis has a lower rank than its smaller dimension. A ``ValueError``
+    is raised if a matrix is not finite or is zero, or ``ridge`` or ``rcond`` is negative.
 
-    Warns
-    -----
-    RankWarning
-        If an axis has a lower rank than its smaller dimension.
-
-    Raises
-    ------
-    ValueError
-        If a matrix is not finite or is zero, or ``ridge`` or ``rcond`` is negative.
-
-    Notes
-    -----
     The Kronecker SVD is in Golub and Van Loan, Matrix Computations, 4th ed., section 12.3.
     """
 

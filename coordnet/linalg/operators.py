@@ -1,4 +1,4 @@
-"""Linear operators: the one idea of a linear map, with its adjoint and composition."""
+"""Linear operators: maps of tensors that have an adjoint and are composed by ``@``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,23 +16,18 @@ Shape = tuple[int, ...]
 class LinearOperator(ABC):
     """A linear map A of tensors (*batch, *domain) to tensors (*batch, *codomain).
 
-    Attributes
-    ----------
-    domain, codomain : tuple of int
-        The trailing dimensions of what it maps, and of the result.
-    in_place : bool
-        Whether the result may be written into the argument's memory.
+    The domain and the codomain are the trailing dimensions of the argument and of the result.
     """
 
     domain: Shape
     codomain: Shape
-    in_place: bool = False
+    in_place: bool = False  # whether the result may be written into the argument's memory
 
     @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x, in contiguous memory ``out`` if that is given, for use without autograd.
+        """Return A x; with ``out``, a contiguous tensor, the result is written there, without autograd.
 
-        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself.
+        ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself as ``out``.
         """
 
     @abstractmethod
@@ -47,21 +42,12 @@ class LinearOperator(ABC):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
         """Return the operator on another device, or for tensors of another dtype.
 
-        Raises
-        ------
-        NotImplementedError
-            If it is constructed for one device and dtype.
+        A ``NotImplementedError`` is raised if it works only on the device and in the dtype of its construction.
         """
         raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
-        """Return the composition x ↦ A (B x).
-
-        Raises
-        ------
-        ValueError
-            If the codomain of B is not the domain of A.
-        """
+        """Return the composition x ↦ A (B x); a ``ValueError`` is raised if B's codomain is not A's domain."""
         if other.codomain != self.domain:
             raise _checks.wrong("other", f"an operator with the codomain {self.domain}", other.codomain)
         return Composition.of(self, other)
@@ -70,8 +56,16 @@ class LinearOperator(ABC):
         """Return A B as one operator where that is cheaper than the two, else None."""
         return None
 
+    def diagonal(self) -> Tensor:
+        """Return the diagonal of a square operator, (*domain); a ``NotImplementedError`` is raised if it is dear."""
+        raise NotImplementedError(f"{type(self).__name__} has no cheap diagonal")
+
+    def trace(self) -> float:
+        """Return the trace of a square operator, if its diagonal is cheap."""
+        return float(self.diagonal().sum())
+
     def batch_of(self, x: Tensor) -> Shape:
-        """Return the leading dimensions of an argument that the operator does not map."""
+        """Return the dimensions of an argument before the operator's domain."""
         return tuple(x.shape[: x.ndim - len(self.domain)])
 
 
@@ -99,6 +93,10 @@ class Adjoint(LinearOperator):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Adjoint":
         """Return the adjoint on another device, or for tensors of another dtype."""
         return Adjoint(self.operator.to(device, dtype))
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal, which the adjoint shares with the operator."""
+        return self.operator.diagonal()
 
 
 class Composition(LinearOperator):
@@ -162,9 +160,13 @@ class Identity(LinearOperator):
         """Return the operator itself."""
         return self
 
+    def diagonal(self) -> Tensor:
+        """Return ones."""
+        return torch.ones(self.domain)
+
 
 class Diagonal(LinearOperator):
-    """The product with the values of a diagonal, (*domain), element by element; it is self-adjoint."""
+    """Elementwise multiplication by the values of a diagonal, (*domain); it is self-adjoint."""
 
     in_place = True
 
@@ -173,22 +175,26 @@ class Diagonal(LinearOperator):
         self.domain = self.codomain = tuple(values.shape)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the products."""
+        """Return x times the diagonal."""
         return x * self.values if out is None else torch.mul(x, self.values, out=out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the products."""
+        """Return y times the diagonal."""
         return self(y, out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Diagonal":
         """Return the operator on another device, or for tensors of another dtype."""
         return Diagonal(self.values.to(device=device, dtype=dtype))
 
+    def diagonal(self) -> Tensor:
+        """Return the values."""
+        return self.values
+
 
 class ChannelRotation(LinearOperator):
-    """The product of every lattice point's channels with an orthonormal matrix of each signal.
+    """The multiplication of the channels at every lattice point by an orthonormal matrix R, one for each signal.
 
-    It maps tensors (signals, channels, *lattice); the channels it mixes are the dimension before its domain.
+    It maps tensors (signals, channels, *lattice); its domain is the lattice, without the channels that it mixes.
     """
 
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
@@ -211,6 +217,6 @@ class ChannelRotation(LinearOperator):
 def rotate(
     rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"], out: Tensor | None = None
 ) -> Float[Tensor, "signals c *lattice"]:
-    """Return the product of every lattice point's channels with a matrix."""
+    """Multiply the channels at every lattice point by a matrix."""
     result = (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
     return result if out is None else out.copy_(result)

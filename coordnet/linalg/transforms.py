@@ -1,4 +1,4 @@
-"""The orthonormal cosine basis of lattice signals (DCT-II), by fast transforms where they are fast."""
+"""The orthonormal cosine basis of lattice signals (DCT-II), by FFTs where they are faster than matrix products."""
 
 import math
 from collections.abc import Callable
@@ -13,11 +13,9 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.kronecker import mode_product
 from coordnet.linalg.operators import LinearOperator, Shape
 
-THREADED = 2**22  # elements from which SciPy's threads pay; below, PyTorch's threads still spin on their cores
-# On a CPU, axes of this length on are transformed even if the length is prime; shorter ones are multiplied then.
-LONG = 512
-# On a GPU, FFTs move less memory than matrix products compute from this length on; by arithmetic, not measured.
-LONG_ON_GPU = 1024
+THREADED = 2**22  # elements from which SciPy's threads pay off; below, PyTorch's idle threads still occupy the cores
+LONG = 512  # length from which an axis takes FFTs on a CPU even if it has large prime factors
+LONG_ON_GPU = 1024  # length from which FFTs should be faster on a GPU: estimated, not measured
 
 
 class CosineBasis(LinearOperator):
@@ -53,8 +51,8 @@ class CosineBasis(LinearOperator):
 
     @cached_property
     def _matrices(self) -> list[Tensor]:
-        made = {n: cosine_matrix(n).to(self.device, self.dtype) for n in set(self.domain)}
-        return [made[n] for n in self.domain]
+        by_length = {n: cosine_matrix(n).to(self.device, self.dtype) for n in set(self.domain)}
+        return [by_length[n] for n in self.domain]
 
     @cached_property
     def _transposed(self) -> list[Tensor]:
@@ -94,21 +92,21 @@ def cosine_matrix(n: int) -> Float[Tensor, "n n"]:
 
 
 def forward(x: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
-    """Orthonormal DCT-II over the last axis: the DFT of the signal and its mirror image, turned to be real."""
+    """Orthonormal DCT-II over the last axis: the DFT of the signal and its mirror image, made real by phase factors."""
     n = x.shape[-1]
     spectrum = torch.fft.rfft(torch.cat([x, x.flip(-1)], dim=-1))[..., :n]
-    return (spectrum * _turns(n, spectrum)).real
+    return (spectrum * _phase_factors(n, spectrum)).real
 
 
 def backward(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
     """Inverse of ``forward``."""
     n = z.shape[-1]
-    return torch.fft.irfft(z / _turns(n, z), n=2 * n)[..., :n]
+    return torch.fft.irfft(z / _phase_factors(n, z), n=2 * n)[..., :n]
 
 
-def _turns(n: int, like: Tensor) -> Tensor:
-    """Return exp(-iπk/2N) / √(2N) for k = 0 … N - 1, and half of its energy at k = 0."""
+def _phase_factors(n: int, like: Tensor) -> Tensor:
+    """Return exp(-iπk/2N) / √(2N) for k = 0 … N - 1, divided by √2 at k = 0."""
     k = torch.arange(n, dtype=torch.float64, device=like.device)
-    turns = torch.polar(torch.full_like(k, 1 / math.sqrt(2 * n)), -0.5 * math.pi / n * k)
-    turns[0] /= math.sqrt(2)
-    return turns.to(torch.promote_types(like.dtype, torch.complex64))
+    factors = torch.polar(torch.full_like(k, 1 / math.sqrt(2 * n)), -0.5 * math.pi / n * k)
+    factors[0] /= math.sqrt(2)
+    return factors.to(torch.promote_types(like.dtype, torch.complex64))

@@ -1,4 +1,4 @@
-"""Files that are opened and replaced safely: an error is one line, and a file is written completely or not at all."""
+"""Safe reading and writing of files: an error is one line, and a file is written completely or not at all."""
 
 import os
 import secrets
@@ -13,10 +13,10 @@ StrPath = str | PathLike[str]
 
 
 class MediaError(ValueError):
-    """A file cannot be read or written: one line with the file, what was expected and what was found.
+    """A file cannot be read or written; the message is one line with the file, the expected and the found content.
 
     Readers raise it for a file that is missing, damaged, of another format, or that has an infinite value; writers for
-    a signal that the format cannot hold, and for a file that exists (unless `force` is true).
+    a signal that the format cannot hold, and for a file that exists already.
     """
 
 
@@ -26,7 +26,7 @@ def mismatch(path: StrPath, expected: str, found: str) -> MediaError:
 
 
 def readable_file(path: StrPath, expected: str) -> Path:
-    """Return the path of a file that can be opened and is not empty; raise a `MediaError` for any other."""
+    """Return the path of a file that can be opened and is not empty; raise a ``MediaError`` for any other."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -44,7 +44,7 @@ def readable_file(path: StrPath, expected: str) -> Path:
 
 @contextmanager
 def decoding(path: StrPath, expected: str, found: str = "a file that cannot be decoded") -> Iterator[None]:
-    """Turn every error of a decoder into a `MediaError`, and silence its warnings."""
+    """Turn every error of a decoder into a ``MediaError``, and silence its warnings."""
     # Decoders raise nearly anything for a damaged file (SyntaxError, struct.error, KeyError).
     try:
         with warnings.catch_warnings():
@@ -57,7 +57,7 @@ def decoding(path: StrPath, expected: str, found: str = "a file that cannot be d
 
 
 def encoding(path: StrPath, content: str) -> AbstractContextManager[None]:
-    """Turn every error of an encoder into a `MediaError`, and silence its warnings."""
+    """Turn every error of an encoder into a ``MediaError``, and silence its warnings."""
     return decoding(path, f"to write {content}", "a failure of its encoder")
 
 
@@ -71,12 +71,12 @@ def _one_line(error: BaseException) -> str:
 
 @contextmanager
 def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
-    """Yield a temporary path in the folder of `path`, and move the file to `path` when the block succeeds.
+    """Yield a temporary path in the folder of ``path``, and move the file to ``path`` when the block succeeds.
 
     The temporary file has the same suffix, so that encoders choose the same format. If the block raises an
-    exception, `KeyboardInterrupt` included, the temporary file is removed and an earlier file at `path` stays.
+    exception, ``KeyboardInterrupt`` included, the temporary file is removed and an earlier file at ``path`` stays.
     A symbolic link is followed: its target is replaced and the link stays. An existing file is replaced only if
-    `force` is true.
+    ``force`` is true.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -84,13 +84,13 @@ def atomic_path(path: StrPath, *, force: bool = False) -> Iterator[Path]:
     if target.exists() and not force:
         raise mismatch(path, "no file of this name", "one")
     if not target.parent.is_dir():
-        raise mismatch(path, "a place to write to", f"no folder {target.parent}")
+        raise mismatch(path, "a file in an existing folder", f"no folder {target.parent}")
     temporary = target.with_name(f".tmp-{secrets.token_hex(8)}{target.suffix[:32]}")
     try:
         temporary.touch(exist_ok=False)
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
-        raise mismatch(path, "a place to write to", f"a refusal ({_one_line(error)})") from error
+        raise mismatch(path, "a file that can be written", f"an error ({_one_line(error)})") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ IMAGE_SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".apng", *TIFF_SUFFIXES),
     *(".pbm", ".pgm", ".ppm", ".pnm", ".tga", ".jp2", ".avif"),
 )
-# Formats of which Pillow may cut 16 bits a channel to 8. FFmpeg keeps them; it writes these pixel types.
+# Formats whose 16 bits per channel Pillow may cut to 8. FFmpeg keeps them and writes these pixel types.
 _DEEP_SUFFIXES = (".png", ".apng", ".pgm", ".ppm", ".pnm")
 _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
 # The axes to flip for an orientation (TIFF 6.0, page 36); from 5 on, rows and columns are then exchanged.
@@ -32,21 +32,21 @@ LARGE = 2**24  # numbers of a picture that is compressed less, five times as fas
 _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
 _CROP = _SIZE + r"(?:\+(\d+)\+(\d+))?"
 
-logging.getLogger("tifffile").addHandler(logging.NullHandler())  # or Python prints what tifffile logs
+logging.getLogger("tifffile").addHandler(logging.NullHandler())  # otherwise Python prints what tifffile logs
 
 
 def read_image(path: StrPath, *, size: str | None = None, crop: str | None = None) -> Media:
     """Read a picture, turned upright, into a signal of shape (height, width, channels).
 
     Integers are scaled to [0, 1]. Channels are 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha);
-    a TIFF file may have others. The first picture of an animation is read. `size` ("256x256") is the height and
-    width to resize to with anti-aliasing; `crop` is the part to keep after that, "128x128" from the center or
+    a TIFF file may have others. The first picture of an animation is read. ``size`` ("256x256") is the height and
+    width to resize to with anti-aliasing; ``crop`` is the part to keep after that, "128x128" from the center or
     "128x128+10+20" from row 10 and column 20.
     """
     path = readable_file(path, "an image")
     pixels = read_pixels(path)
     image = resize_and_crop(from_depth(pixels, path), size, crop)
-    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name)
+    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=path.suffix.lower())
 
 
 def read_pixels(path: Path) -> np.ndarray:
@@ -74,7 +74,7 @@ def _read_raster(path: Path) -> tuple[np.ndarray, int]:
             alpha = "A" if "transparency" in found or mode in ("LA", "La", "PA", "RGBA", "RGBa") else ""
             mode = ("L" if mode in ("1", "L", "LA", "La") else "RGB") + alpha
         pixels = file.read(index=0, mode=mode)  # raises for a truncated file
-        # The second look at the metadata has no orientation if Pillow turned the picture on loading it.
+        # After the read, the metadata has no orientation if Pillow has turned the picture.
         orientation = file.metadata(index=0, exclude_applied=False).get("Orientation", 1)
     if path.suffix.lower() in _DEEP_SUFFIXES:
         with av.open(str(path)) as container:  # imageio's reader would collect garbage, which takes 0.2 s
@@ -91,7 +91,7 @@ def _read_by_ffmpeg(path: Path) -> np.ndarray:
 def _read_deep_tiff(path: Path) -> tuple[np.ndarray, int] | None:
     """Return the pixels and the orientation of a TIFF file, or None for 8 bits and fewer, which Pillow reads.
 
-    tifffile leaves LZW and PackBits to a further package; FFmpeg reads them if they have 16 bits.
+    tifffile needs another package for LZW and PackBits; FFmpeg reads these if they have 16 bits.
     """
     with tifffile.TiffFile(path) as file:
         page = file.pages.first
@@ -113,7 +113,7 @@ def _read_deep_tiff(path: Path) -> tuple[np.ndarray, int] | None:
 
 
 def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None) -> np.ndarray:
-    """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see `read_image`.
+    """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``.
 
     If the margins of a crop from the center differ, the smaller one is at the top or left.
     """
@@ -137,14 +137,14 @@ def _parse(option: str, pattern: str, text: str) -> tuple[int, ...]:
 
 
 def write_image(signal: Float[Tensor, "height width channels"], path: StrPath, *, depth: str = "uint8") -> None:
-    """Write a picture without loss; integers are the signal times their largest value, rounded and clipped.
+    """Write a picture without loss; integers are the signal times their type's largest value, rounded and clipped.
 
-    PNG holds 1 to 4 channels of uint8 or uint16, TIFF any number of channels. `depth` is the name of a NumPy dtype;
-    an integer depth holds [0, 1].
+    PNG holds 1 to 4 channels of uint8 or uint16, TIFF any number of channels of any type. ``depth`` is the name of a
+    NumPy dtype; see ``to_depth``.
     """
     suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
     if suffix not in (".png", *TIFF_SUFFIXES):
-        raise mismatch(path, "the suffix .png or .tiff for an image", repr(suffix))
+        raise mismatch(path, "the suffix .png or .tiff to write an image", repr(suffix))
     if signal.numel() == 0:
         raise mismatch(path, "an image of at least one pixel", f"shape {tuple(signal.shape)}")
     if suffix == ".png" and (depth not in ("uint8", "uint16") or channels > 4):
@@ -167,12 +167,12 @@ def write_pixels(pixels: np.ndarray, path: Path) -> None:
         formats = {"in_pixel_format": stored, "out_pixel_format": stored}
         iio.imwrite(path, pixels, plugin="pyav", codec="png", is_batch=False, **formats)
     else:
-        fast = {"compress_level": 1} if pixels.size > LARGE else {}
+        fast: dict[str, Any] = {"compress_level": 1} if pixels.size > LARGE else {}
         iio.imwrite(path, pixels, plugin="pillow", is_batch=False, **fast)
 
 
 def tiff_options(channels: int) -> dict[str, Any]:
-    """Return tifffile's options for a picture with channels last, opacity in the last of 2 or 4."""
+    """Return tifffile's options for a picture with channels last; the last of 2 or 4 channels is opacity."""
     colors = 3 if channels in (3, 4) else 1
     extra = ["unassalpha" if channels in (2, 4) else "unspecified"] * (channels - colors)
     return {

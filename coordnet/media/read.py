@@ -1,4 +1,4 @@
-"""Any file as a signal: its suffix and, for pictures, the number of frames decide how it is read."""
+"""Read any file as a signal: its suffix and, for pictures, the number of frames decide how it is read."""
 
 import difflib
 from collections.abc import Callable
@@ -10,12 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.media.arrays import ARRAY_SUFFIXES, read_array, split_member
 from coordnet.media.files import StrPath, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_image
 from coordnet.media.samples import SAMPLES
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio
-from coordnet.media.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, read_array, read_table
+from coordnet.media.tables import TABLE_SUFFIXES, read_table
 from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video
 
 KINDS: dict[str, Kind] = {
@@ -49,14 +50,16 @@ def read_media(
     row: int | None = None,
     column: int | None = None,
 ) -> Media:
-    """Read a signal from a file of any supported kind, or from the built-in picture of this name (see `SAMPLES`).
+    """Read a signal from a file of any supported kind, or from the built-in picture of this name (see ``SAMPLES``).
 
-    An image or a video is resized to `size` ("HxW") and then cropped to `crop` ("HxW" from the center, or
-    "HxW+top+left"). `frames` selects frames of a video by a Python slice such as "0:120"; `row` or `column` selects
-    one line of an image, after resizing and cropping. An option that does not apply raises a `MediaError`.
+    An image or a video is resized to ``size`` ("HxW") and then cropped to ``crop`` ("HxW" from the center, or
+    "HxW+top+left"). ``frames`` selects frames of a video by a Python slice such as "0:120"; ``row`` or ``column``
+    selects one line of an image, after resizing and cropping. An option that does not apply raises a ``MediaError``.
     """
     path, name = _located(path_or_name)
-    suffix = readable_file(path, "a signal").suffix.lower()
+    suffix = split_member(path)[0].suffix.lower()
+    if suffix != ".zarr":
+        readable_file(split_member(path)[0], "a signal")
     if suffix not in KINDS:
         raise mismatch(path, f"a known suffix ({' '.join(sorted(KINDS))})", repr(suffix))
     kind = "video" if is_video(path) else KINDS[suffix]
@@ -76,7 +79,7 @@ def read_media(
 
 
 def _located(path_or_name: StrPath) -> tuple[Path, str]:
-    """Return the path and the name of a signal; a file comes before a built-in picture, and that before a folder."""
+    """Return the path and the name of a signal; a file has priority over a built-in picture, and that over a folder."""
     path, text = Path(path_or_name), str(path_or_name)
     bare = not path.suffix and path.name == text
     if bare and text in SAMPLES and not path.is_file():
@@ -94,7 +97,7 @@ def _line(image: Media, axis: int, word: str, index: int) -> Media:
     if not 0 <= index < length:
         raise mismatch(image.name, f"a {word} from 0 to {length - 1}", str(index))
     line = image.signal.select(axis, index).contiguous()
-    return replace(image, signal=line, kind="array", name=f"{image.name}-{word}{index}")
+    return replace(image, signal=line, kind="array", suffix="", name=f"{image.name}-{word}{index}")
 
 
 def _read_table(path: Path) -> Media:

@@ -1,4 +1,4 @@
-"""Signals larger than memory: NPY, Zarr and TIFF files that are read and written in blocks of rows."""
+"""Signals larger than memory: NPY, NPZ, Zarr and TIFF files that are read and written in blocks of rows."""
 
 import math
 import mmap
@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import tifffile
 
+from coordnet.media.arrays import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
 from coordnet.media.files import decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_pixels, tiff_options
 from coordnet.media.signal import from_depth, to_depth
-from coordnet.media.tables import last_axis_holds_channels, load_array
 
-ROW_SUFFIXES = (".npy", ".zarr", *TIFF_SUFFIXES)
+ROW_SUFFIXES = (*ARRAY_SUFFIXES, *TIFF_SUFFIXES)
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """A signal (*grid, channels) in a file; slicing reads rows and scales them (see `from_depth`)."""
+    """A signal (*grid, channels) in a file; slicing reads rows and scales them (see ``from_depth``)."""
 
     path: Path
     stored: Any  # the numbers in the file
@@ -46,20 +46,18 @@ class RowFile:
 
 
 def _release(stored: Any) -> None:
-    """Give the pages of a memory map, which count as this process's memory, back to the system."""
+    """Return the pages of a memory map, which count as this process's memory, to the system."""
     if isinstance(stored, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
         stored._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 @contextmanager
 def open_rows(path: Path) -> Iterator[RowFile]:
-    """Open a signal to be read in rows: an .npy file, a .zarr folder, or a TIFF file of one picture."""
-    suffix = path.suffix.lower()
+    """Open a signal to be read in rows: an array's file or folder, or a TIFF file of one picture."""
+    suffix = split_member(path)[0].suffix.lower()
     with ExitStack() as opened:
-        if suffix == ".zarr":
-            stored = _open_zarr(path)
-        elif suffix == ".npy":
-            stored = load_array(readable_file(path, "an NPY array"), mmap_mode="r")
+        if suffix in ARRAY_SUFFIXES:
+            stored = load_array(path, mapped=True)
         elif suffix in TIFF_SUFFIXES:
             stored = _open_tiff(readable_file(path, "an image"), opened)
         elif suffix in IMAGE_SUFFIXES:
@@ -74,25 +72,6 @@ def open_rows(path: Path) -> Iterator[RowFile]:
         yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))
 
 
-def _zarr_package(path: Path) -> Any:
-    try:
-        import zarr
-    except ImportError:
-        raise mismatch(path, "the package zarr (pip install 'coordnet[zarr]')", "none") from None
-    return zarr
-
-
-def _open_zarr(path: Path) -> Any:
-    if not path.exists():
-        raise mismatch(path, "a Zarr array", "nothing of this name")
-    zarr = _zarr_package(path)
-    with decoding(path, "a Zarr array"):
-        stored = zarr.open(str(path), mode="r")
-        if not isinstance(stored, zarr.Array):
-            raise ValueError("a group of arrays: name one of them")
-    return stored
-
-
 def _open_tiff(path: Path, opened: ExitStack) -> Any:
     """Map the picture in a TIFF file, or read it by strips or tiles if it is compressed."""
     with decoding(path, "an image"):
@@ -103,7 +82,7 @@ def _open_tiff(path: Path, opened: ExitStack) -> Any:
             raise ValueError("a stack, or pixels that are planar, packed, turned or of a palette")
         if page.is_memmappable:
             return tifffile.memmap(path, mode="r")
-        return _zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r")
+        return zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r")
 
 
 def write_rows(
@@ -113,9 +92,8 @@ def write_rows(
 
     The numbers in the file are returned; for a .png file they are all there is, to be written by ``write_pixels``.
 
-    `blocks` are its rows, (rows, *rest, channels), from the first to the last. `depth` is the name of a NumPy dtype;
-    integers are the signal times their largest value, rounded and clipped. `channel_axis=False` leaves out an axis
-    of channels of length 1.
+    ``blocks`` are its rows, (rows, *rest, channels), from the first to the last. ``depth`` is the name of a NumPy
+    dtype; see ``to_depth``. ``channel_axis=False`` leaves out an axis of channels of length 1.
     """
     kept = shape if channel_axis else shape[:-1]
     with encoding(path, "a signal in rows"):
@@ -128,12 +106,12 @@ def write_rows(
 
 
 def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return a new file's numbers, whose rows can be assigned."""
+    """Create a file and return an array whose assigned rows are written to it; of a .png file, the array alone."""
     if path.suffix.lower() == ".png":
         return np.empty(shape, dtype)
     if path.suffix.lower() == ".npy":
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if path.suffix.lower() == ".zarr":
         chunks = (min(64, shape[0]), *(min(1024, n) for n in shape[1:]))
-        return _zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, chunks=chunks)
+        return zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, chunks=chunks)
     return tifffile.memmap(path, shape=shape, dtype=dtype, **tiff_options(shape[2] if len(shape) == 3 else 1))

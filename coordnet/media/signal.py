@@ -17,7 +17,7 @@ Kind = Literal["image", "video", "audio", "table", "array"]
 class Media:
     """A signal on a lattice in float32, with the properties that are needed to write it back as it was read.
 
-    See `from_depth` for the scale of integers; sound is scaled to [-1, 1). Images have the shape
+    See ``from_depth`` for the scale of integers; sound is scaled to [-1, 1). Images have the shape
     (height, width, channels), videos (frames, height, width, channels), audio (samples, channels) and tables
     (rows, columns).
     """
@@ -26,9 +26,10 @@ class Media:
     kind: Kind
     name: str  # the file's stem, or the name of the built-in picture
     depth: str  # the NumPy dtype of the numbers in the file
-    rate: float | int | None = None  # frames or samples a second, of signals with a time axis
+    rate: float | int | None = None  # frames or samples per second, of signals with a time axis
     columns: tuple[str, ...] = ()  # the names of a table's columns
-    channel_axis: bool = True  # false if the file's array has no axis of channels, so that one of length 1 was added
+    suffix: str = ""  # of the file, for formats that a signal is written in as it was read
+    channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -42,14 +43,19 @@ class Media:
 
     @property
     def lossless_suffix(self) -> str:
-        """The suffix of a format that holds this signal at its depth; video is compressed at high quality."""
+        """The suffix of a format that holds this signal at its depth; video is compressed at high quality.
+
+        A TIFF file gives a TIFF file, and an animated GIF a GIF, of 256 colors a frame.
+        """
+        if self.suffix in (".tif", ".tiff") or (self.kind == "video" and self.suffix == ".gif"):
+            return self.suffix
         if self.kind == "image" and (self.signal.shape[-1] > 4 or self.depth not in ("uint8", "uint16")):
             return ".tiff"
         return {"image": ".png", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}[self.kind]
 
 
 def as_numpy(signal: Tensor) -> np.ndarray:
-    """Return a tensor's values on the host as float32 or float64, detached from its graph."""
+    """Return a tensor's values as a NumPy array of float32 or float64, detached from its graph."""
     dtype = torch.float64 if signal.dtype == torch.float64 else torch.float32
     return signal.detach().to(dtype).cpu().numpy()
 
@@ -58,7 +64,7 @@ def from_depth(values: np.ndarray, path: StrPath) -> np.ndarray:
     """Convert the numbers of a file, in any shape, to float32; integers are divided by their type's largest value.
 
     Booleans become 0 and 1, and NaN is kept. Numbers that are complex, infinite or beyond float32, objects, text
-    and records raise a `MediaError`.
+    and records raise a ``MediaError``.
     """
     if values.dtype.kind in "iu":
         wide = np.float32 if values.dtype.itemsize <= 2 else np.float64
@@ -75,9 +81,9 @@ def from_depth(values: np.ndarray, path: StrPath) -> np.ndarray:
 
 
 def to_depth(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
-    """Invert `from_depth`: scale to an integer type, round to the nearest and clip, or cast to a float type.
+    """Invert ``from_depth``: scale to an integer type, round to the nearest and clip, or cast to a float type.
 
-    An unsigned type holds the range [0, 1], a signed one [-1, 1]; NaN raises a `MediaError` for both.
+    An unsigned type holds the range [0, 1], a signed one [-1, 1]; NaN raises a ``MediaError`` for both.
     """
     dtype = np.dtype(depth)
     if dtype.kind == "f":
@@ -93,6 +99,6 @@ def to_depth(values: np.ndarray, depth: str, path: StrPath) -> np.ndarray:
 
 
 def refuse_nan(values: np.ndarray, depth: str, path: StrPath) -> None:
-    """Raise a `MediaError` if a value is NaN, which no integer type holds."""
+    """Raise a ``MediaError`` if a value is NaN, which no integer type holds."""
     if np.isnan(values).any():
         raise mismatch(path, f"numbers to write as {depth}", "NaN (float types keep it)")

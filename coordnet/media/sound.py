@@ -19,8 +19,8 @@ _TRUNCATED = "Reached EOF prematurely|Incomplete chunk ID"
 def read_audio(path: StrPath) -> Media:
     """Read a WAV file into a signal of shape (samples, channels).
 
-    Integers are scaled to [-1, 1) by 2^(bits − 1), which is exact to 24 bits; 8-bit samples are unsigned about
-    128, and 24-bit samples are the upper bytes of int32. Floats keep their values.
+    Integers are divided by 2^(bits − 1) to [-1, 1), exactly up to 24 bits. 8-bit samples are unsigned with zero at 128,
+    and 24-bit samples are the upper bytes of int32. Floats keep their values.
     """
     path = readable_file(path, "a WAV file")
     with decoding(path, "a whole WAV file"):
@@ -41,14 +41,14 @@ def read_audio(path: StrPath) -> Media:
 def write_audio(
     signal: Float[Tensor, "samples channels"], path: StrPath, *, rate: float | int = 44100, depth: str = "int16"
 ) -> None:
-    """Write sound as a WAV file; integers are rounded and clipped to [-1, 1).
+    """Write sound as a WAV file; values written as integers are clipped to [-1, 1) and rounded.
 
-    `rate` is a whole number of samples a second. `depth` is uint8, int16, int32, int64, float32 or float64.
+    ``rate`` is a whole number of samples per second. ``depth`` is uint8, int16, int32, int64, float32 or float64.
     """
     if signal.numel() == 0:
         raise mismatch(path, "at least one sample", f"shape {tuple(signal.shape)}")
     if rate < 1 or rate != round(rate):
-        raise mismatch(path, "a whole number of samples a second", f"{rate:g}")
+        raise mismatch(path, "a whole number of samples per second", f"{rate:g}")
     values = as_numpy(signal)
     if not depth.startswith("float"):
         refuse_nan(values, depth, path)

@@ -22,9 +22,9 @@ VIDEO_SUFFIXES = (
     *(".mpg", ".mpeg", ".wmv", ".flv", ".ogv", ".y4m"),
 )
 ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
-CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi")
+CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi", ".gif")
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
-# The color matrix, primaries and transfer are those that FFmpeg converts with: players need not guess them.
+# The color matrix, primaries and transfer with which FFmpeg converts; players then need not guess them.
 _COLORS = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "smpte170m")
 _H264 = {"crf": "12", "color_range": "tv", **_COLORS}
 
@@ -32,8 +32,8 @@ _H264 = {"crf": "12", "color_range": "tv", **_COLORS}
 def read_video(path: StrPath, *, frames: str | None = None, size: str | None = None, crop: str | None = None) -> Media:
     """Read a clip into a signal of shape (frames, height, width, channels) in [0, 1].
 
-    `frames` ("0:120", "-30:", "::2") selects frames as a Python slice does; then `size` and `crop` apply as in
-    `read_image`, one frame at a time. Channels are RGB, or 1 if the codec stores gray. Frames are turned by the
+    ``frames`` ("0:120", "-30:", "::2") selects frames as a Python slice does; then ``size`` and ``crop`` apply as in
+    ``read_image``, one frame at a time. Channels are RGB, or 1 if the codec stores gray. Frames are turned by the
     rotation that the file states. Sound is ignored, and depths beyond 8 bits are reduced to 8.
     """
     path = readable_file(path, "a video")
@@ -47,7 +47,8 @@ def read_video(path: StrPath, *, frames: str | None = None, size: str | None = N
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"
         raise mismatch(path, "at least one frame", found)
-    return Media(torch.from_numpy(np.stack(clip)), "video", path.stem, "uint8", rate / (wanted.step or 1))
+    rate /= wanted.step or 1
+    return Media(torch.from_numpy(np.stack(clip)), "video", path.stem, "uint8", rate, suffix=path.suffix.lower())
 
 
 def is_video(path: Path) -> bool:
@@ -60,14 +61,14 @@ def is_video(path: Path) -> bool:
 
 
 def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
-    """Return the upright frames of a clip and their number a second; an animation's is that of its first frame.
+    """Return the upright frames of a clip and their number per second, in animations that of the first frame.
 
     Frames are uint8 of shape (height, width, channels), without alpha, decoded as they are needed.
     """
     if path.suffix.lower() in ANIMATED_SUFFIXES:
         file: Any
         with iio.imopen(path, "r", plugin="pillow") as file:
-            file.read(index=0)  # a WebP file tells the duration of a frame that was decoded
+            file.read(index=0)  # a WebP file has the duration of a frame only after decoding it
             milliseconds = file.metadata(index=0).get("duration") or 100  # browsers' default
         return iio.imiter(path, plugin="pillow", mode="RGB"), 1000 / milliseconds
     with av.open(str(path)) as container:
@@ -83,7 +84,7 @@ def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
 
 
 def _parse_frames(text: str) -> slice:
-    """Return the slice of `start:stop` or `start:stop:step`; the step must be positive."""
+    """Return the slice of ``start:stop`` or ``start:stop:step``; the step must be positive."""
     match = _SLICE.fullmatch(text.strip())
     parts = [None if part is None else int(part) for part in match.groups()] if match else [None, None, 0]
     if parts[2] == 0:
@@ -94,10 +95,10 @@ def _parse_frames(text: str) -> slice:
 def write_video(
     signal: Float[Tensor, "frames height width channels"], path: StrPath, *, rate: float | int = 25
 ) -> None:
-    """Write a clip as H.264 at high quality (crf 12), 8 bits a channel, values clipped to [0, 1].
+    """Write a clip as H.264 at high quality (crf 12) 8 bits per channel, or as a GIF; values are clipped to [0, 1].
 
-    Colors are 4:2:0 if height and width are even, which every player shows, and 4:4:4 otherwise, which fewer players
-    show but which holds any size. `rate` is in frames a second. Channels are 1 (gray) or 3 (RGB).
+    Colors are 4:2:0, which every player shows, if height and width are even; otherwise they are 4:4:4, which fewer
+    players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB).
     """
     suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
     if suffix not in CLIP_SUFFIXES:
@@ -105,8 +106,14 @@ def write_video(
     if signal.numel() == 0 or shape[-1] not in (1, 3):
         raise mismatch(path, "(frames, height, width, 1 or 3 channels), none empty", str(shape))
     if not 0 < rate <= 1000:
-        raise mismatch(path, "a rate up to 1000 frames a second", f"{rate:g}")
+        raise mismatch(path, "a rate up to 1000 frames per second", f"{rate:g}")
     images = to_depth(as_numpy(signal), "uint8", path)
+    if suffix == ".gif":
+        with atomic_path(path) as temporary, encoding(path, "an animation"):
+            duration = round(100 / rate) * 10  # a GIF counts hundredths of a second
+            frames = images if shape[-1] == 3 else images[..., 0]
+            iio.imwrite(temporary, frames, plugin="pillow", duration=duration, loop=0)
+        return
     pixels = "yuv420p" if shape[1] % 2 == 0 and shape[2] % 2 == 0 else "yuv444p"
     muxing = {"movflags": "faststart"} if suffix in (".mp4", ".m4v", ".mov") else {}
     file: Any

@@ -1,4 +1,4 @@
-"""A signal into a file of any kind: the suffix decides the format."""
+"""Write a signal to a file of any kind: the suffix decides the format."""
 
 from pathlib import Path
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.media.arrays import write_array
 from coordnet.media.files import StrPath, mismatch
 from coordnet.media.pictures import write_image
 from coordnet.media.read import KINDS
 from coordnet.media.signal import Kind, Media
 from coordnet.media.sound import write_audio
-from coordnet.media.tables import write_array, write_table
+from coordnet.media.tables import write_table
 from coordnet.media.video import write_video
 
 _AXES: dict[Kind, int] = {"image": 2, "video": 3, "audio": 1, "table": 1}
@@ -24,18 +25,19 @@ def write_media(
     depth: str | None = None,
     rate: float | int | None = None,
 ) -> None:
-    """Write a signal (*grid, channels), whole or not at all, in the format of the path's suffix.
+    """Write a signal (*grid, channels) completely or not at all, in the format of the path's suffix.
 
-    `depth` (the type of the numbers in the file) and `rate` (frames or samples a second) are those of `media` by
-    default. A bare tensor has 8 bits in pictures and videos (25 frames a second), 16 bits in sound
-    (44100 samples a second), and float32 elsewhere. An existing file is not replaced.
+    ``depth`` (the type of the numbers in the file) and ``rate`` (frames or samples per second) are by default those of
+    ``media``. A tensor is written with 8 bits in pictures and videos (25 frames per second), with 16 bits in sound
+    (44100 samples per second), and as float32 elsewhere. A file that exists, or a signal that the format cannot hold,
+    raises a ``MediaError``.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in KINDS:
+    if suffix not in KINDS or suffix in (".npz", ".zarr"):
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
-    target = KINDS[suffix]
+    signal = media.signal if isinstance(media, Media) else media
+    target: Kind = "video" if suffix == ".gif" else KINDS[suffix]
     source = media if isinstance(media, Media) else Media(media, target, "", "")
-    signal = source.signal
     axes = _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:
         raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.arrays import Array, as_tensor, scaled
 
 BLOCK = 2**22  # entries that are scored at once, in float64
 WINDOW = 7  # samples of SSIM's window along an axis
@@ -30,35 +31,57 @@ def mean_squared_error(
 
 
 def psnr(
-    estimate: Float[Tensor, "*shape"],
-    truth: Float[Tensor, "*shape"],
-    mask: Bool[Tensor, "..."] | None = None,
+    estimate: Array,
+    truth: Array,
+    mask: Array | None = None,
     *,
-    data_range: float = 1.0,
-    clip: bool = True,
+    data_range: float | None = None,
+    clip: bool | None = None,
 ) -> float:
     """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB; infinite if the two agree.
 
+    Pictures need no range: integers of 8 and 16 bits, and a truth in [0, 1], with which the estimate is clipped to
+    [0, 1] as a display would. For other signals the range is to be given.
+
     Parameters
     ----------
-    mask : (*grid,) or (*grid, channels), optional
+    estimate, truth : NumPy arrays or tensors of one shape
+        Integers of 8 and 16 bits are scaled to [0, 1], the range of floating-point estimates of them.
+    mask : bool, (*grid,) or (*grid, channels), optional
         True at the points, or the entries, to average over, such as the held-out ones; NaN over none.
-    data_range : float
-        The span of possible values, which must be positive.
-    clip : bool
-        Clip the estimate to [0, data_range] first, as a display would.
+    data_range : float, optional
+        The span of possible values, which must be positive. It is that of the arrays as they were given.
+    clip : bool, optional
+        Whether the estimate is clipped to [0, ``data_range``] first: not if a range is given and this is not.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or the range is not given for a truth beyond [0, 1].
     """
+    a, b = as_tensor(estimate, "estimate"), as_tensor(truth, "truth").to(getattr(estimate, "device", "cpu"))
+    if a.shape != b.shape:
+        raise _checks.wrong("estimate", f"shape {tuple(b.shape)}, the truth's", tuple(a.shape))
+    where = None if mask is None else as_tensor(mask, "mask").to(a.device)
+    if where is not None and (where.dtype != torch.bool or tuple(where.shape) != tuple(b.shape[: where.ndim])):
+        expected = f"bool of shape {tuple(b.shape)} or {tuple(b.shape[:-1])}"
+        raise _checks.wrong("mask", expected, f"{where.dtype} of shape {tuple(where.shape)}")
+    if data_range is None:
+        a, b = scaled(a), scaled(b)
+        if bool(((b < 0) | (b > 1)).any()):
+            found = f"values from {float(b.min()):.3g} to {float(b.max()):.3g}"
+            raise _checks.wrong("data_range", "a number, for a truth that is not in [0, 1]", f"None and {found}")
+        data_range, clip = 1.0, clip is not False
     _checks.positive("data_range", data_range)
-    estimate = estimate.clamp(0, data_range) if clip else estimate
-    error = mean_squared_error(estimate, truth, mask)
+    error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where)
     return math.inf if error == 0 else 10 * math.log10(data_range**2 / error)
 
 
 def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
-    """Return the range for the PSNR of a signal's estimates, and whether they are clipped to it.
+    """Return the data range for the PSNR of a signal's estimates, and whether they are clipped to it.
 
-    A signal in [0, 1] has the range 1, with clipping; others have their own span, or the magnitude of a constant,
-    without clipping.
+    A signal in [0, 1] has the range 1, with clipping. Any other signal has its own span as the range, or its magnitude
+    if it is constant, without clipping.
     """
     low, high = float(signal.min()), float(signal.max())
     return (1.0, True) if low >= 0 and high <= 1 else (high - low or abs(high), False)
@@ -76,9 +99,9 @@ def snr(
 
 
 def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid channels"]) -> float | None:
-    """Structural similarity of two signals in [0, 1], by scikit-image: the mean over windows of seven samples an axis.
+    """Structural similarity of two signals in [0, 1], by scikit-image, with windows of seven samples along each axis.
 
-    It is None where an axis is shorter than a window.
+    It is None if an axis is shorter than a window.
     """
     from skimage.metrics import structural_similarity  # half a second to import
 

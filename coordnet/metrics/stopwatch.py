@@ -1,4 +1,4 @@
-"""Timings of calls: warmed up, synchronized with the GPU, as median and spread; and the machine that they depend on."""
+"""Timings of calls, warmed up and synchronized with the GPU, and a description of the machine."""
 
 import platform
 import re
@@ -26,7 +26,7 @@ class Timing(NamedTuple):
 
 
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
-    """Time a call after a run to warm up, in at most ``budget`` seconds; a longer warm-up is the only run."""
+    """Time a call after one warm-up run, in at most ``budget`` seconds; a longer warm-up is the only run."""
     warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)
@@ -52,7 +52,7 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Describe a machine for the record of a timing: processor, threads and versions."""
+    """Describe the machine for a record of timings: device, GPU, processor, threads and versions."""
     cpuinfo, versions = Path("/proc/cpuinfo"), {}
     report = cpuinfo.read_text() if cpuinfo.exists() else ""  # Linux reports the processor's model
     model = re.search(r"^model name\s*:\s*(.+)$", report, re.MULTILINE)

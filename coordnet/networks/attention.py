@@ -111,7 +111,7 @@ class AttentionClassifier(nn.Module):
 
 
 def initialize(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw every matrix as Glorot and Bengio (AISTATS 2010) do, with zero biases and unit norms."""
+    """Draw every matrix as Glorot and Bengio (AISTATS 2010) do; set biases to 0 and the scales of norms to 1."""
     for name, parameter in module.named_parameters():
         if parameter.ndim > 1:
             nn.init.xavier_uniform_(parameter, generator=generator)

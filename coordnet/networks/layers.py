@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from coordnet.encodings import Encoding
-from coordnet.encodings.designs import designs
+from coordnet.encodings import ComplexEncoding
 from coordnet.linalg.buffers import chunks, empty, is_tracked
 from coordnet.linalg.kronecker import Matrix, mode_product
 from coordnet.networks.heads import Head
@@ -15,28 +14,29 @@ from coordnet.sampling.axes import Axes
 
 
 class KroneckerLinear(nn.Module):
-    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without the product of features.
+    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without forming the product of features.
 
-    A weight that is an ``nn.Parameter`` is trained; another is kept as a buffer, through which gradients still flow.
+    See ``hold`` for the weight.
     """
 
     weight: Tensor
 
-    def __init__(self, weight: Float[Tensor, "channels *modes"], bias: nn.Parameter | None = None) -> None:
+    def __init__(self, weight: Float[Tensor, "channels *features"], bias: nn.Parameter | None = None) -> None:
         super().__init__()
-        if isinstance(weight, nn.Parameter):
-            self.weight = weight
-        else:
-            self.register_buffer("weight", weight)
+        hold(self, weight)
         self.bias = bias
+
+    def extra_repr(self) -> str:
+        """Return the shape of the weight, for ``repr``."""
+        return f"weight={tuple(self.weight.shape)}"
 
     def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
         return self._add_bias(contract(factors, self.weight))
 
-    def on_axes(self, encoding: Encoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
+    def on_axes(self, encoding: ComplexEncoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice of some axes, whose designs are those of the encoding."""
-        return self.on_lattice(designs(encoding, axes, self.weight.dtype, self.weight.device))
+        return self.on_lattice(encoding.designs(encoding, axes, self.weight.dtype, self.weight.device))
 
     def on_lattice(self, matrices: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
         """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j), by mode products."""
@@ -52,13 +52,27 @@ class KroneckerLinear(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
-def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *modes"]) -> Tensor:
+def hold(module: nn.Module, weight: Tensor) -> None:
+    """Make a tensor the ``weight`` of a module.
+
+    An ``nn.Parameter`` is trained. A tensor that autograd follows is a buffer, through which gradients flow; another
+    one is a parameter that is not trained before ``requires_grad_()``.
+    """
+    if isinstance(weight, nn.Parameter):
+        module.weight = weight
+    elif is_tracked(weight) or weight.requires_grad:
+        module.register_buffer("weight", weight)
+    else:
+        module.weight = nn.Parameter(weight, requires_grad=False)
+
+
+def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *features"]) -> Tensor:
     """Return Σ W[c, k₁, …, k_d] ψ₁[…, k₁] … ψ_d[…, k_d], one axis after another: (…, channels)."""
     points = factors[0].shape[:-1]
     flat = [f.reshape(-1, f.shape[-1]) for f in factors]
-    modes = weight.shape[1:]
-    out = flat[0] @ weight.movedim(0, -1).reshape(modes[0], -1)
-    for f, k in zip(flat[1:], modes[1:], strict=True):
+    features = weight.shape[1:]
+    out = flat[0] @ weight.movedim(0, -1).reshape(features[0], -1)
+    for f, k in zip(flat[1:], features[1:], strict=True):
         out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
     return out.reshape(*points, -1)
 

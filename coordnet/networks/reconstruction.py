@@ -3,12 +3,12 @@
 import json
 import math
 import os
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import encoding_from
@@ -19,48 +19,119 @@ from coordnet.sampling.axes import Alignment, Axes, render_axes
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
+LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
+ROUNDING = 1e-6  # by which a point may miss the border
+Outside = Literal["error", "clamp", "extrapolate"]
+OUTSIDE = ("error", "clamp", "extrapolate")
 
 
-@dataclass(frozen=True)
-class Reconstruction:
-    """A signal as a function: f(x) = network(x) + offset."""
+class Reconstruction(nn.Module):
+    """A signal as a function: f(x) = network(x) + offset.
 
-    network: CoordinateNetwork  # with ``channels`` outputs for each signal of a batch
-    offset: Float[Tensor, "*batch channels"]  # the mean that was subtracted before the fit; zero where none was
-    grid: tuple[int, ...]  # the signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative
-    batch: tuple[int, ...] = ()  # the leading dimensions of the values that were fitted together
-    report: dict[str, Any] = field(default_factory=dict)  # ranks, iterations and more, depending on the method
-    learned: dict[str, Tensor] = field(default_factory=dict)  # such as the spectrum of an adaptive prior
+    It is a module: ``to`` moves it, its tensors are in its ``state_dict``, and it can be a part of a larger model.
+    Gradients flow to points and, where they are followed, to the values that were fitted. The weights of a closed form
+    are parameters that are not trained before ``requires_grad_()``.
+
+    Parameters
+    ----------
+    network : CoordinateNetwork
+        With ``channels`` outputs for each signal of a batch.
+    offset : (*batch, channels)
+        The mean that was subtracted before the fit; zero where none was.
+    grid : tuple of int
+        The signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative.
+    batch : tuple of int
+        The leading dimensions of the values that were fitted together.
+    report : dict
+        The prior, ranks, iterations and more, depending on the method.
+    learned : dict
+        Tensors such as the spectrum of an adaptive prior.
+    """
+
+    offset: Tensor
+
+    def __init__(
+        self,
+        network: CoordinateNetwork,
+        offset: Float[Tensor, "*batch channels"],
+        grid: tuple[int, ...],
+        batch: tuple[int, ...] = (),
+        report: dict[str, Any] | None = None,
+        learned: dict[str, Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or {}
+        self.register_buffer("offset", offset)
+        for name, tensor in (learned or {}).items():
+            self.register_buffer(LEARNED + name, tensor)
+
+    @property
+    def learned(self) -> dict[str, Tensor]:
+        """Tensors that the fit estimated beside the coefficients, such as the spectrum of an adaptive prior."""
+        return _under(LEARNED, dict(self.named_buffers(recurse=False)))
 
     @property
     def channels(self) -> int:
         """The number of channels of each signal."""
         return self.network.channels // math.prod(self.batch)
 
-    def __call__(
-        self, points: Float[Tensor, "*points d"], *, memory: int = MEMORY
+    def extra_repr(self) -> str:
+        """Return the shape of the signal, the head and the prior, for ``repr``, which has the encoders too."""
+        parts = [f"shape={(*self.batch, *self.grid, self.channels)}", f"head={self.network.head}"]
+        return ", ".join([*parts, *(f"prior={self.report[name]}" for name in ("prior",) if name in self.report)])
+
+    def forward(
+        self, points: Float[Tensor, "*points d"], *, memory: int = MEMORY, outside: Outside = "error"
     ) -> Float[Tensor, "*result channels"]:
         """Evaluate at points in units of the unit interval: (*batch, *points, channels). Gradients flow to them.
 
-        More points than ``memory`` bytes of intermediate results allow are evaluated in chunks. A ``ValueError`` is
-        raised if the points have another number of coordinates.
+        Parameters
+        ----------
+        points : (*points, d)
+            Coordinates of any floating-point dtype, from half a sample's spacing before 0 to as much beyond 1.
+        memory : int
+            Bytes of intermediate results. More points than they allow are evaluated in chunks.
+        outside : "error", "clamp" or "extrapolate"
+            Whether points beyond that are refused, moved to its border, or evaluated where they are. The last does not
+            look at the points, as CUDA graphs and ``torch.vmap`` need it.
+
+        Raises
+        ------
+        ValueError
+            If the points have another number of coordinates, are no floating-point numbers, or are outside.
         """
         d = self.network.encoding.dimensions
         if points.shape[-1:] != (d,):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
-        points = points.to(self.offset)
+        if not points.is_floating_point():
+            raise _checks.wrong("points", "floating-point coordinates", points.dtype)
+        points = self._inside(points.to(self.offset), _checks.choice("outside", outside, OUTSIDE))
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk) for chunk in points.reshape(-1, d).split(rows)]
         return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
 
+    def _inside(self, points: Tensor, outside: str) -> Tensor:
+        """Return the points within half a spacing of the unit cube; see ``forward``."""
+        if outside == "extrapolate" or points.numel() == 0:
+            return points
+        margin = points.new_tensor([0.5 / n for n in self.grid])
+        inside = points.clamp(-margin, 1 + margin)
+        if outside == "clamp":
+            return inside
+        beyond = (points.detach() - inside.detach()).abs() > ROUNDING  # NaN is not beyond
+        if bool(beyond.any()):
+            span = "coordinates in [0, 1), or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
+            raise _checks.wrong("points", span, f"{float(points[beyond][0]):.6g}")
+        return points
+
     def render(
-        self, shape: tuple[int, ...] | None = None, alignment: Alignment = "pixel", *, memory: int = MEMORY
+        self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel", *, memory: int = MEMORY
     ) -> Float[Tensor, "*result channels"]:
         """Evaluate on a lattice of ``shape`` outputs, the signal's own by default: (*batch, *shape, channels).
 
-        Their positions follow from the alignment, see ``Axis.render``. Lattices that need more than ``memory`` bytes of
-        intermediate results are rendered in blocks of rows. A ``ValueError`` is raised if ``shape`` has another number
-        of axes.
+        One number is a row or a square. The positions of outputs follow from the alignment, see ``Axis.render``.
+        Lattices that need more than ``memory`` bytes of intermediate results are rendered in blocks of rows. A
+        ``ValueError`` is raised if ``shape`` has another number of axes.
         """
         return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory)
 

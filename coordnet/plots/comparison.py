@@ -9,10 +9,11 @@ from jaxtyping import Float, UInt8
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from coordnet.metrics.scores import value_range
+from coordnet.plots.figure import Figure
 from coordnet.plots.reconstruction import (
     known_samples,
     most,
@@ -23,7 +24,6 @@ from coordnet.plots.reconstruction import (
     show_row,
     shrunk,
 )
-from coordnet.plots.restoration import displayable
 from coordnet.sampling.samples import Samples
 
 COLUMNS = 5  # panels side by side
@@ -39,26 +39,32 @@ class Shown:
     estimates: dict[str, Tensor]
 
     @cached_property
-    def whole(self) -> dict[str, Float[Tensor, "*grid _"]]:
-        """Truth, samples and estimates with the values that are drawn."""
-        sampled = sampled_picture(self.samples, self.truth.shape[-1])
+    def scale(self) -> tuple[float, float, bool]:
+        """The value drawn black and the span to white, those of the PSNR's range, and whether values are clipped to it.
+
+        A signal in [0, 1] is drawn from 0 to 1, another from its least to its largest value.
+        """
+        present = self.truth[~self.truth.isnan()]
+        span, bounded = value_range(present)
+        return 0.0 if bounded else float(present.min()), span, bounded
+
+    @cached_property
+    def whole(self) -> dict[str, Float[Tensor, "*grid channels"]]:
+        """Truth, samples and estimates in the signal's own units, clipped as for the PSNR; NaN where unknown."""
+        sampled = sampled_picture(self.samples, self.truth.shape[-1], torch.nan)
         signals = {TRUTH: self.truth, SAMPLES: sampled, **self.estimates}
-        low, high = min(0.0, float(self.truth.min())), max(1.0, float(self.truth.max()))
-        signals = {name: s.detach().cpu().float().clamp(low, high) for name, s in signals.items()}
-        if len(self.samples.grid) == 1:
-            return signals
-        return {name: displayable(s, self.truth) for name, s in signals.items()}
+        signals = {name: s.detach().cpu().float() for name, s in signals.items()}
+        return {name: s.clamp(0, 1) for name, s in signals.items()} if self.scale[2] else signals
 
     @cached_property
     def best(self) -> Float[Tensor, "half *grid"]:
         """Absolute errors of the better half of the estimates, which determine the figure's scale and place."""
-        truth, _, *estimates = self.whole.values()
-        errors = [(s - truth).abs().mean(-1) for s in estimates[: (len(estimates) + 1) // 2]]
-        return torch.stack(errors or [torch.zeros(truth.shape[:-1])])
+        names = list(self.estimates)[: (len(self.estimates) + 1) // 2]
+        return torch.stack([self._error(self.whole, n) for n in names] or [torch.zeros(self.truth.shape[:-1])])
 
     @cached_property
     def differing(self) -> Float[Tensor, "*grid"]:
-        """How much the better half's errors differ; a single estimate's errors themselves."""
+        """The variance of the better half's errors; for a single estimate, its errors."""
         return self.best.var(0) if len(self.best) > 1 else self.best[0]
 
     @cached_property
@@ -76,19 +82,30 @@ class Shown:
         return most(self.differing[self.frame])
 
     @cached_property
-    def signals(self) -> dict[str, Float[Tensor, "*shown _"]]:
-        """Truth, samples and estimates that are drawn: rows, pictures, or one frame of clips."""
+    def signals(self) -> dict[str, Float[Tensor, "*shown channels"]]:
+        """Truth, samples and estimates that are drawn, in the signal's own units: rows, pictures, a frame of clips."""
         return {name: signal[self.frame] for name, signal in self.whole.items()}
 
     @cached_property
+    def pictures(self) -> dict[str, Float[Tensor, "height width _"]]:
+        """The pictures that are drawn, of at most four channels in [0, 1], gray where nothing is known."""
+        low, span, _ = self.scale
+        kept = slice(None) if self.truth.shape[-1] <= 4 else slice(3)
+        return {k: ((s[..., kept] - low) / span).clamp(0, 1).nan_to_num(0.5) for k, s in self.signals.items()}
+
+    @cached_property
     def errors(self) -> dict[str, Float[Tensor, "*shown"]]:
-        """Absolute errors of what is drawn of the estimates, means over channels."""
-        return {name: (self.signals[name] - self.signals[TRUTH]).abs().mean(-1) for name in self.estimates}
+        """Absolute errors of the drawn estimates, averaged over channels, in the signal's own units."""
+        return {name: self._error(self.signals, name) for name in self.estimates}
+
+    @staticmethod
+    def _error(signals: dict[str, Tensor], name: str) -> Tensor:
+        return (signals[name] - signals[TRUTH]).abs().nanmean(-1).nan_to_num()
 
     @cached_property
     def top(self) -> float:
         """The end of the errors' common scale: the 99th percentile of the better half's."""
-        return max(float(np.quantile(self.best.numpy(), 0.99)), 1e-6)
+        return max(float(np.quantile(self.best.numpy(), 0.99)), 1e-6 * self.scale[1])
 
 
 def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Figure:
@@ -97,7 +114,9 @@ def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Fig
     ``titles`` are the scores of the estimates, by their names, and ``name`` is the name of the signal.
     """
     frame = f", frame {', '.join(map(str, shown.frame))}" if shown.frame else ""
-    labels = {TRUTH: name + frame, SAMPLES: samples_title(shown.samples)}
+    low, span, bounded = shown.scale
+    drawn = "" if bounded else f"\n{low:.4g} … {low + span:.4g}"
+    labels = {TRUTH: name + frame + drawn, SAMPLES: samples_title(shown.samples)}
     labels |= {key: "\n".join([*key.split(" · ", 1), titles[key]]) for key in shown.estimates}
     return (_rows if len(shown.samples.grid) == 1 else _pictures)(shown, labels)
 
@@ -114,11 +133,11 @@ def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
     for i, (key, label) in enumerate(labels.items()):
         line, column = divmod(i, columns)
         detail, whole = axes[2 * line, column], axes[2 * line + 1, column]
-        show_image(detail, shown.signals[key][shown.place], "").set_title(label, fontsize=8)
+        show_image(detail, shown.pictures[key][shown.place], "").set_title(label, fontsize=9.5)
         if key in shown.errors:
             show_error(whole, shown.errors[key], "", top=shown.top)
         else:
-            show_image(whole, shown.signals[key], "")
+            show_image(whole, shown.pictures[key], "")
         (top, bottom), (left, right) = ((part.start - 0.5, part.stop - 0.5) for part in shown.place)
         whole.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, ec="cyan", lw=1.2))
     errors = ScalarMappable(Normalize(0, shown.top), "magma")
@@ -141,6 +160,8 @@ def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
         whole.axvspan(part.start, part.stop - 1, color="0.85", zorder=0)
         whole.set_ylim(0, 1.5 * shown.top)
         whole.set_title("absolute error; the part on the left in gray", fontsize=9)
+    for ax in axes[-1]:
+        ax.set_xlabel("sample")
     return figure
 
 
@@ -148,16 +169,23 @@ def page_pictures(shown: Shown) -> dict[str, UInt8[np.ndarray, "height width cha
     """Truth, samples and every estimate as pixels of one size: a picture, a frame of a clip, the plot of a row."""
     if len(shown.samples.grid) == 1:
         return {key: _plotted(shown, key) for key in shown.signals}
-    pictures = {key: shrunk(picture).clamp(0, 1) * 255 for key, picture in shown.signals.items()}
+    pictures = {key: shrunk(_colored(picture)).clamp(0, 1) * 255 for key, picture in shown.pictures.items()}
     return {key: picture.round().to(torch.uint8).numpy() for key, picture in pictures.items()}
+
+
+def _colored(picture: Float[Tensor, "height width _"]) -> Float[Tensor, "height width _"]:
+    """A gray picture with three equal channels, which files of pictures need; alpha stays."""
+    if picture.shape[-1] > 2:
+        return picture
+    return torch.cat([picture[..., :1].expand(-1, -1, 3), picture[..., 1:]], dim=-1)
 
 
 def _plotted(shown: Shown, key: str) -> UInt8[np.ndarray, "h w _"]:
     """The part of a row where estimates differ most, on the truth's scale; samples as marks."""
     (part,) = shown.place
-    truth, values = shown.signals[TRUTH][part, 0], shown.signals[key][part, 0]
+    truth, values = shown.truth[~shown.truth.isnan()], shown.signals[key][part, 0]
     low, high = float(truth.min()), float(truth.max())
-    margin = 0.15 * max(high - low, 1e-6)
+    margin = 0.15 * ((high - low) or shown.scale[1])
     figure = Figure(figsize=(9, 3.4), dpi=100, layout="constrained")
     ax = figure.subplots()
     at = np.arange(part.start, part.stop)

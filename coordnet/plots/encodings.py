@@ -1,7 +1,8 @@
-"""Figures of encodings: each ``show_…`` draws into an ``ax`` and returns it; ``encoder_figure`` is a whole page."""
+"""Figures of encodings: each ``show_…`` draws into an ``ax``; ``encoder_figure`` draws a page for each encoder."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
 import torch
@@ -25,7 +26,7 @@ THEORY: dict[str, Any] = {"ls": "--", "color": "black", "lw": 1.0, "alpha": 0.7}
 def show_stable_rank(
     ax: Plot, at: Curve, measured: Curve, theory: Curve | None = None, *, label: str, color: str
 ) -> Plot:
-    """Measured stable rank as a line and the theory dashed over it, against a scale or a number of samples."""
+    """Draw measured stable ranks as a line, and the theory dashed, against a scale or a number of samples."""
     ax.set_ylabel("stable rank")
     return _show_curve(ax, at, measured, theory, label, color)
 
@@ -33,7 +34,7 @@ def show_stable_rank(
 def show_distance(
     ax: Plot, delta: Curve, measured: Curve, theory: Curve | None = None, *, label: str, color: str
 ) -> Plot:
-    """Inner product of ψ(x) and ψ(x + δ) against δ, measured as a line and the closed form dashed."""
+    """Draw the inner product of ψ(x) and ψ(x + δ) against δ: measured as a line, in closed form dashed."""
     ax.set(xlabel="distance δ", ylabel="similarity D(δ)")
     return _show_curve(ax, delta, measured, theory, label, color)
 
@@ -46,14 +47,14 @@ def _show_curve(ax: Plot, x: Curve, measured: Curve, theory: Curve | None, label
 
 
 def show_theory_in_legend(ax: Plot) -> Plot:
-    """Name the dashed lines once, below the curves' own labels."""
+    """Draw a legend with the curves' labels and one entry for the dashed lines."""
     ax.plot([], [], label="theory", **THEORY)
     ax.legend(fontsize=8)
     return ax
 
 
 def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: str) -> Plot:
-    """A heat map of the similarity of one point of a grid to all others."""
+    """Draw a heat map of the similarity of one point of a grid to all others."""
     ax.imshow(similarity.cpu().numpy(), vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
     ax.set_title(title, fontsize=9)
     ax.set(xticks=[], yticks=[])
@@ -63,7 +64,7 @@ def show_similarity(ax: Plot, similarity: Float[Tensor, "height width"], title: 
 def show_similarities(
     panels: Iterable[Plot], encoding: Encoding, axes: Axes, nodes: Sequence[Sequence[int]], title: str = ""
 ) -> dict[str, float]:
-    """Draw the heat map of each (row, column) of a grid; return the lowest and the mean similarity."""
+    """Draw a heat map for each of the (row, column) ``nodes`` of a grid; return the lowest and the mean similarity."""
     maps = similarity_map(encoding, axes, torch.tensor(nodes), torch.float32)
     for ax, values, (row, column) in zip(panels, maps, nodes, strict=True):
         show_similarity(ax, values, f"{title}at ({row}, {column})")
@@ -71,7 +72,7 @@ def show_similarities(
 
 
 def show_singular_values(ax: Plot, values: Curve) -> Plot:
-    """Singular values in decreasing order, on a logarithmic axis, in units of the largest."""
+    """Draw singular values in decreasing order, relative to the largest, on a logarithmic axis."""
     relative = [max(v / values[0], 1e-18) for v in values]
     ax.semilogy(range(1, len(values) + 1), relative, color="C0")
     ax.set(xlabel="index", ylabel="singular value / largest", ylim=(min(relative[-1] / 3, 0.03), 3))
@@ -79,7 +80,7 @@ def show_singular_values(ax: Plot, values: Curve) -> Plot:
 
 
 def show_spectrum(ax: Plot, frequencies: Curve, density: Curve, *, label: str, color: str, below: float) -> Plot:
-    """The density of an encoder's frequencies over DFT bins k, and the frequencies as ticks ``below`` zero."""
+    """Draw the density of an encoder's frequencies over DFT bins k, and the frequencies as ticks ``below`` zero."""
     ax.plot(range(len(density)), density, color=color, lw=1.8, label=label)
     ax.plot(frequencies, [-below] * len(frequencies), "|", color=color, ms=7, alpha=0.6)
     ax.set(xlabel="DFT bin k", ylabel="density of frequencies")
@@ -87,14 +88,14 @@ def show_spectrum(ax: Plot, frequencies: Curve, density: Curve, *, label: str, c
 
 
 def show_shares(ax: Plot, shares: Curve) -> Plot:
-    """The share of each DFT bin k in an encoder's spectrum."""
+    """Draw the share of each DFT bin k in an encoder's spectrum."""
     ax.plot(range(len(shares)), shares, color="C0", lw=1.5)
     ax.set(xlabel="DFT bin k", ylabel="share of the spectrum", ylim=(0, 1.1 * max(shares)))
     return ax
 
 
 def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, color: str) -> Plot:
-    """The position that an encoding gives back as a line, and the true one as a dotted line."""
+    """Draw the position reconstructed from an encoding as a line, and the true one as a dotted line."""
     ax.plot(range(len(values)), values, color=color, lw=1.5, label=label)
     ax.axvline(position, color="0.6", ls=":", lw=1)
     ax.set(xlabel="position t", ylabel="reconstructed δ")
@@ -104,11 +105,11 @@ def show_reconstruction(ax: Plot, values: Curve, position: int, *, label: str, c
 def encoder_figure(
     encoders: Mapping[str, tuple[Encoder | JointEncoder, Axes]], nodes: Sequence[tuple[int, int]] = ()
 ) -> tuple[Figure, dict[str, Any]]:
-    """A page for each encoder with its similarity, ranks, spectrum and heat maps, and the numbers as JSON holds them.
+    """Draw a page for each encoder with its similarity, ranks, spectrum and heat maps; return the numbers too.
 
-    ``encoders`` are the encoders and the axes of their samples, by the label of their page. ``nodes`` are the (row,
-    column) positions whose heat maps are drawn; a quarter into the window and its middle if there are none. One out of
-    range raises ``ValueError``.
+    ``encoders`` maps the label of each page to the encoder and the axes of its samples. ``nodes`` are the (row, column)
+    positions whose heat maps are drawn, by default a quarter and half of the window. A position out of range raises a
+    ``ValueError``.
     """
     figure = Figure(figsize=(15, 6.4 * len(encoders)), layout="constrained")
     numbers: dict[str, Any] = {}
@@ -117,7 +118,7 @@ def encoder_figure(
         summary = summarize(encoder, axes)
         curves, maps = page.subfigures(1, 2, width_ratios=(2.4, 1))
         _draw_curves(curves, summary, axes[0])
-        numbers[label] = {"samples": [a.count for a in axes], **summary.record()}
+        numbers[label] = {"samples": [a.count for a in axes], **asdict(summary)}
         page.suptitle(f"{label}\n{describe(numbers[label])}", fontsize=11)
         numbers[label]["heat maps"] = _draw_maps(maps, encoder, axes[0], nodes)
     return figure, numbers
@@ -172,7 +173,7 @@ def _draw_maps(
 
 
 def encodings_of(encoder: Encoder | JointEncoder) -> dict[str, Encoding]:
-    """The encodings of the plane that have this encoder, by their kind."""
+    """The encodings of the plane with this encoder, by their kind."""
     if encoder.joint:
         return {"joint": JointEncoding(cast(JointEncoder, encoder))}
     pair = [cast(Encoder, encoder)] * 2

@@ -1,4 +1,4 @@
-"""Figures of a saved model: the spectrum that it learned, or its encoding, and its fit as numbers."""
+"""Figures and numbers of a saved model: the spectrum that it learned, or its encoding."""
 
 from typing import Any
 
@@ -10,17 +10,19 @@ from torch import Tensor
 
 from coordnet.analysis import condition_number, linear_fit_rank, singular_values, stable_rank
 from coordnet.analysis.spectra import finite
+from coordnet.encodings import FourierEncoding
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import WINDOW, show_similarities, show_singular_values
 from coordnet.sampling.axes import Axis
 
-RANK = 1e-5  # singular values of a rendered channel below this share of the largest count as zero
+RCOND = 1e-5  # singular values of a rendered channel below this fraction of the largest count as zero
 
 
 def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    """The learned spectrum of an adaptive prior, a panel for each channel; for other models the fitted encoding.
+    """Draw the learned spectrum of an adaptive prior, channel by channel, or the encoding of any other model.
 
-    A Fourier encoding without a learned spectrum, which has neither, raises ``ValueError``.
+    The numbers of the model are returned too. For a Fourier encoding without a learned spectrum, the spectrum of the
+    fitted signal is drawn.
     """
     numbers: dict[str, Any] = {
         "grid": list(model.grid),
@@ -29,8 +31,13 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
         "report": model.report,
     }
     if len(model.grid) == 2:
-        numbers["rank of each channel"] = list(linear_fit_rank(model, RANK))
-    figure, found = _spectrum_figure(model) if "penalty" in model.learned else _encoding_figure(model)
+        numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))
+    if "penalty" in model.learned:
+        figure, found = _spectrum_figure(model)
+    elif isinstance(model.network.encoding, FourierEncoding):
+        figure, found = _rendered_figure(model)
+    else:
+        figure, found = _encoding_figure(model)
     return figure, {**numbers, **found}
 
 
@@ -44,8 +51,20 @@ def _spectrum_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     return figure, {"variance_db": {"least": float(variance.min()), "most": float(variance.max())}}
 
 
+def _rendered_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
+    """The spectrum of each channel of the signal that a model renders, in dB against its mean square."""
+    signal = model.render().movedim(-1, 0)
+    energy = torch.fft.rfftn(signal, dim=tuple(range(1, signal.ndim)), norm="forward").abs().square()
+    energy = 10 * torch.log10(energy / signal.square().mean().clamp(min=1e-30) + 1e-12)
+    figure = Figure(figsize=(4.6 * len(energy), 4.2), layout="constrained")
+    for c, ax in enumerate(figure.subplots(1, len(energy), squeeze=False)[0]):
+        label = "energy (dB, against the signal's)"
+        show_variance(ax, plane(energy[c], signed=True), f"channel {c + 1} of {len(energy)}", signed=True, label=label)
+    return figure, {}
+
+
 def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    """The singular values of the encoding's matrices, and the similarities of two positions in two dimensions."""
+    """Draw the singular values of the encoding's matrices, and in two dimensions the similarities of two positions."""
     encoding, window = model.network.encoding, tuple(Axis(min(n, WINDOW), 0.0, 1 / n) for n in model.grid)
     matrices = encoding.matrices(tuple(Axis(n) for n in model.grid) if encoding.is_factored else window)
     nodes = [tuple(a.count // part for a in window) for part in (4, 2)] if len(window) == 2 else []
@@ -60,27 +79,34 @@ def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     return figure, {"matrices": measured}
 
 
-def show_variance(ax: Plot, variance: Float[Tensor, "..."], title: str, *, signed: bool) -> Plot:
-    """Draw learned variances in dB over one or two axes of modes, with frequency zero in the middle where signed."""
+def show_variance(
+    ax: Plot,
+    variance: Float[Tensor, "..."],
+    title: str,
+    *,
+    signed: bool,
+    label: str = "variance (dB, against the noise)",
+) -> Plot:
+    """Draw learned variances, or what the label says, over one or two axes of modes; signed ones around zero."""
     values = variance.cpu().numpy()
     low = -(values.shape[-1] // 2) if signed else 0
-    label = "signed frequency" if signed else "mode"
+    mode = "signed frequency" if signed else "mode"
     if values.ndim == 1:
         ax.plot(range(low, low + len(values)), values, lw=0.6)
-        ax.set(xlabel=label, ylabel="variance (dB, against the noise)", title=title)
+        ax.set(xlabel=mode, ylabel=label, title=title)
         return ax
     bottom = -(values.shape[0] // 2) if signed else 0
     span = (low, low + values.shape[1], bottom + values.shape[0], bottom)
     drawn = ax.imshow(values, cmap="magma", extent=span, aspect="auto")
-    ax.set(xlabel=f"horizontal {label}", ylabel=f"vertical {label}", title=title)
-    ax.figure.colorbar(drawn, ax=ax, label="variance (dB, against the noise)", fraction=0.046, pad=0.02)
+    ax.set(xlabel=f"horizontal {mode}", ylabel=f"vertical {mode}", title=title)
+    ax.figure.colorbar(drawn, ax=ax, label=label, fraction=0.046, pad=0.02)
     return ax
 
 
 def plane(variance: Float[Tensor, "..."], signed: bool) -> Float[Tensor, "..."]:
-    """The spectrum over its last two axes, or its only one, the others at frequency zero.
+    """Return the spectrum over its last two axes, or its only one, with all other axes at frequency zero.
 
-    Signed frequencies get zero in the middle: the half spectrum, whose last axis starts at zero, is mirrored.
+    Signed frequencies are ordered with zero in the middle: the stored half spectrum is completed by its mirror image.
     """
     variance = variance[(0,) * (variance.ndim - 2)]
     if not signed:

@@ -1,4 +1,4 @@
-"""The papers' analysis figures: the numbers and the drawing of each."""
+"""The papers' figures of encodings: each function returns the drawn figure and its numbers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -95,10 +95,10 @@ def _draw_distance(
 
 
 def figure_4(count: int = 256, features: int = 1024) -> Drawn:
-    """Stable rank over σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
+    """Stable rank against σ, and distance preservation, of Gaussian and RFF (Zheng et al., 2022)."""
     delta, numbers = torch.linspace(-0.1, 0.1, 201, dtype=torch.float64), {}
     figure = Figure(figsize=(11, 8), layout="constrained")
-    families: list[tuple[str, type[encoders.Encoder], list[float], tuple[float, ...]]] = [
+    families: list[tuple[str, Any, list[float], tuple[float, ...]]] = [
         ("Gaussian", encoders.Gaussian, torch.logspace(-3, -1, 24).tolist(), (0.003, 0.01, 0.03)),
         ("RFF", encoders.RandomFourier, torch.logspace(0, 2.2, 24).tolist(), (37.5, 11.25, 3.75)),
     ]
@@ -136,7 +136,7 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
 
 
 def figure_faithfulness(length: int = LENGTH) -> Drawn:
-    """Positions 5, 40 and 75 given back by the sinusoidal and by the DFT encoding (Idé et al., 2024)."""
+    """Positions 5, 40 and 75 reconstructed from the sinusoidal and the DFT encoding (Idé et al., 2024)."""
     sinusoidal, _ = _angular(length)
     weights = {"DFT": torch.ones(length // 2 + 1), "sinusoidal": frequency_density(sinusoidal, length)}
     figure = Figure(figsize=(7, 7), layout="constrained")
@@ -158,9 +158,9 @@ def _angular(length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
-    """Five positions of a grid against all others: simple, complex, learnable Fourier before and after training.
+    """Similarity of five positions to all others: simple, complex, learnable Fourier before and after training.
 
-    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train other tasks).
+    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train on other tasks).
     """
     axes = (Axis(side), Axis(side))
     nodes = [[row * side // 4, column * side // 4] for row, column in ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))]
@@ -188,7 +188,7 @@ def _trained(encoder: encoders.LearnableFourier, side: int, epochs: int) -> Enco
     step = 512 // side
     pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
     network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
-    return fit_gradient(network, sample(pixels.mean((1, 3))), epochs=epochs).network.encoding
+    return fit_gradient(network, sample(pixels.mean((1, 3)), "full"), epochs=epochs).network.encoding
 
 
 FIGURES: dict[str, Callable[[], Drawn]] = {

@@ -6,15 +6,21 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from torch import Tensor
 
+from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples
 
 Row = Float[Tensor, " n"]
+Span = tuple[float, float]  # the least and the greatest value of a scale
 
+UNIT = (0.0, 1.0)  # the scale of pictures
 STRIP = 6  # frames that stand for a video
 MAX_PIXELS = 1600  # along a side of a panel
 MAX_MARKS = 1000  # known samples of a row that are marked one by one
@@ -22,12 +28,34 @@ BUSY = 200  # samples in the detail of a row
 DETAIL, MIN_DETAIL = 5, 16  # the ratio of a picture's sides to those of its detail, and the least side in pixels
 
 
-def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: str) -> Axes:
-    """Draw a picture of 1 to 4 channels in [0, 1]; alpha is laid on white."""
-    pixels = image.detach().clamp(0, 1).cpu().float()
-    if pixels.shape[-1] in (2, 4):
+def span_of(signal: Float[Tensor, "..."]) -> Span:
+    """Return the least and the greatest value to draw a signal with: 0 and 1 if it stays between them, else its own."""
+    known = signal[~torch.isnan(signal)]
+    low, high = (float(known.min()), float(known.max())) if known.numel() else (0.0, 1.0)
+    if low >= 0 and high <= 1:
+        return UNIT
+    return low, high if high > low else low + 1
+
+
+def show_image(ax: Axes, image: Float[Tensor, "height width channels"], title: str, *, span: Span = UNIT) -> Axes:
+    """Draw a picture of 1 to 4 channels, or the first three of more, with values in a span.
+
+    In [0, 1] alpha is laid on white. One channel with another span is drawn in color, and NaN is gray.
+    """
+    values = image.detach().cpu().float()
+    if span != UNIT and values.shape[-1] == 1:
+        return _show(ax, values, title, cmap=colormaps["viridis"].with_extremes(bad="0.5"), vmin=span[0], vmax=span[1])
+    pixels = displayable(values, span).clamp(0, 1)
+    if span == UNIT and pixels.shape[-1] in (2, 4):
         pixels = pixels[..., :-1] * pixels[..., -1:] + 1 - pixels[..., -1:]
+    pixels = pixels[..., : 1 if pixels.shape[-1] == 2 else 3]
     return _show(ax, pixels.expand(*pixels.shape[:2], 3), title)
+
+
+def displayable(signal: Tensor, span: Span) -> Tensor:
+    """At most four channels of a signal, with a span moved to [0, 1] and gray for NaN."""
+    signal = signal if signal.shape[-1] <= 4 else signal[..., :3]
+    return torch.where(signal.isnan(), 0.5, (signal - span[0]) / (span[1] - span[0]))
 
 
 def show_error(ax: Axes, error: Float[Tensor, "height width"], title: str, *, top: float | None = None) -> Axes:
@@ -51,7 +79,7 @@ def _show(ax: Axes, pixels: Float[Tensor, "height width channels"], title: str, 
 
 
 def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w channels"]:
-    """The picture averaged over blocks of pixels where it is larger than a panel can show."""
+    """Return the picture, averaged over blocks of pixels if it is larger than a panel can show."""
     block = -(-max(image.shape[:2]) // MAX_PIXELS)
     if block == 1:
         return image
@@ -59,28 +87,40 @@ def shrunk(image: Float[Tensor, "height width channels"]) -> Float[Tensor, "h w 
     return torch.nn.functional.avg_pool2d(stack, block, ceil_mode=True)[0].movedim(0, -1)
 
 
-def show_row(ax: Axes, truth: Row, estimate: Row, known: Bool[Tensor, " n"], title: str, *, start: int = 0) -> Axes:
-    """Draw a row of samples from the number ``start`` on: the truth, the reconstruction, and the known samples."""
-    at = np.arange(start, start + len(truth))
+def show_row(
+    ax: Axes,
+    truth: Row,
+    estimate: Row,
+    known: Bool[Tensor, " n"],
+    title: str,
+    *,
+    start: int = 0,
+    rate: float | None = None,
+) -> Axes:
+    """Draw a row of samples from the number ``start`` on: the truth, the reconstruction, and the known samples.
+
+    The axis counts samples, or seconds if their ``rate`` is given.
+    """
+    at = np.arange(start, start + len(truth)) / (rate or 1)
     held = known.cpu().numpy().astype(bool)
     ax.plot(at, truth.cpu(), color="0.7", lw=2.5, label="signal")
     ax.plot(at, estimate.detach().cpu(), color="C0", lw=1, label="reconstruction")
     if held.sum() <= MAX_MARKS:
         ax.plot(at[held], truth.cpu().numpy()[held], "o", color="C3", ms=3, label="known")
-    ax.set_title(title)
+    ax.set(title=title, xlabel="sample" if rate is None else "seconds")
     ax.legend(loc="upper right", fontsize=8)
     return ax
 
 
 def sampled_picture(samples: Samples, channels: int, unknown: float = 0.5) -> Float[Tensor, "*grid channels"]:
-    """The samples on the signal's grid, gray where nothing is known; scattered points stand at the nearest node."""
+    """Return the samples on the signal's grid, with ``unknown`` elsewhere; scattered points are at the nearest node."""
     picture = torch.full((*samples.grid, channels), unknown)
     samples.geometry.put(samples.values.cpu().float(), picture)
     return picture
 
 
 def known_samples(samples: Samples) -> Bool[Tensor, "*grid channels"]:
-    """Where a sample stands on the signal's grid."""
+    """Return the mask of the grid's entries at which a sample is known; scattered points count at the nearest node."""
     return ~sampled_picture(samples, samples.channels, torch.nan).isnan()
 
 
@@ -102,7 +142,7 @@ def most(values: Float[Tensor, "*grid"]) -> tuple[slice, ...]:
 
 
 def strips(
-    clips: Sequence[tuple[Float[Tensor, "frames *grid channels"], str]], plots: int = 0
+    clips: Sequence[tuple[Float[Tensor, "frames *grid channels"], str]], plots: int = 0, *, span: Span = UNIT
 ) -> tuple[Figure, GridSpec]:
     """A figure with a line of evenly spaced frames for each clip and its title, and room for some plots below them.
 
@@ -116,7 +156,7 @@ def strips(
         pictures = clip[(slice(None), *(n // 2 for n in clip.shape[1:-3]))]
         for column, frame in enumerate(frames):
             text = f"frame {frame}" if column else f"{title}\nframe {frame}"
-            show_image(figure.add_subplot(grid[line, column]), pictures[frame], text)
+            show_image(figure.add_subplot(grid[line, column]), pictures[frame], text, span=span)
     return figure, grid
 
 
@@ -127,48 +167,69 @@ def reconstruction_figure(
     *,
     title: str,
     score: str,
+    rate: float | None = None,
+    bounds: Bounds | None = None,
 ) -> Figure:
-    """The signal, the samples, the reconstruction and its errors, as fits the number of axes.
+    """The signal, its samples, the reconstruction and its errors, as fits the number of axes, on the signal's scale.
 
     Without the truth the panels that need it are left out. ``title`` and ``score`` are the titles of the signal's panel
-    and of the reconstruction's.
+    and of the reconstruction's. A row's axis has seconds if the ``rate`` of its samples is given, and a picture has the
+    axes of its ``bounds``.
     """
-    panels = [(sampled_picture(samples, estimate.shape[-1]), samples_title(samples))]
+    span = span_of(samples.values.detach().cpu().float() if truth is None else truth)
+    unknown = 0.5 if span == UNIT else torch.nan
+    panels = [(sampled_picture(samples, estimate.shape[-1], unknown), samples_title(samples))]
     panels += [(estimate, f"reconstruction\n{score}")]
     if len(samples.grid) == 1:
-        return _row_figure(panels[0][0] if truth is None else truth, samples, estimate, f"{title}: {score}")
+        return _row_figure(panels[0][0] if truth is None else truth, samples, estimate, f"{title}: {score}", rate)
     if truth is not None:
         panels.insert(0, (truth, title))
+    shown = estimate.clamp(0, 1) if span == UNIT else estimate
     if len(samples.grid) == 2:
-        return _image_figure(panels, None if truth is None else (estimate.clamp(0, 1) - truth).abs().mean(-1))
-    figure, grid = strips(panels, plots=int(truth is not None))
+        error = None if truth is None else (shown - truth).abs().mean(-1)
+        return _image_figure(panels, error, span, bounds)
+    figure, grid = strips(panels, int(truth is not None), span=span)
     if truth is not None:
-        error = (estimate - truth).square().flatten(1).nanmean(1).clamp(min=1e-12)
+        error = ((shown - truth) / (span[1] - span[0])).square().flatten(1).nanmean(1).clamp(min=1e-12)
         ax = figure.add_subplot(grid[-1, :])
         ax.plot(-10 * error.log10().detach().cpu(), lw=1.2)
         ax.set(xlabel="frame", ylabel="PSNR of the frame (dB)")
     return figure
 
 
-def _image_figure(panels: list[tuple[Tensor, str]], error: Tensor | None) -> Figure:
+def _image_figure(panels: list[tuple[Tensor, str]], error: Tensor | None, span: Span, bounds: Bounds | None) -> Figure:
     count = len(panels) + (error is not None)
-    height, width = panels[0][0].shape[:2]
+    height, width, channels = panels[0][0].shape
     size = (4.2 * count, min(4.2 * max(height / width, 0.25), 12) + 0.7)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(1, count, squeeze=False)[0]
     for ax, (image, text) in zip(axes, panels, strict=False):
-        show_image(ax, image, text)
+        show_image(ax, image, text, span=span)
+        if bounds is not None:
+            _label_axes(ax, bounds, (height, width))
+    if channels == 1 and (span != UNIT or bounds is not None):
+        drawn = axes[0].images[0] if span != UNIT else ScalarMappable(Normalize(0, 1), "gray")
+        figure.colorbar(drawn, ax=list(axes[: len(panels)]), fraction=0.046, pad=0.02)
     if error is not None:
         show_error(axes[-1], error, "absolute error")
     return figure
 
 
-def _row_figure(shown: Tensor, samples: Samples, estimate: Tensor, title: str) -> Figure:
+def _label_axes(ax: Axes, bounds: Bounds, shape: tuple[int, int]) -> None:
+    """Give a picture the axes x, to the right, and y, downwards, whose bounds are the centers of its border pixels."""
+    (left, right), (top, bottom) = bounds.tolist()
+    dy, dx = ((b - a) / max(n - 1, 1) / 2 for (a, b), n in zip(((top, bottom), (left, right)), shape, strict=True))
+    ax.images[0].set_extent((left - dx, right + dx, bottom + dy, top - dy))
+    ax.set(xlabel="x", ylabel="y", aspect=dx / dy)
+    ax.set_axis_on()
+
+
+def _row_figure(shown: Tensor, samples: Samples, estimate: Tensor, title: str, rate: float | None) -> Figure:
     """The whole row, and its busiest part."""
     known = known_samples(samples)
     figure = Figure(figsize=(11, 6), layout="constrained")
     whole, near = figure.subplots(2, 1)
     (window,) = most(torch.diff(shown[:, 0].nan_to_num(), prepend=shown[:1, 0].nan_to_num()).square())
     for ax, part, text in ((whole, slice(0, None), title), (near, window, "its busiest part")):
-        show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, start=part.start)
+        show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, start=part.start, rate=rate)
     return figure

@@ -1,48 +1,50 @@
 """Figures of a restored signal: before and after, with a detail."""
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.plots.reconstruction import most, show_image, strips
+from coordnet.plots.reconstruction import UNIT, displayable, most, show_image, span_of, strips
 
 
 def restoration_figure(
-    before: Float[Tensor, "*grid channels"], after: Float[Tensor, "*grid channels"], titles: tuple[str, str]
+    before: Float[Tensor, "*grid channels"],
+    after: Float[Tensor, "*grid channels"],
+    titles: tuple[str, str],
+    *,
+    rate: float | None = None,
 ) -> Figure:
-    """Two panels side by side and their busiest detail below them; rows of samples as lines, clips as frames.
+    """Draw two pictures side by side, and below them a detail from the place where the change and texture are largest.
 
-    Both signals are on the same grid; NaN is drawn gray.
+    Rows of samples are drawn as lines, clips as strips of frames. Both signals are on the same grid and drawn on the
+    scale of the first; NaN is gray. A row's axis is in seconds if the ``rate`` of its samples is given.
     """
     if after.ndim == 2:
         figure = Figure(figsize=(11, 5), layout="constrained")
-        for ax, signal, title in zip(figure.subplots(2, 1, sharex=True), (before, after), titles, strict=True):
-            ax.plot(signal.numpy(), lw=0.8)
+        axes = figure.subplots(2, 1, sharex=True)
+        for ax, signal, title in zip(axes, (before, after), titles, strict=True):
+            ax.plot(np.arange(len(signal)) / (rate or 1), signal.numpy(), lw=0.8)
             ax.set_title(title)
+        axes[-1].set_xlabel("sample" if rate is None else "seconds")
         return figure
-    pictures = [displayable(before, after), displayable(after, after)]
+    span = span_of(before)
     if after.ndim > 3:
-        return strips(list(zip(pictures, titles, strict=True)))[0]
-    detail = most(_busy(*pictures))
+        return strips(list(zip((before, after), titles, strict=True)), span=span)[0]
+    detail = most(_busy(displayable(before, span), displayable(after, span)))
     tall = 4.5 * min(max(after.shape[0] / after.shape[1], 0.2), 3)
     figure = Figure(figsize=(9.4, 2 * tall + 1.2), layout="constrained")
-    for column, image, title in zip(figure.subplots(2, 2).T, pictures, titles, strict=True):
-        show_image(column[0], image, title)
-        show_image(column[1], image[detail], "detail")
+    axes = figure.subplots(2, 2)
+    for column, image, title in zip(axes.T, (before, after), titles, strict=True):
+        show_image(column[0], image, title, span=span)
+        show_image(column[1], image[detail], "detail", span=span)
+    if span != UNIT and after.shape[-1] == 1:
+        figure.colorbar(axes[0, 0].images[0], ax=list(axes.flat), fraction=0.046, pad=0.02)
     return figure
 
 
-def displayable(signal: Tensor, scale: Tensor) -> Tensor:
-    """At most four channels of a signal, on a scale from 0 to 1 that is taken from another signal."""
-    signal = signal if signal.shape[-1] <= 4 else signal[..., :3]
-    low, high = float(scale.nan_to_num().min()), float(scale.nan_to_num().max())
-    if low < -0.5 or high > 1.5:
-        signal = (signal - low) / (high - low)
-    return torch.where(signal.isnan(), 0.5, signal)
-
-
 def _busy(before: Tensor, after: Tensor) -> Float[Tensor, "height width"]:
-    """The change of every pixel times the texture around it."""
+    """Return the change of every pixel times the texture around it."""
     steps = [torch.diff(after, dim=axis, prepend=after.narrow(axis, 0, 1)) for axis in (0, 1)]
     return torch.stack(steps).square().sum((0, -1)) * (after - before).square().sum(-1)

@@ -12,31 +12,15 @@ class Adaptive:
     """A Gaussian prior whose variance of every mode is learned from the samples themselves.
 
     The fit starts from a power law (a ``Smoothness``) and alternates between solving and re-estimating the variances.
-    Hidden samples decide which power law to start from and how many rounds to keep, possibly none.
-
-    Attributes
-    ----------
-    starts : tuple of Smoothness
-        The power laws to choose from; by default some that suit the number of axes.
-    rounds : int
-        The largest number of rounds.
-    hold_out, seed
-        The fraction of the samples that is hidden to decide, and the seed by which they are drawn. With a fraction of 0
-        the first start and all rounds are taken.
-    rotated : bool
-        Whether a spectrum is learned for each eigenvector of the channels' covariance, or for each channel.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
+    Hidden samples decide which power law to start from and how many rounds to keep, possibly none. A ``ValueError`` is
+    raised if ``rounds`` is negative, or ``hold_out`` is not in [0, 1).
     """
 
-    starts: tuple[Smoothness, ...] = ()
-    rounds: int = 8
-    hold_out: float = 0.1
-    rotated: bool = True
-    seed: int = 0
+    starts: tuple[Smoothness, ...] = ()  # the power laws to choose from; those of ``STARTS`` if empty
+    rounds: int = 8  # the largest number of rounds
+    hold_out: float = 0.1  # the fraction of samples to hide; with 0 the first start and all rounds are taken
+    rotated: bool = True  # learn a spectrum for each eigenvector of the channels' covariance, not for each channel
+    seed: int = 0  # of the choice of hidden samples
 
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)

@@ -1,4 +1,4 @@
-"""Fourier modes: the signed frequencies of a slightly padded lattice, by real FFTs."""
+"""Fourier modes: the signed frequencies of a padded lattice, by real FFTs."""
 
 import math
 
@@ -16,9 +16,9 @@ from coordnet.sampling.axes import Axis
 class FourierModes(Modes):
     """The modes exp(2πi k·x) of a padded lattice; a tensor of modes holds the half of them that a real signal needs.
 
-    Norms and means are over all signed frequencies: a frequency whose mirror image is not stored counts twice. The
-    lattice is a part of the padded one, so that what leaves it at one border does not enter at the other. The dtype and
-    device are those of the signals.
+    ``inner`` and ``smooth`` run over all signed frequencies: one whose mirror image is not stored counts twice. The
+    padding separates the two borders, which the periodic modes would join. The dtype and device are those of the
+    signals.
     """
 
     spans_grid = True
@@ -40,14 +40,14 @@ class FourierModes(Modes):
         return FourierModes(encoding, dtype=self._dtype, device=self._device)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
-        """Return the lattice signal of some modes: an inverse FFT, cropped."""
+        """Return the lattice signal with the modes x: an inverse FFT, cropped."""
         result = self.coefficients(x)[(..., *(slice(0, n) for n in self.lattice))]
         return result if out is None else out.copy_(result)
 
     def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
-        """Return the modes of a lattice signal, zero in the padding, by a real FFT.
+        """Return the real FFT of a lattice signal, padded by zeros.
 
-        It is the adjoint in the inner product over all signed frequencies, ``inner``.
+        It is the adjoint for ``inner``, the inner product over all signed frequencies.
         """
         result = torch.fft.rfftn(y, s=self.padded, dim=self._dims, norm="ortho")
         return result if out is None else out.copy_(result)
@@ -59,7 +59,7 @@ class FourierModes(Modes):
         return torch.fft.irfft(z, n=self._last, dim=-1, norm="ortho")
 
     def roughness(self, anisotropy: tuple[float, ...]) -> Float[Tensor, "*modes"]:
-        """Return Σ a_j (2 - 2 cos 2πk_j/P_j)."""
+        """Return Σ a_j (2 - 2 cos 2πk_j/P_j), with the padded lengths P_j."""
         parts = []
         for n, count, a in zip(self.padded, self.domain, anisotropy, strict=True):
             k = torch.arange(count, dtype=torch.float64, device=self._device)

@@ -1,6 +1,7 @@
 """Modes: an orthonormal basis of the lattice signals that an encoding reaches, in which roughness is diagonal.
 
-Signals here are ``(signals, channels, *lattice)`` and their modes ``(signals, channels, *modes)``.
+Signals here are ``(signals, channels, *lattice)``. The modes z of a signal, ``(signals, channels, *modes)``, are its
+coordinates in this basis; its coefficients are those of the encoding.
 """
 
 import math
@@ -23,10 +24,11 @@ from coordnet.linalg.kronecker import (
     outer_sum,
 )
 from coordnet.linalg.operators import Diagonal, LinearOperator
+from coordnet.linalg.tails import without_tails
 from coordnet.linalg.transforms import CosineBasis, cosine_matrix
 from coordnet.sampling.axes import Axes
 
-MAX_SUBSAMPLE = 2**16  # modes whose mean stands for the mean of all
+SUBSAMPLE = 2**16  # half of the number of modes below which a mean is computed from all
 
 
 class Modes(LinearOperator):
@@ -41,7 +43,7 @@ class Modes(LinearOperator):
         return self.codomain
 
     def on_padded_grid(self) -> "Modes":
-        """Return the same modes with their padding, if there is one, as a part of the lattice."""
+        """Return the same modes on the padded lattice; the object itself if it has no padding."""
         return self
 
     @abstractmethod
@@ -50,16 +52,16 @@ class Modes(LinearOperator):
 
     @abstractmethod
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """Return the encoding's coefficients for some modes."""
+        """Return the encoding's coefficients of the signal with the modes z."""
 
     def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:
         """Return the trace of B diag(symbol) Bᵀ."""
         return float(symbol.sum())
 
     def subsample(self, x: Float[Tensor, "signals channels *modes"]) -> Float[Tensor, "signals channels m"]:
-        """Return evenly spread modes, at most ``MAX_SUBSAMPLE`` of them, whose mean stands for that of all."""
+        """Return evenly spaced modes, fewer than 2 ``SUBSAMPLE``, from which a mean over all modes is estimated."""
         flat = x.flatten(2)
-        return flat[..., :: max(1, flat.shape[-1] // MAX_SUBSAMPLE) | 1]
+        return flat[..., :: max(1, flat.shape[-1] // SUBSAMPLE) | 1]
 
     @abstractmethod
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
@@ -84,20 +86,14 @@ class EncodingModes(Modes):
     With the thin SVD A_j = U_j S_j V_jᵀ of an axis's design and the first differences D, the eigenvectors of
     (D U_j)ᵀ(D U_j) = Q_j diag(μ_j) Q_jᵀ give B_j = U_j Q_j. This is the generalized eigenproblem of ∫ψ'ψ'ᵀ against the
     Gram matrix by lattice quadrature, without forming a Gram matrix. If an axis reaches every lattice signal (a basis
-    with a node per sample does), its modes are the cosines of the DCT, whatever the encoder.
+    with a node per sample does), its modes are the cosines of the DCT for any encoder.
 
-    A mode of unit norm takes coefficients of norm ‖C e‖, the product over the axes. If that times the norm of the
-    designs is above 1/``rcond``, rounding would hide the mode, and it is left out: axes that are well conditioned one
-    by one need not be so together.
+    A mode e of unit norm has coefficients C e, whose norm is a product over the axes. If that times the norm of the
+    designs is above 1/``rcond``, rounding would hide the mode, and it is left out: a product of well-conditioned axes
+    can be ill-conditioned.
 
-    The dtype and device are those of the signals; ``rcond`` is that of ``LeastSquares``.
-
-    Attributes
-    ----------
-    basis : LinearOperator
-        B.
-    to_coefficients : LinearOperator
-        The map from modes to the encoding's coefficients, with its matrices in float64.
+    The dtype and device are those of the signals; ``rcond`` is that of ``LeastSquares``. The ``basis`` is B, and
+    ``to_coefficients`` maps modes to the encoding's coefficients, with its matrices in float64.
     """
 
     def __init__(
@@ -125,9 +121,9 @@ class EncodingModes(Modes):
             self.to_coefficients = Kronecker(coefficients)
             if not bool(accurate.all()):
                 self._kept = accurate.to(dtype)
-                self.basis = Kronecker([basis.to(dtype) for basis in bases]) @ Diagonal(self._kept)
+                self.basis = Kronecker(bases).to(dtype=dtype) @ Diagonal(self._kept)
             elif accurate.shape != self.codomain:
-                self.basis = Kronecker([basis.to(dtype) for basis in bases])
+                self.basis = Kronecker(bases).to(dtype=dtype)
         self.ranks = self.domain = tuple(len(mu) for mu in roughness)
         self.spans_grid = self.ranks == self.codomain and self._kept is None
         self._roughness = [mu.to(dtype) for mu in roughness]
@@ -135,15 +131,16 @@ class EncodingModes(Modes):
         self._to_coefficients = self.to_coefficients.to(dtype=dtype)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
-        """Return the lattice signal B x."""
+        """Return B z."""
         return self.basis(x, out)
 
     def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
         """Return the modes Bᵀ y."""
+        """Return Bᵀ y."""
         return self.basis.adjoint(y, out)
 
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *features"]:
-        """Return the encoding's coefficients for some modes."""
+        """Return the coefficients of the encoding."""
         return self._to_coefficients(z)
 
     def filter_trace(self, symbol: Float[Tensor, "*modes"]) -> float:
@@ -155,11 +152,11 @@ class EncodingModes(Modes):
         return outer_sum([a * mu for a, mu in zip(anisotropy, self._roughness, strict=True)])
 
     def smooth(self, x: Float[Tensor, "*signals_modes"], width: float) -> Float[Tensor, "*signals_modes"]:
-        """Return a Gaussian mean over neighboring modes, of which there are fewer at the ends."""
+        """Return a Gaussian mean over neighboring modes, whose weights are normalized anew at the ends."""
         kernels = []
         for n in self.ranks:
             k = torch.arange(n, device=x.device)
-            kernel = torch.exp(-0.5 * ((k.unsqueeze(1) - k) / width) ** 2).to(x)
+            kernel = without_tails(torch.exp(-0.5 * ((k.unsqueeze(1) - k) / width) ** 2)).to(x)
             kernels.append(kernel / kernel.sum(1, keepdim=True))
         return mode_product(x, kernels)
 

@@ -1,4 +1,4 @@
-"""The smoothness prior: roughness of some order is unlikely."""
+"""The smoothness prior: a penalty on a power of the roughness."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,40 +9,27 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.priors.modes import Modes
 
-Form = Literal["auto", "modes", "constrained"]
-Loss = Literal["squared", "huber"]
-
 
 @dataclass(frozen=True)
 class Smoothness:
     """The penalty λ Σ ρ |z|² over modes z, with the roughness ρ = (a₁μ₁ ⊕ … ⊕ a_dμ_d)^p.
 
-    Attributes
-    ----------
-    power : float
-        The order p of smoothness: 1 is a membrane, 2 a thin plate; 1.25 to 1.5 suits photographs, 2 to 2.5 video.
-        0 is a ridge on the signal.
-    strength : float
-        The weight λ of the penalty, relative to squared errors of weight 1; 0 interpolates.
-    anisotropy : float or tuple of float
-        The weight a_j of roughness along each axis, or one number for all axes.
-    form : "auto", "modes" or "constrained"
-        How masked lattices are solved: for the modes, or for the unknown points with the known ones held fixed. The
-        first form converges slowly on holes, scratches and text; with "auto" the mask decides.
-    loss : "squared" or "huber"
-        The loss of an error. Huber's loss is for samples with outliers.
+    The ``power`` p is the order of smoothness: 1 is a membrane, 2 a thin plate, 0 a ridge on the signal; 1.25 to 1.5
+    suits photographs, 2 to 2.5 video. The ``strength`` λ is relative to squared errors of weight 1; 0 interpolates. The
+    ``anisotropy`` a_j is the weight of roughness along each axis, or one number for all axes.
 
-    Raises
-    ------
-    ValueError
-        If a number is negative, or no anisotropy is positive.
+    On masked lattices the unknowns are the modes, or with the form "constrained" the unknown points, while the known
+    ones are held fixed. The modes converge slowly on holes, scratches and text; with "auto" the mask decides. Huber's
+    loss of the errors at samples is for samples with outliers.
+
+    A ``ValueError`` is raised if a number is negative, no anisotropy is positive, or a form or loss is unknown.
     """
 
     power: float = 1.5
     strength: float = 0.01
     anisotropy: float | tuple[float, ...] = 1.0
-    form: Form = "auto"
-    loss: Loss = "squared"
+    form: Literal["auto", "modes", "constrained"] = "auto"
+    loss: Literal["squared", "huber"] = "squared"
 
     def __post_init__(self) -> None:
         _checks.nonnegative("power", self.power)
@@ -56,7 +43,7 @@ class Smoothness:
         _checks.choice("loss", self.loss, ("squared", "huber"))
 
     def axis_weights(self, dims: int) -> tuple[float, ...]:
-        """Return the anisotropy as one weight per axis; one per axis for another number of them is a ``ValueError``."""
+        """Return the anisotropy as one weight per axis; a ``ValueError`` is raised for a tuple of another length."""
         weights = self.anisotropy if isinstance(self.anisotropy, tuple) else (self.anisotropy,) * dims
         if len(weights) != dims:
             raise _checks.wrong("anisotropy", f"one number, or {dims}, one per axis", self.anisotropy)

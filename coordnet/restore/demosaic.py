@@ -2,24 +2,20 @@
 
 from dataclasses import replace
 
-from jaxtyping import Float
-from torch import Tensor
-
 from coordnet import _checks
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.restored import Restored
+from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Bayer
 
 
-def demosaic(
-    raw: Float[Tensor, "height width channels"], pattern: str = "RGGB", *, seed: int = 0, progress: bool = False
-) -> Restored:
+def demosaic(raw: Array, pattern: str = "RGGB", *, seed: int = 0, progress: bool = False) -> Restored:
     """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
 
     Parameters
     ----------
-    raw : (height, width, 1)
-        The mosaic, at least 2 by 2 pixels.
+    raw : NumPy array or tensor, (height, width) or (height, width, 1)
+        The mosaic, at least 2 by 2 pixels. Integers of 8 and 16 bits are scaled to [0, 1].
     pattern : str
         The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
 
@@ -29,10 +25,11 @@ def demosaic(
         If the mosaic has more than one channel or less than two rows or columns, or there is no such pattern.
     """
     bayer = Bayer(pattern.upper())
-    height, width, channels = raw.shape
+    mosaic, kind = as_signal(raw, "raw", dimensions=2)
+    height, width, channels = mosaic.shape
     if channels != 1:
-        raise _checks.wrong("raw", "a gray picture of one channel", channels)
+        raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
     if min(height, width) < 2:
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
-    restored = inpaint(raw.expand(height, width, 3), bayer, seed=seed, progress=progress)
-    return replace(restored, chosen={**restored.chosen, "pattern": bayer.pattern})
+    made = inpaint(mosaic.expand(height, width, 3), bayer, dimensions=2, seed=seed, progress=progress)
+    return replace(made, signal=kind.restore(made.signal), report={"pattern": bayer.pattern, **made.report})

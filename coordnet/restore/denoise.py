@@ -24,6 +24,7 @@ from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, Window
+from coordnet.restore.upscale import has_opacity
 from coordnet.restore.windows import (
     OVERLAP,
     WINDOW,
@@ -34,6 +35,7 @@ from coordnet.restore.windows import (
     window_root,
     window_shape,
 )
+from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
 
 ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
@@ -50,10 +52,11 @@ Levels = Float[Tensor, "signals channels *ones"]  # a number for each channel
 
 
 def denoise(
-    signal: Signal,
+    signal: Array,
     sigma: float | None = None,
     *,
-    alpha: bool = False,
+    alpha: bool | None = None,
+    dimensions: int | None = None,
     seed: int = 0,
     largest: int | None = None,
     progress: bool = False,
@@ -68,10 +71,14 @@ def denoise(
 
     Parameters
     ----------
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
-        Standard deviation of the noise; estimated by ``noise_level`` if not given.
-    alpha : bool
-        Whether the last channel is opacity, which stays as it is.
+        Standard deviation of the noise, of integers after they are scaled; estimated by ``noise_level`` if not given.
+    alpha : bool, optional
+        Whether the last channel is opacity, which stays as it is; of pictures with two or four channels if not given.
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int
         Seed of the probe that estimates the remaining error.
     largest : int
@@ -80,7 +87,7 @@ def denoise(
     Returns
     -------
     Restored
-        ``chosen["sigma"]`` is the noise, ``expected_psnr`` Stein's estimate of the remaining error (None without
+        ``report["sigma"]`` is the noise, ``expected_psnr`` Stein's estimate of the remaining error (None without
         noise; within a dB or two if sigma is estimated or values were clipped). The values of ``fit`` on its lattice
         are the estimate; it is None for a signal in tiles.
 
@@ -95,28 +102,31 @@ def denoise(
     The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; the error is
     estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
-    opacity = signal[..., -1:] if alpha else signal[..., :0]
-    signal = signal[..., :-1] if alpha else signal
-    dims = signal.ndim - 1
-    if dims not in WINDOW or signal.numel() == 0:
-        raise _checks.wrong("signal", "one to four axes and channels, nowhere empty", tuple(signal.shape))
-    if not bool(torch.isfinite(signal).all()):
+    values, kind = as_signal(signal, dimensions=dimensions)
+    dims = values.ndim - 1
+    alpha = dims == 2 and has_opacity(values) if alpha is None else alpha
+    opacity = values[..., -1:] if alpha else values[..., :0]
+    values = values[..., :-1] if alpha else values
+    if dims not in WINDOW:
+        raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
+    if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
-    tiles = Tiles(tuple(signal.shape[:-1]), largest)
+    tiles = Tiles(tuple(values.shape[:-1]), largest)
     if sigma is not None:
-        refuse_more_than(signal, _checks.nonnegative("sigma", sigma))
-    level = statistics.median(noise_level(signal[tile]) for tile in tiles) if sigma is None else sigma
-    given, fit, chosen = sigma is not None, None, {"sigma": level}
+        refuse_more_than(values, _checks.nonnegative("sigma", sigma))
+    level = statistics.median(noise_level(values[tile]) for tile in tiles) if sigma is None else sigma
+    given, fit, window = sigma is not None, None, window_shape(tuple(values.shape[:-1]))
+    report = {"method": "adaptive Wiener filter, whole and local", "sigma": level, "sigma_given": given}
+    report |= {"rounds": ROUNDS, "passes": PASSES, "window": list(window)}
     if len(tiles) == 1:
-        clean, error, learned = _estimated(signal, level, given=given, seed=seed, progress=progress)
-        report = {"method": "adaptive Wiener filter, whole and local", "sigma": level, "sigma_given": given}
-        report |= {"rounds": ROUNDS, "passes": PASSES, "window": list(window_shape(tuple(signal.shape[:-1])))}
-        fit = _model(clean, report | {"expected_psnr": _psnr(error)}, learned)
+        clean, error, learned = _estimated(values, level, given=given, seed=seed, progress=progress)
+        report["expected_psnr"] = _psnr(error)
+        fit = _model(clean, report, learned)
         clean = fit.render(alignment="sample")
     else:
-        clean, error = _in_tiles(tiles, signal, level, given=given, seed=seed, progress=progress)
-        chosen |= tiles.report()
-    return Restored(torch.cat([clean, opacity], dim=-1), fit, _psnr(error), chosen)
+        clean, error = _in_tiles(tiles, values, level, given=given, seed=seed, progress=progress)
+        report |= {"expected_psnr": _psnr(error), **tiles.report()}
+    return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, _psnr(error))
 
 
 def _in_tiles(

@@ -2,26 +2,35 @@
 
 import math
 import statistics
+import warnings
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.closed_form import plan
+from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import Tiles, fit_tiles
+from coordnet.restore.tiles import Tiles, fit_tiles, suits
+from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples
 
+# The mean PSNR in dB of photographs of which a share is known at random is 30.0 + 5.2 log10(share) from 2 to 25 %.
+# Holes are harder, so that no more is expected of more known pixels; single photographs are up to 5 dB below the mean.
+TYPICAL = (30.0, 5.2)
+MARGIN = 12.0  # dB
+
 
 def inpaint(
-    signal: Float[Tensor, "*grid channels"],
-    known: str | Pattern | Tensor,
+    signal: Array,
+    known: str | Pattern | Array,
     *,
+    dimensions: int | None = None,
     seed: int = 0,
     largest: int | None = None,
     progress: bool = False,
@@ -30,47 +39,84 @@ def inpaint(
 
     Parameters
     ----------
-    signal : (*grid, channels)
-        A picture, a video or another signal of one to four axes. NaN is unknown too.
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        A picture, a video or another signal of one to four axes, or a batch of signals with one mask. Integers of 8 and
+        16 bits are scaled to [0, 1]. NaN is unknown too.
     known : (*grid,) or (*grid, channels), or a sampling pattern
-        Not zero where the signal is known; see ``sample`` for patterns.
+        True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
+        has more axes before these, the signal is a batch.
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int
         Seed of the hidden samples that decide the prior.
     largest : int
         Points of the largest signal that is filled as a whole, 4 million if not given; others are filled in
-        overlapping ``Tiles``, each with a prior of its own.
+        overlapping ``Tiles``, each with a prior of its own. A batch is never cut.
 
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is the best PSNR at hidden samples, ``chosen["known"]`` the share that is known, and
-        ``fit.report`` has the prior that was learned.
+        Its ``expected_psnr`` is the best PSNR at hidden samples, ``report["known"]`` the share that is known, and the
+        ``report`` has the prior that was learned. ``fit`` is None for a signal in tiles.
 
     Raises
     ------
     ValueError
         If the mask has another shape than the signal, or nothing is known.
     """
-    samples = sample(signal, known)
+    values, kind = as_signal(signal, dimensions=dimensions)
+    batch = _batch(values, known)
+    one = values[(0,) * batch]
+    samples = sample(one, known, dimensions=one.ndim - 1)
     tiles = Tiles(samples.grid, largest)
-    kept = samples.geometry.known(samples.channels).to(signal.device)
-    chosen = {"known": int(kept.sum()) / kept.numel(), "prior": "adaptive"}
+    kept = samples.geometry.known(samples.channels).to(values.device)
+    if batch and bool(torch.isnan(values).any()):
+        raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
 
     def fit(part: Samples) -> Reconstruction:
-        return fit_closed_form(FourierEncoding.like(part), part, prior=Adaptive(seed=seed), progress=progress)
+        encoding, prior = FourierEncoding.like(part), Adaptive(seed=seed)
+        made = plan(encoding, part.geometry, prior, progress=progress, dtype=values.dtype, device=values.device)
+        return made.fit(torch.where(kept, values, 0.0) if batch else part.values)
 
-    if len(tiles) == 1:
+    report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
+    if batch or len(tiles) == 1 or not suits(samples):
         model = fit(samples)
-        made, expected = model.render(alignment="sample"), _hold_out_psnr([model.report])
+        made, report = model.render(alignment="sample"), report | model.report
+        hidden = _hold_out_psnr(model.report)
     else:
-        model, chosen = None, chosen | tiles.report()
-        made, reports = fit_tiles(tiles, samples, fit, progress=progress)
-        expected = _hold_out_psnr(reports)
-    return Restored(torch.where(kept, signal, made.to(signal.dtype)), model, expected, chosen)
+        model = None
+        made, fits = fit_tiles(tiles, samples, fit, progress=progress)
+        report |= {**tiles.report(), "fits": fits}
+        errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, fits) if psnr is not None]
+        hidden = -10 * math.log10(statistics.fmean(errors)) if errors else None
+    expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
+    return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)
 
 
-def _hold_out_psnr(reports: list[dict[str, Any]]) -> float | None:
-    """Return the best PSNR at hidden samples, over the mean squared errors of several fits."""
-    scores = [[score for tried in r.get("tried", []) for score in tried["hold_out_psnr"]] for r in reports]
-    errors = [10 ** (-max(found) / 10) for found in scores if found]
-    return -10 * math.log10(statistics.fmean(errors)) if errors else None
+def _batch(values: Tensor, known: str | Pattern | Array) -> int:
+    """Return the number of axes of a signal before those of a mask's grid."""
+    shape = tuple(getattr(known, "shape", ()))
+    return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0
+
+
+def _hold_out_psnr(report: dict[str, Any]) -> float | None:
+    """Return the best PSNR at hidden samples, the mean over a batch's signals, as of values in [0, 1]."""
+    reports = report.get("signals", [report])
+    best = [max((s for tried in r.get("tried", []) for s in tried["hold_out_psnr"]), default=None) for r in reports]
+    found = [psnr for psnr in best if psnr is not None]
+    return statistics.fmean(found) if found else None
+
+
+def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:
+    """Return the PSNR at hidden samples against the range of the known values.
+
+    A warning says where it is far below that of photographs of which this share is known.
+    """
+    if psnr is None:
+        return None
+    span, bounded = value_range(values)
+    least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - MARGIN
+    if bounded and psnr < least:
+        usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"
+        warnings.warn(f"{usual}: is the mask right, and not inverted?", _checks.CoordnetWarning, stacklevel=3)
+    return psnr + 20 * math.log10(span)

@@ -28,9 +28,8 @@ class UpscaledRows:
 
     shape: tuple[int, ...]  # (*grid, channels)
     blocks: Iterator[np.ndarray]  # (rows, *rest, channels) in float32, one below the other
-    expected_psnr: float | None  # see ``upscale``, also for ``chosen``
-    chosen: dict[str, Any]
-    report: dict[str, Any]  # the method, and the rank of every axis
+    report: dict[str, Any]  # the method, the rank of every axis, and what ``upscale`` reports
+    expected_psnr: float | None  # see ``upscale``
 
 
 def upscale_rows(
@@ -59,8 +58,8 @@ def upscale_rows(
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
     report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report["ranks"]}  # type: ignore[attr-defined]
-    chosen = {"sigma": sigma, "tried": tried}
-    return UpscaledRows((*shape, source.shape[-1]), blocks, tried.get(sigma), chosen, report)
+    report |= {"sigma": sigma, "tried": tried}
+    return UpscaledRows((*shape, source.shape[-1]), blocks, report, tried.get(sigma))
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:

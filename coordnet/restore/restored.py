@@ -1,23 +1,21 @@
 """The outcome of restoring a signal."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-from jaxtyping import Float
-from torch import Tensor
 
 from coordnet.networks.reconstruction import Reconstruction
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored signal, the model that renders it at any resolution, and the PSNR to expect of it.
+    """A restored signal, of the kind of array that was given, and how it was found.
 
-    The PSNR, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
+    ``fit`` renders the signal at any resolution. ``report`` has what was chosen beside what the fit reports. The PSNR
+    to expect, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
     is possible.
     """
 
-    signal: Float[Tensor, "*grid channels"]
+    signal: Any  # (*grid, channels), or without the axis of channels where it was given so
     fit: Reconstruction | None  # None for a signal that was restored in tiles
+    report: dict[str, Any]
     expected_psnr: float | None
-    chosen: dict[str, Any] = field(default_factory=dict)  # numbers that the samples decided

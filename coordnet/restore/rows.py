@@ -77,8 +77,8 @@ def stream_render(
 
 
 def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
-    """Return how many rows of a block fit into some memory, in bytes, with the rows of the source that they need."""
-    entering = 4 * math.prod(source[1:])  # bytes of a row
+    """Return how many rows of the result fit into ``memory`` bytes, with the rows of the source that they need."""
+    entering = 4 * math.prod(source[1:])  # bytes of a row of the source, and of the result
     leaving = 4 * math.prod(shape[1:]) * source[-1]
     ratio = source[0] / shape[0]
     margin = max(w.entries.shape[1] for w in first.blocks) if isinstance(first, BandedMatrix) else 1

@@ -32,7 +32,7 @@ class Tiles:
 
     def __init__(self, grid: tuple[int, ...], largest: int | None = None) -> None:
         largest = LARGEST if largest is None else largest
-        lengths, self.overlap = list(grid), OVERLAP[len(grid)]
+        lengths, self.overlap = list(grid), OVERLAP.get(len(grid), 0)
         self.counts = [1] * len(grid)
         while math.prod(grid) > largest and math.prod(lengths) > largest // SHARE:
             axis = max(range(len(grid)), key=lengths.__getitem__)

@@ -1,4 +1,4 @@
-"""The gate for arrays: what people have becomes a signal of floating point, and results become what was given."""
+"""The gate for arrays: users' arrays become floating-point signals, and results get back the kind that was given."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -58,14 +58,19 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
         raise _checks.wrong(name, "numbers of uint8, uint16, float32 or float64", _type(signal))
     if dimensions is None:
         is_plain = signal.ndim == 1 or (signal.ndim == 2 and signal.shape[1] > MOST_CHANNELS)
-        dimensions = signal.ndim if is_plain else signal.ndim - 1
+        dimensions = signal.ndim if is_plain else max(1, signal.ndim - 1)
     if signal.ndim not in (dimensions, dimensions + 1) or signal.numel() == 0:
         expected = f"{dimensions} axes, and channels in the last, nowhere empty"
         raise _checks.wrong(name, expected, f"shape {tuple(signal.shape)}")
     has_channels = signal.ndim == dimensions + 1
-    if peak := PEAKS.get(signal.dtype):
-        signal = signal.float() / peak
+    signal = scaled(signal)
     return signal if has_channels else signal.unsqueeze(-1), ArrayKind(*kind, has_channels)
+
+
+def scaled(array: Tensor) -> Tensor:
+    """Return numbers of 8 and 16 bits without a sign as float32 in [0, 1], and others as they are."""
+    peak = PEAKS.get(array.dtype)
+    return array.float() / peak if peak else array
 
 
 def as_mask(array: Any, name: str = "mask") -> Tensor:

@@ -64,14 +64,19 @@ T = TypeVar("T")
 
 
 class ByAxes(dict[int, T]):
-    """Values by number of axes; numbers beyond the largest key take its value."""
+    """Values by number of axes; for more axes than the largest key, its value is taken."""
 
     def __missing__(self, axes: int) -> T:
         return self[max(self)]
 
 
-def render_axes(shape: tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel") -> Axes:
-    """The axes of a render of ``shape`` outputs of a signal whose own grid is ``grid``, with as many axes."""
+def render_axes(shape: int | tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel") -> Axes:
+    """The axes of a render of ``shape`` outputs of a signal whose own grid is ``grid``, with as many axes.
+
+    One number is the length of a row, or both lengths of a picture.
+    """
+    if isinstance(shape, int):
+        shape = (shape,) * (len(grid) if len(grid) <= 2 else 1)
     if len(shape) != len(grid):
         raise _checks.wrong("shape", f"{len(grid)} lengths, one per axis", shape)
     return tuple(Axis.render(m, n, alignment) for m, n in zip(shape, grid, strict=True))

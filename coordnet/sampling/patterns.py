@@ -4,11 +4,12 @@ import math
 import re
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.arrays import Array, as_mask, as_signal
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
 
 
@@ -82,6 +83,13 @@ class Bayer:
 
 
 Pattern = Every | Random | Bayer
+PATTERNS = {
+    "full": "full",
+    "every": "every:K[xK…][+OFFSET]",
+    "random": "random:FRACTION",
+    "entries": "entries:FRACTION",
+    "bayer": "bayer:RGGB",
+}
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -104,40 +112,48 @@ def parse_pattern(text: str) -> Pattern:
                 return Bayer(rest.upper() or "RGGB")
     except ValueError as error:
         raise _checks.wrong("sample", f"a valid {kind} pattern", f"{text!r} ({error})") from None
-    known = "full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION or bayer:RGGB"
-    raise _checks.wrong("sample", known, repr(text))
+    raise _checks.wrong("sample", f"one of {', '.join(PATTERNS.values())}", repr(text))
+
+
+def default_pattern(grid: tuple[int, ...]) -> str:
+    """Return the pattern by which the command samples a signal if none is given: rows by halves, others at random."""
+    return "every:2" if len(grid) == 1 else "random:0.25"
 
 
 def sample(
-    signal: Float[Tensor, "*grid channels"],
-    pattern: str | Pattern | Tensor = "full",
+    signal: Array,
+    pattern: str | Pattern | Array,
     *,
+    dimensions: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Samples:
     """Sample a signal.
 
     Parameters
     ----------
-    signal : (*grid, channels)
-        The signal; NaN counts as unknown, and the samples are then on a masked lattice.
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        The signal; integers of 8 and 16 bits are scaled to [0, 1]. NaN counts as unknown, and the samples are then on a
+        masked lattice.
     pattern : str, Every, Random, Bayer, or a mask
-        A mask is a tensor of the signal's grid, or of its shape, with a positive weight where a sample is known. Texts
-        are documented in ``parse_pattern``.
+        A mask is an array of the signal's grid, or of its shape: true, or a positive weight, where a sample is known.
+        Texts are documented in ``parse_pattern``.
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     generator : torch.Generator, optional
         The source of randomness; by default one with seed 0.
 
     Raises
     ------
     ValueError
-        If the pattern does not fit the signal or leaves no sample.
+        If the pattern does not fit the signal or leaves no sample, or the arrays are of another type.
     """
-    if signal.ndim < 2 or signal.numel() == 0:
-        raise _checks.wrong("signal", "shape (*grid, channels), nowhere empty", tuple(signal.shape))
+    signal, _ = as_signal(signal, dimensions=dimensions)
     shape = tuple(signal.shape)
-    if isinstance(pattern, Tensor):
-        if tuple(pattern.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
-            raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(pattern.shape))
-        weights = pattern if pattern.ndim == signal.ndim else pattern.unsqueeze(-1)
+    if isinstance(pattern, np.ndarray | Tensor):
+        mask = as_mask(pattern)
+        if tuple(mask.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
+            raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(mask.shape))
+        weights = mask if mask.ndim == signal.ndim else mask.unsqueeze(-1)
         geometry = MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
     else:
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern

@@ -1,5 +1,6 @@
 """Samples: where a signal was sampled, and the values there."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.measurements import Outside
 
@@ -26,6 +28,11 @@ class Geometry(ABC):
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
+
+    @property
+    @abstractmethod
+    def density(self) -> float:
+        """The number of samples, or the sum of their weights, for each point of the signal's own grid."""
 
     @property
     @abstractmethod
@@ -67,6 +74,16 @@ class Lattice(Geometry):
             if not 0 <= offset < length:
                 raise _checks.wrong("offsets", f"at least 0 and below the axis's {length} samples", offset)
 
+    def __repr__(self) -> str:
+        """Return the lengths, the steps and the density."""
+        steps = "" if self.shape == self.grid else f", steps={self.steps}"
+        return f"{type(self).__name__}({self.grid}{steps}, density={self.density:.3g})"
+
+    @property
+    def density(self) -> float:
+        """The share of the signal's own grid that the lattice has."""
+        return math.prod(self.shape) / math.prod(self.grid)
+
     @property
     def axes(self) -> Axes:
         """The lattice along each axis."""
@@ -99,8 +116,8 @@ class Lattice(Geometry):
 class MaskedLattice(Lattice):
     """A lattice with unknown entries.
 
-    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, 1 where a sample is, and any other
-    positive number to weight its squared error. Weights of another shape than the lattice's, weights that are negative
+    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, and 1 or any other positive weight
+    of the squared error where a sample is known. Weights of another shape than the lattice's, weights that are negative
     or not finite, and weights that are zero everywhere raise a ``ValueError``.
     """
 
@@ -113,10 +130,12 @@ class MaskedLattice(Lattice):
             raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
         _check_weights(self.weights)
 
+    __repr__ = Lattice.__repr__
+
     @property
     def density(self) -> float:
-        """The mean weight: the fraction of known entries, for weights of 0 and 1."""
-        return float(self.weights.mean())
+        """The share of the signal's own grid that is known, for weights of 0 and 1."""
+        return super().density * float(self.weights.mean())
 
 
 @dataclass(frozen=True)
@@ -137,7 +156,7 @@ class ScatteredPoints(Geometry):
         encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted. What does not go together raises a ``ValueError``.
+        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]
@@ -148,6 +167,8 @@ class ScatteredPoints(Geometry):
     is_scattered = True
 
     def __post_init__(self) -> None:
+        if self.points.dtype not in FLOATS:
+            raise _checks.wrong("points", "torch.float32 or torch.float64", self.points.dtype)
         if self.points.shape[1] != len(self.grid):
             raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", self.points.shape[1])
         if len(self.points) == 0:
@@ -159,6 +180,15 @@ class ScatteredPoints(Geometry):
         if self.blending is not None:
             _checks.choice("blending", self.blending, BLENDS)
         _checks.choice("outside", self.outside, ("error", "clamp"))
+
+    def __repr__(self) -> str:
+        """Return the lengths of the lattice, and the number of points for each of its nodes."""
+        return f"ScatteredPoints({self.grid}, points={len(self.points)}, density={self.density:.3g})"
+
+    @property
+    def density(self) -> float:
+        """The number of points for each node of the lattice."""
+        return len(self.points) / math.prod(self.grid)
 
     @property
     def axes(self) -> Axes:
@@ -183,7 +213,7 @@ class ScatteredPoints(Geometry):
 
 def _check_weights(weights: Float[Tensor, "..."]) -> None:
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        raise _checks.wrong("weights", "finite numbers of at least 0", "others")
+        raise _checks.wrong("weights", "finite numbers of at least 0", "NaN, infinity or a negative number")
     if not bool((weights > 0).any()):
         raise _checks.wrong("weights", "at least one known sample", "none: the mask is empty")
 
@@ -202,9 +232,18 @@ class Samples:
     def __post_init__(self) -> None:
         expected, shape = self.geometry.shape, tuple(self.values.shape[:-1])
         if shape != expected:
-            raise _checks.wrong("values", f"shape {(*expected, 'channels')}", tuple(self.values.shape))
+            whole = f"shape {(*expected, 'channels')}"
+            if shape[-len(expected) :] == expected:
+                whole += ", one signal (a batch goes to `cn.plan(encoding, geometry).fit`)"
+            raise _checks.wrong("values", whole, tuple(self.values.shape))
+        if self.values.dtype not in FLOATS:
+            raise _checks.wrong("values", "torch.float32 or torch.float64", self.values.dtype)
         if not bool(torch.isfinite(self.values).all()):
             raise _checks.wrong("values", "finite values", "NaN or infinity")
+
+    def __repr__(self) -> str:
+        """Return the geometry, the number of channels and the dtype."""
+        return f"Samples({self.geometry}, channels={self.channels}, dtype={self.values.dtype})"
 
     @property
     def channels(self) -> int:

@@ -135,7 +135,7 @@ def test_summary():
     assert found.measured == pytest.approx(found.similarity, abs=1e-3)
     assert found.rank < 128
     assert summarize(Identity(), Axis(9)).theory == 1
-    assert summarize(RandomFourier(8, 2.0), Axis(9)).record()["condition"] >= 1
+    assert summarize(RandomFourier(8, 2.0), Axis(9)).condition >= 1
 
 
 def test_sweeps_are_the_ranks_of_encoders_built_there():

@@ -125,13 +125,13 @@ def test_a_fitted_encoding_is_looked_into(monkeypatch, tmp_path, capsys, photogr
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--figure", "9"], "`figure`: expected one of 2, 3, 4"),
-        (["--encoder", "x"], "`encoder`: expected one of gaussian"),
-        (["--encoder", "fourier"], "`encoder`: expected another than fourier"),
-        (["--at", "x", "--json"], "`at`: expected a row and a column, as in 16,48"),
-        (["--at", "3,99", "--json"], "`at`: expected a row and a column below 64"),
-        (["--figure", "2", "--encoder", "rff"], "`figure`: expected no --encoder"),
-        (["--samples", "1", "--json"], "`samples`: expected an integer of at least 2"),
+        (["--figure", "9"], "--figure: expected one of 2, 3, 4"),
+        (["--encoder", "x"], "--encoder: expected one of gaussian"),
+        (["--encoder", "fourier"], "--encoder: expected another than fourier"),
+        (["--at", "x", "--json"], "--at: expected a row and a column, as in 16,48"),
+        (["--at", "3,99", "--json"], "--at: expected a row and a column below 64"),
+        (["--figure", "2", "--encoder", "rff"], "--figure: expected no --encoder"),
+        (["--samples", "1", "--json"], "--samples: expected an integer of at least 2"),
     ],
 )
 def test_bad_usage_is_one_line(arguments, message, monkeypatch, capsys):

@@ -92,7 +92,7 @@ def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):
     assert "**It loses to** linear spline (SciPy) by 0.50 dB (on 2)." in text
     best = "**closed form, complex gaussian**, 24.50 dB."
     assert f"The best of 1 closed forms, by this score, is {best}" in text
-    assert "Not run: nearest sample, closed form, complex linf" in text
+    assert "Not run: nearest sample; closed form, complex linf;" in text
     assert "The protocol trains networks for 2000 epochs" in text
     assert "- bicubic (PyTorch interpolate) (separable), 1 cells: exceeded its limit of 3 s" in text
     row = next(line for line in text.splitlines() if line.startswith("| MLP, simple rff"))

@@ -5,16 +5,16 @@ import gc
 import pytest
 from matplotlib.figure import Figure
 
-import coordnet.cli.compare
 import coordnet.cli.fit
 import coordnet.cli.reconstruct
-import coordnet.cli.restore  # noqa: F401
+import coordnet.cli.restore
+import coordnet.comparison.table  # noqa: F401
 
 FIGURES = (
-    "reconstruct.reconstruction_figure",
-    "fit.reconstruction_figure",
-    "restore.restoration_figure",
-    "compare.comparison_figure",
+    "cli.reconstruct.reconstruction_figure",
+    "cli.fit.reconstruction_figure",
+    "cli.restore.restoration_figure",
+    "comparison.table.comparison_figure",
 )
 
 gc.freeze()  # imageio collects garbage after each 16-bit picture: half a second with all of PyTorch's modules
@@ -25,4 +25,4 @@ def blank_figures(request, monkeypatch):
     """Commands draw blank figures, unless the test is marked ``figures``."""
     if "figures" not in request.keywords:
         for name in FIGURES:
-            monkeypatch.setattr(f"coordnet.cli.{name}", lambda *_, **__: Figure((1, 1)))
+            monkeypatch.setattr(f"coordnet.{name}", lambda *_, **__: Figure((1, 1)))

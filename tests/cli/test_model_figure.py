@@ -42,10 +42,14 @@ def test_analyze_shows_what_a_model_learned(encoder, tmp_path, monkeypatch, caps
     assert (tmp_path / "out" / "figure.png").stat().st_size > 5000
 
 
-def test_a_model_without_a_spectrum_is_refused(tmp_path, monkeypatch, capsys):
+def test_a_fourier_model_without_a_learned_spectrum_shows_that_of_its_signal(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     samples = sample(synthetic_photograph(12, 10), "full")
     fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=Smoothness(1.5, 0.01))
     fit.save(tmp_path / "model.safetensors")
-    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", str(tmp_path / "model.safetensors")])
-    assert main() == 2
-    assert "without a spectrum" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", "model.safetensors", "--out", "out"])
+    assert main() == 0
+    out = capsys.readouterr().out
+    assert "a signal of 12×10×3" in out
+    assert "fourier encoding of" in out
+    assert (tmp_path / "out" / "figure.png").stat().st_size > 5000

@@ -163,6 +163,34 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
     assert (made == a).sum() == a.size - 1
 
 
+def test_inpaint_takes_masks_of_the_opposite_convention(run):
+    truth = stored("in/a.png", synthetic_photograph(40, 37))
+    known = holes(40, 37)
+    ran(run("inpaint", "in/a.png", "--mask", mask_file("in/m.png", ~known), "--invert", "--out", "out", "--quiet"))
+    assert torch.equal(result()[known], truth[known])
+    assert "OpenCV and scikit-image" in " ".join(run("inpaint", "--help")[1].split())
+
+
+def test_inpaint_says_where_the_hold_out_is_far_below_what_is_usual(run):
+    stored("in/noise.png", torch.rand(40, 40, 3, generator=torch.Generator().manual_seed(0)))
+    mask = mask_file("in/m.png", np.random.default_rng(0).random((40, 40)) < 0.5)
+    with pytest.warns(cn.CoordnetWarning, match="far below that of photographs"):
+        ran(run("inpaint", "in/noise.png", "--mask", mask, "--out", "out", "--quiet"))
+
+
+def test_hold_outs_are_on_the_signal_s_own_range(run):
+    values = synthetic_photograph(32, 30, 1).numpy()[..., 0]
+    values = (values - values.min()) / (values.max() - values.min())
+    np.save("in/a.npy", values)
+    np.save("in/b.npy", values * 600 - 20)
+    mask = mask_file("in/m.png", np.random.default_rng(0).random((32, 30)) < 0.5)
+    found = [
+        json.loads(ran(run("inpaint", f"in/{name}.npy", "--mask", mask, "--out", name, "--json")))["hold_out_psnr"]
+        for name in "ab"
+    ]
+    assert found[1] == pytest.approx(found[0], abs=0.5)
+
+
 def test_inpaint_refuses(run, tmp_path):
     stored("in/a.png", synthetic_photograph(20, 17))
     mask_file("in/small.png", np.ones((3, 3), bool))

@@ -3,11 +3,15 @@
 import pytest
 import torch
 
+import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.designs import CROSSOVER, design, designs, same
 from coordnet.encodings.encoders import Gaussian, LearnedEmbedding, RandomFourier, Sine, Spacings, Triangle
+from coordnet.encodings.registry import ENCODERS
 from coordnet.linalg.banded import BandedMatrix
-from coordnet.sampling.axes import Axis
+from coordnet.linalg.kronecker import Kronecker
+from coordnet.linalg.operators import Composition
+from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import Lattice
 
 
@@ -68,3 +72,32 @@ def test_scales_in_spacings_are_objects():
     assert parameter.widened(2.0) == Spacings(0.082, "frequency")
     assert Gaussian.scales[0].widened(2.0) == Spacings(1.28)
     assert Gaussian.like(Axis(10), sigma=Spacings(0.5)).sigma == Gaussian.like(Axis(10), sigma="0.5px").sigma
+
+
+def tiny(matrix):
+    """How many entries are subnormal, or below 1e-30 of the largest."""
+    entries = matrix.dense() if isinstance(matrix, BandedMatrix) else matrix
+    least = max(1e-30 * float(entries.abs().max()), torch.finfo(entries.dtype).tiny)
+    return int(((entries != 0) & (entries.abs() < 0.99 * least)).sum())
+
+
+@pytest.mark.parametrize("family", ENCODERS.values(), ids=ENCODERS)
+@pytest.mark.parametrize("count", [60, 150], ids=["dense", "banded"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.filterwarnings("ignore::coordnet.linalg.kronecker.RankWarning")
+@torch.no_grad()
+def test_nothing_is_multiplied_that_is_too_small_to_count(family, count, dtype):
+    geometry = Lattice((count, count + 20))
+    if family.joint:
+        assert tiny(family.like(geometry.axes)(lattice_points(geometry.axes, dtype))) == 0
+        return
+    encoding = ComplexEncoding.like(family, geometry)
+    fine = Lattice((2 * count, 2 * count)).axes
+    matrices = designs(encoding, fine, dtype) + designs(encoding, fine, dtype, dense=True)
+    for prior in (None, cn.Smoothness()):
+        plan = cn.plan(encoding, geometry, prior, dtype=dtype)
+        for operator in (plan._operator, plan.renderer((2 * count, 2 * count)).operator):
+            parts = operator.factors if isinstance(operator, Composition) else [operator]
+            matrices += [a for part in parts if isinstance(part, Kronecker) for a in part.matrices]
+    assert [tiny(matrix) for matrix in matrices] == [0] * len(matrices)
+    assert tiny(encoding.axis_encoders[0](torch.rand(50, dtype=dtype))) == 0

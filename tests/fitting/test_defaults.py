@@ -5,7 +5,8 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
-from coordnet.fitting.defaults import LONGEST, choose, combinations, default_encoder, default_prior
+from coordnet.fitting.choice import choose, combinations
+from coordnet.fitting.defaults import LONGEST, STRIDED, default_encoder, default_prior
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
@@ -23,24 +24,31 @@ def sampled(pattern, shape=(8, 8, 3)):
 @pytest.mark.parametrize("dims", [1, 2, 3, 4])
 def test_priors_suit_the_samples(dims):
     shape = (6,) * dims + (1,)
-    assert default_prior(sampled("every:2", shape)) is None
-    assert default_prior(sampled("random:0.5", shape)) == Adaptive()
-    assert default_prior(sampled("random:0.5", shape), robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
-    points = Samples(ScatteredPoints((6,) * dims, torch.rand(9, dims)), torch.rand(9, 1))
-    assert default_prior(points) == Adaptive()
+    assert default_prior(sampled("full", shape).geometry) is None
+    assert default_prior(sampled("every:2", shape).geometry) == STRIDED[dims]
+    random = sampled("random:0.5", shape).geometry
+    assert default_prior(random) == Adaptive()
+    assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
+    assert default_prior(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == Adaptive()
 
 
 def test_encoders_suit_the_prior_and_the_length():
-    short, long = sampled("full", (8, 1)), sampled("full", (LONGEST + 1, 1))
-    assert default_encoder(short, None) == GAUSSIAN
-    assert default_encoder(short, Smoothness()) == GAUSSIAN
-    assert default_encoder(short, Adaptive()) == FOURIER
-    assert default_encoder(long, None) == FOURIER
+    short, long = Lattice((8,)), Lattice((LONGEST + 1,))
+    assert default_encoder(short, None) is Gaussian
+    assert default_encoder(short, Smoothness()) is Gaussian
+    assert default_encoder(short, Adaptive()) is FourierEncoding
+    assert default_encoder(long, None) is FourierEncoding
+    assert default_encoder(long, None, "gradient") is Gaussian
     assert default_prior(long) == Smoothness(1.0, 1e-3)
+    strided = Lattice((8,), (2,))
+    assert default_encoder(strided, default_prior(strided)) is FourierEncoding
+    assert default_encoder(Lattice((8, 8), (2, 2)), STRIDED[2]) is Gaussian
 
 
 def test_a_head_that_is_not_linear_is_trained_without_a_prior():
-    assert choose(sampled("random:0.5"), Gaussian, head=MLP()) == Method(GAUSSIAN, MLP(), "gradient")
+    assert choose(sampled("random:0.5"), head=MLP()) == Method(GAUSSIAN, MLP(), "gradient", None, "simple")
+    assert choose(sampled("random:0.5"), HashGrid) == Method(HASHED, Linear(), "gradient", None, "simple")
+    assert choose(sampled("random:0.5"), head=MLP(), encoding="complex").encoding == "complex"
     with pytest.raises(ValueError, match="`solver`: expected gradient, unless"):
         choose(sampled("full"), encoding="simple", solver="closed-form")
     with pytest.raises(ValueError, match="`encoding`"):
@@ -53,12 +61,12 @@ def test_what_goes_together():
         sampled("every:2"), [GAUSSIAN, HASHED, FOURIER], [Linear(), MLP()], ["closed-form", "gradient"]
     )
     assert made == [
-        Method(GAUSSIAN, Linear(), "closed-form", None, "complex"),
+        Method(GAUSSIAN, Linear(), "closed-form", STRIDED[2], "complex"),
         Method(GAUSSIAN, Linear(), "gradient", None, "complex"),
         Method(GAUSSIAN, MLP(), "gradient", None, "simple"),
         Method(HASHED, Linear(), "gradient", None, "simple"),
         Method(HASHED, MLP(), "gradient", None, "simple"),
-        Method(FOURIER, Linear(), "closed-form", None, "complex"),
+        Method(FOURIER, Linear(), "closed-form", STRIDED[2], "complex"),
     ]
     assert set(left) == {
         "gaussian · mlp · closed-form",

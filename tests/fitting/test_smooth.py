@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage import data
 
+from coordnet._checks import CoordnetWarning
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
@@ -67,7 +68,8 @@ def test_without_a_prior_a_mask_is_fitted_by_least_norm(encoding, density):
     signal = synthetic_photograph(40, 30)
     samples = sample(signal, f"random:{density}")
     known = samples.geometry.known(3)
-    made = fit_closed_form(encoding(samples), samples).render(alignment="sample")
+    with pytest.warns(CoordnetWarning, match=r"`prior`: with None, .* least norm; 'auto'"):
+        made = fit_closed_form(encoding(samples), samples, None).render(alignment="sample")
     expected = torch.where(known, signal, samples.mean())
     assert torch.allclose(made, expected, atol=1e-3)
 
@@ -346,7 +348,8 @@ def test_one_known_sample_is_a_constant():
 def test_without_a_prior_the_least_norm_fit_is_taken(generator):
     signal = torch.rand(20, 1, dtype=torch.float64, generator=generator)
     samples = sample(signal, "random:0.5", generator=generator)
-    made = fit_closed_form(ComplexEncoding.like(Triangle, samples), samples)
+    with pytest.warns(CoordnetWarning, match="least norm"):
+        made = fit_closed_form(ComplexEncoding.like(Triangle, samples), samples, prior=None)
     known = samples.geometry.weights.flatten() > 0
     assert torch.allclose(made.render()[known], signal[known], atol=1e-8)
     assert torch.allclose(made.render()[~known], samples.mean().expand(int((~known).sum()), 1), atol=1e-8)

@@ -178,7 +178,7 @@ def test_a_singular_band_falls_back_with_a_warning(generator):
         plan = cn.plan(encoding, samples, cn.LeastSquares(rcond=1e-10), dtype=torch.float64)
     assert isinstance(plan.operator, Composition)
     fitted = mode_product(plan.fit(values).network.first.weight, designs)
-    assert torch.allclose(fitted, mode_product(twin, designs), atol=1e-9)
+    assert torch.allclose(fitted, mode_product(twin, designs), atol=1e-6)  # coefficients are up to 2e7
 
 
 def test_what_would_be_cut_takes_the_dense_path():

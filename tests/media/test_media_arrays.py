@@ -1,11 +1,15 @@
 """Arrays and masks."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from coordnet._checks import CoordnetWarning
 from coordnet.media import MediaError, read_array, read_mask, read_media, write_array, write_media
+from coordnet.media.rows import open_rows
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "float16", "float32", "float64", "bool", ">f4"])
@@ -120,6 +124,65 @@ def test_masks_of_clips(tmp_path):
     for name in ("frame.png", "frame.npy"):
         found = read_mask(tmp_path / name, (4, 6, 9)).numpy()
         np.testing.assert_array_equal(found, np.broadcast_to(known[0], (4, 6, 9)))
+
+
+def rimmed():
+    """A disc whose edge is smooth, as drawing programs make it: 255 inside, 0 outside."""
+    y, x = np.mgrid[:40, :50]
+    return (255 * np.clip(12.5 - np.hypot(y - 20, x - 25), 0, 1)).astype(np.uint8)
+
+
+def test_the_rim_of_a_smooth_mask_is_cut_at_half_of_its_range(tmp_path):
+    disc = rimmed()
+    Image.fromarray(disc).save(tmp_path / "m.png")
+    np.save(tmp_path / "m.npy", disc / 255 * 4)
+    for name in ("m.png", "m.npy"):
+        with pytest.warns(CoordnetWarning, match="half of its range"):
+            known = read_mask(tmp_path / name, (40, 50))
+        np.testing.assert_array_equal(known.numpy(), disc > 127)
+    above = read_mask(tmp_path / "m.png", (40, 50), threshold=200)
+    np.testing.assert_array_equal(above.numpy(), disc > 200)
+    np.testing.assert_array_equal(read_mask(tmp_path / "m.png", (40, 50), threshold=200, invert=True), disc <= 200)
+
+
+def test_what_is_no_mask_needs_a_threshold(tmp_path):
+    values = np.random.default_rng(0).random((8, 9))
+    np.save(tmp_path / "photo.npy", values)
+    np.save(tmp_path / "pale.npy", np.where(values > 0.5, 255, 128))
+    for name in ("photo.npy", "pale.npy"):
+        with pytest.raises(MediaError, match="--threshold"):
+            read_mask(tmp_path / name, (8, 9))
+    np.testing.assert_array_equal(read_mask(tmp_path / "photo.npy", (8, 9), threshold=0.7).numpy(), values > 0.7)
+
+
+def test_opacity_decides_where_the_colours_are_all_the_same(tmp_path):
+    known = checks(6, 9)
+    for mode, colour in (("RGBA", (9, 9, 9)), ("LA", (200,))):
+        pixels = np.empty((6, 9, len(mode)), np.uint8)
+        pixels[..., :-1], pixels[..., -1] = colour, known * 255
+        Image.fromarray(pixels, mode).save(tmp_path / "m.png")
+        np.testing.assert_array_equal(read_mask(tmp_path / "m.png", (6, 9)).numpy(), known)
+
+
+def test_arrays_of_an_archive_and_of_zarr(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    a, b = np.random.default_rng(0).random((2, 5, 7)).astype(np.float32)
+    np.savez(tmp_path / "one.npz", a)
+    np.savez(tmp_path / "two.npz", first=a, second=b)
+    zarr.save(str(tmp_path / "b.zarr"), b)
+    for name, expected in [("one.npz", a), ("two.npz:first", a), ("two.npz:second", b), ("b.zarr", b)]:
+        media = read_media(f"{tmp_path}/{name}")
+        np.testing.assert_array_equal(media.signal[..., 0].numpy(), expected)
+        assert media.name in ("one", "two", "b")
+        known = read_mask(f"{tmp_path}/{name}", (5, 7), threshold=0.5)
+        np.testing.assert_array_equal(known.numpy(), expected > 0.5)
+        with open_rows(Path(f"{tmp_path}/{name}")) as rows:
+            np.testing.assert_array_equal(rows[1:3][..., 0], expected[1:3])
+    for name, found in [("two.npz", "2 .first, second."), ("two.npz:third", "'third', found first"), ("c.zarr", "no")]:
+        with pytest.raises(MediaError, match=found):
+            read_media(f"{tmp_path}/{name}")
+    with pytest.raises(MediaError, match="can be written"):
+        write_media(torch.rand(4, 4, 1), tmp_path / "out.npz")
 
 
 def test_masks_that_do_not_fit(tmp_path):

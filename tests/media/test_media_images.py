@@ -265,3 +265,12 @@ def test_load_gives_the_signal_of_any_file(tmp_path):
     assert load("camera").shape == (512, 512, 1)
     np.save(tmp_path / "a.npy", np.zeros((4, 5)))
     assert load(tmp_path / "a.npy").shape == (4, 5, 1)
+
+
+def test_tiff_gives_tiff(tmp_path):
+    for depth, suffix in (("uint16", ".tiff"), ("uint8", ".tif")):
+        write_media(torch.rand(4, 5, 3), tmp_path / f"a{suffix}", depth=depth)
+        media = read_media(tmp_path / f"a{suffix}")
+        assert media.lossless_suffix == suffix
+        write_media(media, tmp_path / f"{depth}{suffix}")
+        assert torch.equal(read_media(tmp_path / f"{depth}{suffix}").signal, media.signal)

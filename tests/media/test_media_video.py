@@ -137,6 +137,15 @@ def test_truncated_video_gives_the_frames_before_the_break(tmp_path):
         read_video(tmp_path / "head.mp4")
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_animation_gives_one_of_its_rate(tmp_path, channels):
+    clip = (torch.arange(3)[:, None, None, None] * 0.3 + 0.1).expand(3, 8, 9, channels)
+    write_media(clip, tmp_path / "a.gif", rate=20)
+    media = read_media(tmp_path / "a.gif")
+    assert (media.kind, media.rate, media.lossless_suffix) == ("video", 20, ".gif")
+    assert torch.allclose(media.signal, clip.expand(3, 8, 9, 3), atol=2 / 255)
+
+
 def test_truncated_gif_is_refused(tmp_path):
     numbered(tmp_path / "a.gif")
     data = (tmp_path / "a.gif").read_bytes()
@@ -163,7 +172,7 @@ def test_sound_alone_is_no_video(tmp_path):
         ("a.mp4", (0, 4, 4, 3), 25),
         ("a.mkv", (3, 4, 4, 3), 1200),
         ("a.mp4", (3, 4, 4, 3), 0),
-        ("a.gif", (3, 4, 4, 3), 25),
+        ("a.webp", (3, 4, 4, 3), 25),
     ],
 )
 def test_what_a_video_cannot_hold(tmp_path, name, shape, rate):

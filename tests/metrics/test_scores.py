@@ -29,6 +29,22 @@ def test_estimates_are_clipped_first():
     assert psnr(estimate, truth, clip=False) == pytest.approx(-20 * math.log10(0.5))
 
 
+def test_nothing_is_clipped_and_no_range_assumed_beyond_pictures():
+    truth, estimate = torch.tensor([[-1.0], [1.0]]), torch.tensor([[-1.0], [1.5]])
+    with pytest.raises(ValueError, match="`data_range`: expected a number, .* values from -1 to 1"):
+        psnr(estimate, truth)
+    assert psnr(estimate, truth, data_range=2.0) == pytest.approx(10 * math.log10(4 / 0.125))
+    assert psnr(estimate, truth, data_range=1.0, clip=True) == pytest.approx(10 * math.log10(1 / 0.5))
+
+
+def test_integers_have_the_range_of_their_type(generator):
+    truth, estimate = (torch.randint(0, 256, (9, 8, 3), generator=generator).byte() for _ in range(2))
+    expected = peak_signal_noise_ratio(truth.numpy(), estimate.numpy())
+    assert psnr(estimate, truth) == pytest.approx(expected)
+    assert psnr(estimate.numpy(), truth.numpy()) == pytest.approx(expected)
+    assert psnr(estimate.float() / 255, truth) == pytest.approx(expected)
+
+
 def test_snr():
     truth = torch.tensor([[1.0], [-1.0]])
     assert snr(truth * 0.9, truth) == pytest.approx(20)

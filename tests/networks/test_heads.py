@@ -102,7 +102,7 @@ def test_wire_is_complex_within_and_real_without():
 @pytest.mark.parametrize("dimensions", [1, 3])
 def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
     grid = (12, 6, 4)[:dimensions]
-    samples = sample(torch.rand(*grid, 2, generator=generator))
+    samples = sample(torch.rand(*grid, 2, generator=generator), "full")
     kinds = [SimpleEncoding, ComplexEncoding]
     encodings = [kind.like(RandomFourier, Lattice(grid), features=8) for kind in kinds]
     grid_ = HashGrid(dimensions, 4, levels=2, table=32, coarsest=3)
@@ -128,7 +128,7 @@ def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
 def test_they_fit_a_photograph_crop(head, encoding, lr):
     """A ReLU MLP of this size on bare coordinates reaches 25 dB, and in more epochs."""
     image = load("astronaut")[90:122, 200:232]
-    fit = fit_gradient(CoordinateNetwork(encoding, head), sample(image), epochs=150, lr=lr)
+    fit = fit_gradient(CoordinateNetwork(encoding, head), sample(image, "full"), epochs=150, lr=lr)
     assert psnr(fit.render(), image) > 27
 
 

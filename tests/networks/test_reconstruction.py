@@ -1,5 +1,7 @@
+import copy
 import pickle
 
+import jaxtyping
 import pytest
 import torch
 
@@ -101,8 +103,73 @@ def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def test_points_of_another_dimension_are_refused(made):
-    with pytest.raises(ValueError, match="`points`: expected last axis of 2"):
-        made(torch.rand(3, 3))
+def test_points_and_shapes_that_do_not_go_are_refused(made, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
+    for points, message in (
+        (torch.rand(3, 3), "`points`: expected last axis of 2"),
+        (torch.zeros(3, 2, dtype=torch.int64), "`points`: expected floating-point coordinates, received torch.int64"),
+        (torch.zeros(3, 2, dtype=torch.complex64), "`points`: expected floating-point"),
+        (torch.tensor([[0.5, 1.2]]), r"`points`: expected coordinates in \[0, 1\), or up to half .* received 1.2"),
+        (torch.tensor([[-0.01, 0.5]]), "received -0.01"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            made(points)
+    with pytest.raises(ValueError, match="`outside`: expected one of error, clamp, extrapolate"):
+        made(torch.rand(3, 2), outside="wrap")
     with pytest.raises(ValueError, match="`shape`: expected 2 lengths"):
         made.render((3, 3, 3))
+
+
+def test_points_outside_are_clamped_or_extrapolated_if_asked(made):
+    border, beyond = torch.tensor([[0.5, 1 + 0.5 / 48], [0.25, -0.5 / 48]]), torch.tensor([[0.5, 7.0], [0.25, -0.3]])
+    assert torch.equal(made(beyond, outside="clamp"), made(border))
+    assert torch.equal(made(beyond, outside="extrapolate"), made.network(beyond) + made.offset)
+    assert torch.equal(made(border, outside="extrapolate"), made(border))
+
+
+def test_one_number_is_a_square(made):
+    assert torch.equal(made.render(20), made.render((20, 20)))
+
+
+def test_points_are_cast(made):
+    points = torch.rand(5, 2, dtype=torch.float64)
+    assert torch.equal(made(points), made(points.float()))
+
+
+def test_it_is_a_module(made, photograph):
+    half = copy.deepcopy(made).to(torch.float64)
+    assert half.render().dtype == torch.float64
+    assert torch.allclose(half.render().float(), made.render(), atol=1e-4)
+    other = copy.deepcopy(made)
+    for tensor in other.state_dict().values():
+        tensor.zero_()
+    other.load_state_dict(made.state_dict())
+    assert torch.equal(other.render(), made.render())
+    assert sum(p.numel() for p in made.parameters()) >= 3 * 12
+    text = repr(made)
+    assert "shape=(64, 48, 3)" in text
+    assert "Gaussian(features=1" in text
+    assert "sigma=" in text
+    assert "tensor" not in text
+
+
+def test_it_is_trained_in_a_larger_model(photograph):
+    """A factor on the amplitude of a closed form, and the closed form itself once that is asked for."""
+    made = closed(photograph)
+    assert "prior=Smoothness(power=1.5, strength=0.03" in repr(made)
+
+    class Larger(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.signal, self.factor = made, torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, points):
+            return self.factor * self.signal(points)
+
+    model, points = Larger(), torch.rand(9, 2)
+    assert [name for name, p in model.named_parameters() if p.requires_grad] == ["factor"]
+    model(points).square().sum().backward()
+    assert model.factor.grad.isfinite()
+    model.requires_grad_()
+    model(points).square().sum().backward()
+    assert made.network.first.weight.grad.abs().max() > 0

@@ -71,7 +71,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
 def test_the_noise_is_estimated(sigma, channels):
     y = noisy(synthetic_photograph(160, 160, channels), sigma)
     assert noise_level(y) == pytest.approx(sigma, rel=0.1)
-    assert cn.denoise(y).chosen["sigma"] == noise_level(y)
+    assert cn.denoise(y).report["sigma"] == noise_level(y)
 
 
 def test_a_steep_slope_is_no_noise():

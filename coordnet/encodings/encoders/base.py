@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.tails import without_tails
 from coordnet.sampling.axes import Axes, Axis, lattice_points
+from coordnet.sampling.samples import Geometry, Samples
 
 M = TypeVar("M", bound="FeatureMap")
 Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
 AxisScales = float | tuple[float, ...] | list[float] | Tensor  # one number for all axes, or one for each
-_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "gain"}
+_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "last", "gain"}  # arguments that ``like`` supplies itself
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,7 @@ class Parameter:
     def on(self, value: Spacings | float | str, spacing: float) -> float:
         """A value of the parameter in units of the unit interval, for samples of this spacing.
 
-        A ``ValueError`` is raised if a text is neither a number nor one in sample spacings, as ``Spacings`` are
-        written.
+        A ``ValueError`` is raised if a text is neither a number nor written as ``Spacings`` are.
         """
         if isinstance(value, str):
             suffix, text = "px" if self.unit == "length" else "/px", value.strip()
@@ -73,8 +74,11 @@ class Parameter:
             value = Spacings(number, self.unit) if text.endswith(suffix) else number
         return value.on(spacing) if isinstance(value, Spacings) else float(value)
 
-    def checked(self, value: float) -> float:
+    def checked(self, value: float | Spacings | str) -> float:
         """The value in units of the unit interval; a ``ValueError`` if it is not positive or below the lower bound."""
+        if isinstance(value, str | Spacings):
+            expected = "a number in units of the unit interval (`like` takes sample spacings)"
+            raise _checks.wrong(self.name, expected, repr(str(value)))
         if _checks.positive(self.name, value) < self.least:
             raise _checks.wrong(self.name, f"at least {self.least:g}", value)
         return float(value)
@@ -92,15 +96,14 @@ class _ModuleOfFields(nn.Module):
 class FeatureMap(_ModuleOfFields, ABC):
     """A map of positions to K features, ``features`` ≥ 1, with positive scale parameters, fixed or trained.
 
-    Every argument of the constructor is an attribute of its name, and a ``ValueError`` is raised if one is out of its
-    range. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row norm (see
-    ``like``). The ``generator`` draws the parameters of encoders that are random, by default with seed 0.
+    Every argument of the constructor is an attribute of the same name; one that is out of its range raises a
+    ``ValueError``. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row
+    norm (see ``like``). The ``generator``, by default one with seed 0, draws the parameters of random encoders.
 
-    A scale is a number where it is fixed. With ``learnable`` it is a tensor in the graph and its logarithm a parameter,
+    A fixed scale is a number. With ``learnable`` it is a tensor in the graph, and its logarithm is a parameter,
     ``log_NAME``, so that it stays positive and a step of Adam is relative. This corrects a bad start, but can overfit
-    from a good one where there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
-    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. Then hold out samples (``held_out`` of
-    ``fit_gradient``).
+    from a good one if there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
+    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. ``held_out`` of ``fit_gradient`` limits this.
     """
 
     name: ClassVar[str]
@@ -153,12 +156,12 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     @property
     def columns(self) -> int:
-        """The number of columns of the encoding matrix: K, and the padding nodes where there are any."""
+        """The number of columns of the encoding matrix: K plus the number of padding nodes, if there are any."""
         return self.features
 
     @property
     def kinks(self) -> list[Float[Tensor, "_"]] | None:
-        """The positions on each axis between which ψ is multilinear; None where it is not."""
+        """The positions on each axis between which ψ is multilinear; None if ψ is not piecewise multilinear."""
         return None
 
     @abstractmethod
@@ -170,7 +173,11 @@ class FeatureMap(_ModuleOfFields, ABC):
         return self._amplified(self.encode(x))
 
     def _amplified(self, features: Tensor) -> Tensor:
+        features = without_tails(features)  # here, because every design and every point's features come this way
         return features if self.gain == 1 else features * self.gain
+
+    def _is_on_cpu(self) -> bool:
+        return all(t.device.type == "cpu" for t in (*self.parameters(), *self.buffers()))
 
     def stable_rank(self, samples: int) -> float:
         """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
@@ -178,13 +185,20 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """The names of the options that ``like`` takes beside the scale parameters."""
+        """The names of the options that ``like`` takes in addition to the scale parameters."""
         others = _GIVEN_BY_LIKE | ({p.name for p in cls.scales} or {"learnable"})
         return tuple(f.name for f in fields(cls) if f.name not in others)
 
     def configuration(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON holds them."""
+        """The constructor's arguments as JSON values."""
         return {f.name: self.scale(f.name) for f in fields(self)}
+
+    def extra_repr(self) -> str:
+        """Return the arguments that are not the default ones, for ``repr``."""
+        shown = ((f.name, self.scale(f.name)) for f in fields(self) if self.scale(f.name) != f.default)
+        return ", ".join(
+            f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in shown
+        )
 
     @classmethod
     @abstractmethod
@@ -194,12 +208,12 @@ class FeatureMap(_ModuleOfFields, ABC):
     @classmethod
     @abstractmethod
     def for_axes(cls: type[M], axes: Axes, features: int | None, **arguments: Any) -> M:
-        """Construct for the samples of some axes, with the number of features that suits them unless it is given."""
+        """Construct an encoder for the samples of some axes, whose numbers decide ``features`` if it is None."""
 
     @classmethod
     def like(
         cls: type[M],
-        axes: Axis | Axes,
+        axes: Axis | Axes | Samples | Geometry,
         *,
         features: int | None = None,
         normalize: bool = False,
@@ -208,15 +222,20 @@ class FeatureMap(_ModuleOfFields, ABC):
     ) -> M:
         """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
-        ``features`` is K, by default the number of samples of an axis, or a number of a joint encoder's own.
+        The axes may be given by samples. ``features`` is K, by default the number of samples of the axis, or the joint
+        encoder's own default.
         ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do. The
         options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
         texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
-        unknown or out of its range.
+        unknown or out of its range, or an encoder of one coordinate is given several axes.
         """
         if features is not None:
             _checks.integer("features", features, 1)
+        axes = axes.axes if isinstance(axes, Samples | Geometry) else axes
         axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
+        if len(axes) != 1 and not cls.joint:
+            expected = f"one axis (ComplexEncoding.like({cls.__name__}, samples) has an encoder for each)"
+            raise _checks.wrong("axes", expected, len(axes))
         arguments: dict[str, Any] = {"generator": generator}
         for p in cls.scales:
             given = options.pop(p.name, None)
@@ -241,13 +260,13 @@ class Encoder(FeatureMap):
 
     @property
     def frequencies(self) -> Float[Tensor, " m"] | None:
-        """The frequencies in cycles over the unit interval; None where the features are no waves."""
+        """The frequencies in cycles over the unit interval; None for encoders that are not ``FourierFeatures``."""
         return None
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
 
-        Where it depends on x it is averaged over the pairs in [0, 1) at distance δ, by quadrature; |δ| ≤ 1 then.
+        If it depends on x, it is averaged over the pairs in [0, 1) at distance δ by quadrature, for |δ| ≤ 1.
         """
         return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
 
@@ -255,8 +274,8 @@ class Encoder(FeatureMap):
         """D as the papers print it, for reproduction; it differs from ``similarity`` where they are wrong."""
         return self.similarity(delta)
 
-    def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis as a band, on the CPU in float64; None where it has no narrow band."""
+    def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+        """The design matrix of an axis as a band, on the CPU; None where it has no narrow band."""
         return None
 
     @classmethod
@@ -266,12 +285,12 @@ class Encoder(FeatureMap):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Encoder":
-        """Construct for the samples of one axis, with a feature for each sample by default."""
+        """Construct an encoder for the samples of one axis, with one feature per sample by default."""
         return cls(features or axes[0].count, **arguments)
 
 
 class JointEncoder(FeatureMap):
-    """A map ψ: R^d → R^K of points to K features, d the ``dimensions``; see ``FeatureMap`` for the other arguments.
+    """A map ψ: R^d → R^K of points to K features; d is ``dimensions``. See ``FeatureMap`` for the other arguments.
 
     A scale is one positive number for all axes, or a tuple with one for each.
     """
@@ -311,7 +330,7 @@ class JointEncoder(FeatureMap):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEncoder":
-        """Construct for the samples of d axes, with 512 features by default."""
+        """Construct an encoder for the samples of d axes, with 512 features by default."""
         return cls(len(axes), features or 512, **arguments)
 
 

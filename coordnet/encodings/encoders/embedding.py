@@ -53,7 +53,7 @@ class LearnedEmbedding(Table, Encoder):
     """
 
     name = "embedding"
-    summary = "a trained table of rows, one a sample"
+    summary = "a trained table with one row per sample"
     rows: int
     start: float = 0.0
     stop: float = 1.0
@@ -70,7 +70,7 @@ class LearnedEmbedding(Table, Encoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnedEmbedding":
-        """Construct with a row and a feature for each sample by default."""
+        """Construct an encoder with one row and one feature per sample by default."""
         (axis,) = axes
         rows = arguments.pop("rows", axis.count)
         return cls(features or axis.count, rows, axis.start, axis.stop, **arguments)
@@ -84,7 +84,7 @@ class JointEmbedding(Table, JointEncoder):
     """
 
     name = "joint-embedding"
-    summary = "a trained table of rows, one a sample of the grid"
+    summary = "a trained table with one row per sample of the grid"
     grid: tuple[int, ...] | list[int]
 
     def _draw(self, generator: torch.Generator) -> None:
@@ -99,7 +99,7 @@ class JointEmbedding(Table, JointEncoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEmbedding":
-        """Construct with a row for each point of the lattice and 64 features by default."""
+        """Construct an encoder with one row per point of the lattice and 64 features by default."""
         grid = arguments.pop("grid", tuple(axis.count for axis in axes))
         return cls(len(axes), features or 64, grid, **arguments)
 
@@ -111,8 +111,8 @@ def multilinear(
 ) -> Float[Tensor, "*points k"]:
     """The multilinear interpolation of feature rows at the 2^d corners of a cell.
 
-    ``below`` are the indices of the lowest corner, ``ratio`` is the position in the cell, from 0 at that corner to 1
-    at the opposite one, and ``row`` gives the features at a corner.
+    ``below`` holds the indices of the lowest corner, ``ratio`` the position in the cell, from 0 at that corner to 1
+    at the opposite one, and ``row`` returns the features at a corner.
     """
     total = ratio.new_zeros(())
     for corner in itertools.product((0, 1), repeat=below.shape[-1]):

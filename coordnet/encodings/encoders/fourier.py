@@ -19,8 +19,8 @@ STEP = Parameter("step", "length", Spacings(1.0), "distance of neighboring posit
 class FourierFeatures(FeatureMap):
     """ψ(x) = [cos 2πf₁·x … cos 2πf_m·x, sin 2πf₁·x … sin 2πf_m·x] with m = K / 2 frequencies.
 
-    The frequencies are computed from the scale and a ``base``, which is drawn or computed once; a joint encoder's are
-    vectors (m, d). A ``ValueError`` is raised if the number of features is odd.
+    The frequencies are computed from the scale and a ``base``, which is drawn or computed once. Those of a joint
+    encoder are vectors, (m, d). A ``ValueError`` is raised if the number of features is odd.
     """
 
     def _draw(self, generator: torch.Generator) -> None:
@@ -56,7 +56,7 @@ class AxisFourier(FourierFeatures, Encoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "AxisFourier":
-        """Construct with a feature for each sample by default, rounded up to pairs."""
+        """Construct an encoder with one feature per sample by default, rounded up to an even number."""
         count = axes[0].count
         return cls(features or count + count % 2, **arguments)
 
@@ -64,7 +64,7 @@ class AxisFourier(FourierFeatures, Encoder):
 class LinearFourier(AxisFourier):
     """LinF: K / 2 frequencies in even steps from 1 to f_max ≥ 1; see ``FeatureMap`` for the other arguments.
 
-    Source: Zheng et al. (ECCV 2022), section 6; their code is given log₂ f_max.
+    Source: Zheng et al. (ECCV 2022), section 6; their code takes log₂ f_max.
     """
 
     name = "linf"
@@ -121,7 +121,7 @@ class RandomFourier(AxisFourier):
         return self.sigma * self.base
 
     def stable_rank(self, samples: int) -> float:
-        """min(N, √(2π) σ); a finite draw stays below."""
+        """min(N, √(2π) σ), the limit of many features; finite draws have less."""
         return min(float(samples), math.sqrt(2 * math.pi) * self.scale("sigma"))
 
 
@@ -196,5 +196,5 @@ class MultiSine(FourierFeatures, JointEncoder):
 
     @property
     def frequencies(self) -> Float[Tensor, "m d"]:
-        """B, in cycles over the unit interval."""
+        """ρ_j^(-2k/K) / (2π step_j), in cycles over the unit interval."""
         return self.base / (2 * math.pi * self.per_axis("step", self.base))

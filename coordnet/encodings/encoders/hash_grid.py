@@ -80,7 +80,7 @@ class HashGrid(JointEncoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "HashGrid":
-        """Construct with two features for each level, the finest of which has a cell for two samples, by default."""
+        """Construct an encoder with two features per level, and one cell per two samples at the finest, by default."""
         levels = _checks.integer("levels", arguments.get("levels", 16), 1)
         coarsest = _checks.integer("coarsest", arguments.get("coarsest", 16), 1)
         finest = max(axis.count for axis in axes) / 2

@@ -17,9 +17,9 @@ class LearnableFourier(JointEncoder):
     """PE = concat over groups of GeLU(F W₁ + B₁) W₂ + B₂ with F = (1/√|F|) [cos XWᵀ, sin XWᵀ].
 
     The d coordinates are G ``groups`` of M; the weights are shared by the groups, each of which gives K/G features. W
-    is drawn from N(0, γ⁻²), and kept in units of γ⁻¹; ``gamma``, the width of the similarity in units of the unit
-    interval, is trained beside it if ``learnable``. ``fourier`` is |F|, even, twice the number of rows of W, and
-    ``hidden`` the width |H| of the modulator, 0 for none: K is G |F| then.
+    is drawn from N(0, γ⁻²), and stored in units of γ⁻¹; ``gamma``, the width of the similarity in units of the unit
+    interval, is trained too if ``learnable``. ``fourier`` is |F|, which is even: twice the number of rows of W.
+    ``hidden`` is the width |H| of the modulator, or 0 for none, which requires K = G |F|.
 
     Source: Li et al., "Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding" (NeurIPS 2021),
     Algorithm 1. F·F' is ½ exp(-‖δ‖² / (2γ²)) in the mean over W.
@@ -84,7 +84,7 @@ class LearnableFourier(JointEncoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnableFourier":
-        """Construct with 768 features by default, or the G |F| that there are without a modulator."""
+        """Construct an encoder with 768 features by default, or with G |F| features without a modulator."""
         if features is None and arguments.get("hidden") == 0:
             features = arguments.get("groups", 1) * arguments.get("fourier", 384)
         return cls(len(axes), features or 768, **arguments)

@@ -37,11 +37,11 @@ class DFT(Encoder):
         return torch.cat(parts, dim=-1) / math.sqrt(d)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """(1 + 2 Σ cos ω_k δ (+ cos πδ)) / K with δ in positions: exact at whole positions, for odd K at all."""
+        """(1 + 2 Σ cos ω_k δ (+ cos πδ)) / K with δ in positions: exact for odd K, and at whole positions for even."""
         return self.encode(delta) @ self.encode(delta.new_zeros(()))
 
     def stable_rank(self, samples: int) -> float:
-        """N where the samples are whole positions and at most K of them: all singular values are 1."""
+        """N if the samples are whole positions and N is at most K, as all singular values are 1; else NaN."""
         whole = math.isclose(samples * self.scale("step"), 1) and samples <= self.features
         return float(samples) if whole else math.nan
 
@@ -72,5 +72,5 @@ class Identity(Encoder):
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Identity":
-        """Construct with one feature, whatever the axis."""
+        """Construct the encoder, which has one feature on any axis."""
         return cls(features or 1, **arguments)

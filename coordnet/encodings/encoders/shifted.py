@@ -12,33 +12,37 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings, interval
-from coordnet.linalg.banded import BandedMatrix, Block
+from coordnet.linalg.banded import ROWS, BandedMatrix, Block, rounding
 from coordnet.sampling.axes import Axes, Axis
 
-MAX_DENSITY = 0.5  # of a matrix's entries in its band; beyond it the dense product is as fast
+MAX_DENSITY = 0.5  # largest fraction of a matrix that its band may fill; above it the dense product is as fast
 TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
 
 
 class ShiftedBasis(Encoder):
     """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
 
-    K is the number of nodes within [start, stop), and ``padding`` that of the nodes beyond either end, so that the
-    border is reached from both sides. See ``FeatureMap`` for the other arguments.
+    K is the number of nodes within [start, stop). ``padding`` is the number of further nodes beyond each end, so that
+    bumps reach the border from both sides. Because bumps decay beyond the outermost nodes, positions before ``start``
+    and beyond the ``last`` sample, which ``like`` supplies, are moved there. See ``FeatureMap`` for the rest.
     """
 
     _: KW_ONLY
     start: float = 0.0
     stop: float = 1.0
     padding: int = 0
+    last: float | None = None
 
     def __post_init__(self, generator: torch.Generator | None) -> None:
         super().__post_init__(generator)
         self.start, self.stop = interval(self.start, self.stop)
         _checks.integer("padding", self.padding, 0)
+        if self.last is not None and not self.start <= _checks.finite("last", self.last) < self.stop:
+            raise _checks.wrong("last", f"a number from {self.start} to below {self.stop}", self.last)
 
     @property
     def columns(self) -> int:
-        """K and the padding nodes of both ends."""
+        """K plus the padding nodes at both ends."""
         return self.features + 2 * self.padding
 
     @property
@@ -47,9 +51,8 @@ class ShiftedBasis(Encoder):
         spacing = (self.stop - self.start) / self.features
         return Axis(self.columns, self.start - self.padding * spacing, spacing)
 
-    @property
-    def support(self) -> float:
-        """The distance beyond which φ is zero or below the rounding of float64; infinite unless overridden."""
+    def reach(self, rounding: float) -> float:
+        """The distance beyond which φ is at most ``rounding``; infinite unless overridden."""
         return math.inf
 
     @abstractmethod
@@ -62,38 +65,48 @@ class ShiftedBasis(Encoder):
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
-        return self.encode_part(x, slice(None))
+        return self.encode_at(x, self.nodes.points(x.dtype, x.device))
 
-    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
-        """The columns ``part`` of ψ at positions x, before the gain."""
-        return self.bump(self.nodes.points(x.dtype, x.device)[part] - x.unsqueeze(-1))
+    def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
+        """The columns of ψ whose nodes are at given positions, at positions x and before the gain."""
+        return self.bump(nodes - self._held(x).unsqueeze(-1))
 
-    def banded(self, axis: Axis) -> BandedMatrix | None:
-        """The design matrix of an axis, in float64 and on the CPU; None where its density is above ``MAX_DENSITY``.
+    def _held(self, x: Tensor) -> Tensor:
+        return x if self.last is None else x.clamp(self.start, self.last)
 
-        Launching many small blocks on a GPU costs more than computing them on a processor.
+    def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+        """The design matrix of an axis as a band, on the CPU; None where its density is above ``MAX_DENSITY``.
+
+        It is computed in float64, all blocks at once. Launching many small blocks on a GPU costs more than computing
+        them on a processor.
         """
-        nodes = self.nodes
-        if 2 * self.support / nodes.spacing > MAX_DENSITY * self.columns:
+        nodes, reach = self.nodes, self.reach(rounding(dtype))
+        if 2 * reach / nodes.spacing > MAX_DENSITY * nodes.count:
             return None
-        local = copy.deepcopy(self).cpu()
-        x = axis.points(torch.float64)
-
-        def block(first: int, last: int) -> Block:
-            low, high = (axis.start + i * axis.spacing for i in (first, last - 1))
-            left = math.floor((low - self.support - nodes.start) / nodes.spacing)
-            right = math.ceil((high + self.support - nodes.start) / nodes.spacing) + 1
-            left = min(max(left, 0), nodes.count - 1)
-            columns = slice(left, min(max(right, left + 1), nodes.count))
-            return Block(first, left, local._amplified(local.encode_part(x[first:last], columns)))
-
-        matrix = BandedMatrix.build((axis.count, nodes.count), block)
-        return matrix if matrix.density <= MAX_DENSITY else None
+        left, stored, width = [], 0, 1
+        starts = range(0, axis.count, ROWS)
+        rows = torch.arange(len(starts) * ROWS).clamp(max=axis.count - 1).reshape(-1, ROWS)
+        x = self._held(axis.points())[rows]
+        for first, low, high in zip(starts, x[:, 0].tolist(), x[:, -1].tolist(), strict=True):
+            start = min(max(math.ceil((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
+            stop = min(math.floor((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
+            left.append(start)
+            width = max(width, stop - start)
+            stored += max(1, stop - start) * min(ROWS, axis.count - first)
+        if stored > MAX_DENSITY * axis.count * nodes.count:
+            return None
+        left = [min(start, nodes.count - width) for start in left]
+        near = nodes.points()[torch.tensor(left).unsqueeze(1) + torch.arange(width)].unsqueeze(1)
+        local = self if self._is_on_cpu() else copy.deepcopy(self).cpu()
+        entries = local._amplified(local.encode_at(x, near)).to(dtype).flatten(0, 1)[: axis.count].split(ROWS)
+        blocks = [Block(ROWS * i, *at) for i, at in enumerate(zip(left, entries, strict=True))]
+        return BandedMatrix((axis.count, nodes.count), blocks)
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
-        """Put the nodes on the samples of an axis, or ``features`` of them over the same interval."""
+        """Put a node on every sample of an axis, or ``features`` nodes over the same interval."""
         (axis,) = axes
+        arguments = {"last": axis.start + (axis.count - 1) * axis.spacing, **arguments}
         return cls(features or axis.count, start=axis.start, stop=axis.stop, **arguments)
 
 
@@ -108,10 +121,9 @@ class Gaussian(ShiftedBasis):
     scales = (Parameter("sigma", "length", Spacings(0.64), "standard deviation of the bump"),)
     sigma: Scale
 
-    @property
-    def support(self) -> float:
-        """8.5 σ, where φ is 2e-16."""
-        return 8.5 * self.scale("sigma")
+    def reach(self, rounding: float) -> float:
+        """σ √(-2 ln ε), where φ is ε."""
+        return math.sqrt(-2 * math.log(rounding)) * self.scale("sigma")
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
@@ -127,22 +139,21 @@ class Gaussian(ShiftedBasis):
 
 
 class Impulse(ShiftedBasis):
-    """φ(u) = δ(u): 1 at the node nearest to x, the lower one of two, and 0 at the others; see ``ShiftedBasis``.
+    """φ(u) = δ(u): 1 at the node nearest to x (the lower of two equally near ones), else 0; see ``ShiftedBasis``.
 
-    Source: Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; the nearest node extends it to any.
+    Source: Zheng et al. (ECCV 2022), section 4, where positions lie on the nodes; here others take the nearest node.
     """
 
     name = "impulse"
     summary = "1 at the nearest node"
 
-    def encode_part(self, x: Float[Tensor, "*points"], part: slice) -> Float[Tensor, "*points _"]:
-        """Columns of one-hot rows; positions beyond the outermost nodes count as theirs."""
+    def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
+        """Columns of one-hot rows; positions beyond the outermost nodes are moved to them."""
         first, last = self.nodes.start, self.nodes.stop - self.nodes.spacing
-        return super().encode_part(x.clamp(first, last), part)
+        return super().encode_at(x.clamp(first, last), nodes)
 
-    @property
-    def support(self) -> float:
-        """A spacing of the nodes."""
+    def reach(self, rounding: float) -> float:
+        """The spacing of the nodes."""
         return self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -22,10 +22,10 @@ def mean_similarity(
 ) -> Float[Tensor, "*shape"]:
     """D(δ): the mean of ψ(x)·ψ(x + δ) over the pairs in the unit cube, divided by that at δ = 0.
 
-    ``encode`` is ψ of positions (…, d), and ``delta`` has offsets within [-1, 1]. Where ψ is multilinear between known
-    ``kinks`` on each axis, two nodes on each piece give the mean exactly. Elsewhere the panels are doubled until three
-    results agree to ``TOLERANCE``: exact to rounding where ψ is smooth at that resolution, to about 1e-7 in two
-    dimensions where it has kinks that are not given.
+    ``encode`` is ψ of positions (…, d), and ``delta`` has offsets within [-1, 1]. If ψ is multilinear between known
+    ``kinks`` on each axis, two nodes on each piece give the mean exactly. Otherwise the panels are doubled until three
+    results agree to ``TOLERANCE``. This is exact to rounding if ψ is smooth at that resolution, and to about 1e-7 in
+    two dimensions if it has kinks that are not given.
     """
     zero = _mean_product(encode, delta.new_zeros(delta.shape[-1]).double(), kinks, None)
     means = [_mean_product(encode, offset, kinks, zero) for offset in delta.double().reshape(-1, delta.shape[-1])]
@@ -33,11 +33,11 @@ def mean_similarity(
 
 
 def _mean_product(encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None, scale: float | None) -> float:
-    """The mean to ``TOLERANCE`` times ``scale``, or times itself."""
-    start, span = (-offset).clamp(min=0), 1 - offset.abs()  # x goes over the positions with x and x + δ in the cube
+    """The mean, to an error of ``TOLERANCE`` times ``scale`` or, without a scale, times itself."""
+    start, span = (-offset).clamp(min=0), 1 - offset.abs()  # of the positions x for which x + δ is in the cube too
 
     def mean(breaks: list[Tensor], order: int) -> float:
-        """The product rule with ``order`` nodes an axis on every piece between breaks."""
+        """The mean by the product rule with ``order`` nodes per axis on every piece between breaks."""
         t, w = (torch.from_numpy(part).to(offset) / 2 for part in np.polynomial.legendre.leggauss(order))
         nodes = [(b[:-1, None] + b.diff()[:, None] * (t + 0.5)).flatten() for b in breaks]
         weights = [(b.diff()[:, None] * w).flatten() for b in breaks]

@@ -1,4 +1,4 @@
-"""Uniform B-splines at the nodes of a row: the box, the triangle, and those of higher degrees."""
+"""Uniform B-splines at regular nodes: the box, the triangle, and splines of higher degrees."""
 
 import math
 
@@ -30,9 +30,8 @@ def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]
 class SplineBasis(ShiftedBasis):
     """φ(u) = B_p(u / h), the centered B-spline of ``degree`` p whose knots are at a spacing h, the scale parameter."""
 
-    @property
-    def support(self) -> float:
-        """(p + 1) h / 2, and the shift of the edge."""
+    def reach(self, rounding: float) -> float:
+        """(p + 1) h / 2 plus the shift of the edge."""
         return (0.5 * (self.degree + 1) + TIE) * self.scale(self.scales[0].name)
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -54,12 +53,12 @@ class SplineBasis(ShiftedBasis):
 class Rectangle(SplineBasis):
     """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
 
-    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative in d is
-    zero almost everywhere; a learnable d is trained by the derivative of the rectangle whose edges are logistic curves
-    of a tenth of d.
+    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative with
+    respect to d is zero almost everywhere; a learnable d is trained by the derivative of a rectangle whose edges are
+    logistic curves of width d / 10.
 
-    Source: Zheng et al. (ECCV 2022), section 4. The half-open edge lets every position reach as many nodes as any
-    other. The surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
+    Source: Zheng et al. (ECCV 2022), section 4. With half-open edges every position reaches the same number of nodes.
+    The surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
     """
 
     name = "rectangle"
@@ -68,9 +67,8 @@ class Rectangle(SplineBasis):
     degree = 0
     width: Scale
 
-    @property
-    def support(self) -> float:
-        """Half of d, and the shift of the edge."""
+    def reach(self, rounding: float) -> float:
+        """Half of d plus the shift of the edge."""
         return self.scale("width") / 2 + TIE * self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -103,8 +101,8 @@ class Triangle(SplineBasis):
 class BSpline(SplineBasis):
     """φ(u) = B_p(u / h), the centered B-spline of degree p (0 to 5) whose knots are at a spacing h.
 
-    h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. With h the spacing of the nodes
-    its span is all splines of degree p on uniform knots. Degree 0 has no derivative in h: learn a ``Rectangle``'s.
+    h is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. If h is the spacing of the nodes,
+    the basis spans all splines of degree p on uniform knots. Degree 0 cannot be learned: use ``Rectangle`` for that.
 
     Source: Unser, "Splines: a perfect fit for signal and image processing" (IEEE Signal Processing Magazine, 1999).
     """
@@ -120,4 +118,4 @@ class BSpline(SplineBasis):
         if _checks.integer("degree", self.degree, 0) > 5:
             raise _checks.wrong("degree", "0 to 5", self.degree)
         if self.degree == 0 and self.learnable:
-            raise _checks.wrong("learnable", "a degree of at least 1, or the rectangle encoder", True)
+            raise _checks.wrong("learnable", "a degree of at least 1 (or the rectangle encoder)", "degree 0")

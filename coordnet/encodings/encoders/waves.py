@@ -1,6 +1,7 @@
 """Sine and square: shifted waves, whose encoding matrices have a stable rank of about 2."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from coordnet.encodings.encoders.base import Parameter, Scale
 from coordnet.encodings.encoders.shifted import ShiftedBasis, straight_through
+from coordnet.sampling.axes import Axes
 
 
 class ShiftedWave(ShiftedBasis):
@@ -15,6 +17,11 @@ class ShiftedWave(ShiftedBasis):
 
     scales = (Parameter("frequency", "frequency", 1.0, "cycles over the unit interval"),)
     frequency: Scale
+
+    @classmethod
+    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
+        """Put the nodes on the samples of an axis, and let the waves go on beyond them."""
+        return super().for_axes(axes, features, last=None, **arguments)
 
 
 class Sine(ShiftedWave):

@@ -24,6 +24,7 @@ from coordnet.fitting.gradient import fit_gradient
 from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load
+from coordnet.metrics.baselines import BASELINES
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -225,3 +226,17 @@ def test_the_record_tells_the_trained_scale(photograph):
     told = describe_encoder("gaussian:learnable", fit.network.encoding)
     assert told == f"gaussian:sigma={sigmas[0]:.6g}x{sigmas[1]:.6g},features=6,learnable"
     assert sigmas[0] != pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("family", [Gaussian, Triangle, BSpline])
+@pytest.mark.parametrize("count", [40, 300], ids=["dense", "banded"])
+def test_the_last_sample_is_held_to_the_border(family, count):
+    """On every second sample of an even length the last position is beyond the last node, where bumps decay."""
+    row = 2 + torch.sin(torch.linspace(0, 3, count, dtype=torch.float64)).unsqueeze(1)
+    samples = sample(row, "every:2")
+    fit = fit_closed_form(ComplexEncoding.like(family, samples), samples)
+    render = fit.render()
+    assert float((render[-1] - row[-2]).abs()) < 1e-9
+    assert float((fit(torch.tensor([[-0.5 / count], [0.0]]).double()) - row[0]).abs().max()) < 1e-9
+    if family is Triangle:
+        assert torch.allclose(render, BASELINES["linear"](samples), atol=1e-9)

@@ -1,4 +1,4 @@
-"""Comparison of methods and of SciPy's interpolations on one signal: each is timed and scored, failures included."""
+"""Attempts at one signal, by methods and by SciPy's interpolations: each is timed and scored, failures included."""
 
 import math
 import warnings
@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -42,55 +41,33 @@ class Attempt:
         psnr = self.scores["psnr"][by]
         return math.inf if psnr is None else psnr
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """Attempts at one signal, the best first, and their scoring."""
-
-    scoring: Scoring
-    attempts: list[Attempt]
-
     @property
-    def estimates(self) -> dict[str, Tensor]:
-        """The estimates by label, the best first, without failures."""
-        return {a.name: a.estimate for a in self.attempts if a.estimate is not None}
+    def parameters(self) -> int | None:
+        """The number of parameters of the model; None for a baseline."""
+        return None if self.fit is None else self.fit.network.parameter_count
 
 
-def compare(
-    signal: Float[Tensor, "*grid channels"],
+def attempted(
     samples: Samples,
     methods: Sequence[Method],
+    scoring: Scoring,
     *,
-    epochs: int = 2000,
-    generator: torch.Generator | None = None,
-    progress: bool = False,
-) -> Comparison:
-    """Fit samples of a signal by several methods and by SciPy's interpolations, and rank the estimates by their PSNR.
+    epochs: int | None,
+    generator: torch.Generator,
+    progress: bool,
+) -> list[Attempt]:
+    """Fit samples by several methods and by SciPy's interpolations, the best first.
 
-    Parameters
-    ----------
-    signal : (*grid, channels)
-        The signal, on the CPU; NaN where it is unknown.
-    epochs : int
-        Number of epochs of gradient fits.
-    generator : torch.Generator, optional
-        Every method draws from a copy of it, so that its result does not depend on the others.
-
-    Raises
-    ------
-    ValueError
-        If an encoder does not suit the samples. Any other error is recorded as a failure of the method.
+    Every method draws from a copy of the generator, so that its result does not depend on the others. A method that
+    does not suit the samples raises a ``ValueError``; any other error is recorded as a failure of its method.
     """
-    generator = generator or torch.Generator().manual_seed(0)
     for method in methods:
         method.encode(samples, generator.clone_state())
-    scoring = Scoring(signal, samples)
     total = len(methods) + len(BASELINES)
     with tqdm(total=total, desc="comparing", disable=not progress, dynamic_ncols=True) as bar:
         works = [(Attempt(m.name, m), partial(_fitted, m, samples, epochs, generator, bar)) for m in methods]
         works += [(Attempt(f"baseline · {name}"), partial(_interpolated, b, samples)) for name, b in BASELINES.items()]
-        attempts = [_attempted(attempt, work, scoring, bar) for attempt, work in works]
-    return Comparison(scoring, ranked(attempts, scoring.ranked_by))
+        return ranked([_attempt(attempt, work, scoring, bar) for attempt, work in works], scoring.ranked_by)
 
 
 def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
@@ -98,7 +75,7 @@ def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
     return sorted(attempts, key=lambda attempt: attempt.score(by), reverse=True)
 
 
-def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring, bar: tqdm) -> Attempt:
+def _attempt(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring, bar: tqdm) -> Attempt:
     """Return the attempt with the results of some work, or with the reason for its failure."""
     bar.set_postfix_str(attempt.name)
     try:
@@ -115,20 +92,23 @@ def _attempted(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Sc
     return replace(attempt, **found, scores=scoring.scores(found["estimate"]), warnings=messages)
 
 
-def _fitted(method: Method, samples: Samples, epochs: int, generator: torch.Generator, bar: tqdm) -> dict[str, Any]:
+def _fitted(
+    method: Method, samples: Samples, epochs: int | None, generator: torch.Generator, bar: tqdm
+) -> dict[str, Any]:
     """Fit and render, each timed; training is warmed up by one epoch."""
 
     def show(epoch: int, loss: float, quality: float) -> None:
-        bar.set_postfix_str(f"{method.name}, epoch {epoch} of {epochs}, fit {quality:.2f} dB")
+        bar.set_postfix_str(f"{method.name}, epoch {epoch}, fit {quality:.2f} dB")
 
-    def fit(epochs: int = epochs) -> Reconstruction:
-        return method.fit(samples, epochs=epochs, generator=generator.clone_state(), callback=show)
+    def fit(**options: Any) -> Reconstruction:
+        return method.fit(samples, generator=generator.clone_state(), callback=show, **options)
 
+    fit_whole = fit if epochs is None else partial(fit, epochs=epochs)
     if method.solver == "gradient":
         fit(epochs=1)
-        model, seconds = once(fit)
+        model, seconds = once(fit_whole)
     else:
-        model, seconds = timed(fit, **WARM)
+        model, seconds = timed(fit_whole, **WARM)
     estimate, rendering = once(model.render)
     return {"estimate": estimate.detach().cpu(), "fit": model, "seconds": {"fit": seconds, "render": rendering}}
 

@@ -1,0 +1,168 @@
+"""The outcome of a comparison: a table that shows itself in a notebook and in a terminal, a figure, a page."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from coordnet.comparison import page
+from coordnet.comparison.attempts import Attempt
+from coordnet.fitting.methods import head_label
+from coordnet.metrics.scoring import Scoring
+from coordnet.plots.comparison import Shown, comparison_figure, page_pictures
+from coordnet.sampling.samples import Samples
+
+PSNR = {"held_out": "held-out PSNR", "fitted": "PSNR at the samples"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of the table as templates show it."""
+
+    number: int | float | None
+    text: str
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of every attempt that has not failed; None where it has none."""
+
+    title: str
+    unit: str
+    number: Callable[[Attempt], int | float | None]
+    form: Callable[[float], str]
+    marks_best: bool = False  # whether the largest number is printed in bold
+
+    @property
+    def name(self) -> str:
+        """The title with the unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    def text(self, number: int | float | None) -> str:
+        """A number as it is printed, with its unit."""
+        if number is None:
+            return "–"
+        return "exact" if number == math.inf else f"{self.form(number)} {self.unit}".rstrip()
+
+    def cells(self, attempts: Sequence[Attempt]) -> list[Cell]:
+        """The cells of this column; the best are those that read like the largest number."""
+        numbers = [self.number(a) for a in attempts]
+        best = max((n for n in numbers if n is not None), default=None)
+        bold = self.text(best) if self.marks_best and best is not None else None
+        return [Cell(n, self.text(n), self.text(n) == bold) for n in numbers]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Attempts at one signal, the best first by held-out PSNR, or by that at the samples where nothing is held out."""
+
+    scoring: Scoring
+    samples: Samples
+    attempts: list[Attempt]
+    left_out: dict[str, str]  # the reason for every combination that was left out
+    pattern: str  # how the signal was sampled
+    epochs: int | None  # of gradient fits, where they were given
+    seed: int
+    name: str = "signal"
+
+    @property
+    def estimates(self) -> dict[str, Tensor]:
+        """The estimates by label, the best first, without failures."""
+        return {a.name: a.estimate for a in self.attempts if a.estimate is not None}
+
+    @property
+    def known(self) -> float:
+        """The share of the signal's entries that were sampled."""
+        return float(self.scoring.known.double().mean())
+
+    @property
+    def heading(self) -> str:
+        """The name, the shape and the sampling of the signal."""
+        shape = "×".join(map(str, self.scoring.signal.shape))
+        return f"{self.name} {shape}, {self.pattern} ({100 * self.known:.3g} % known)"
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns of the table, after that of the names."""
+        by = self.scoring.ranked_by
+        return [
+            Column(PSNR[by], "dB", lambda a: a.score(by), "{:.2f}".format, marks_best=True),
+            Column("SSIM", "", lambda a: a.scores["ssim"], "{:.3f}".format, marks_best=True),
+            Column("fit", "s", lambda a: a.seconds["fit"], _seconds),
+            Column("render", "s", lambda a: a.seconds["render"], _seconds),
+            Column("parameters", "", lambda a: a.parameters, "{:,}".format),
+        ]
+
+    @cached_property
+    def rows(self) -> list[tuple[Attempt, list[Cell]]]:
+        """Every attempt with a cell for each column; without cells after a failure."""
+        done = [a for a in self.attempts if a.estimate is not None]
+        lines = zip(*(column.cells(done) for column in self.columns), strict=True)
+        cells = {a.name: list(line) for a, line in zip(done, lines, strict=True)}
+        return [(a, cells.get(a.name, [])) for a in self.attempts]
+
+    @property
+    def notes(self) -> list[str]:
+        """A line for each warning of an attempt, then one for each reason why combinations were left out."""
+        names: dict[str, list[str]] = {}
+        for name, reason in self.left_out.items():
+            names.setdefault(reason, []).append(name)
+        warned = [f"{a.name}: {warning}" for a in self.attempts for warning in a.warnings]
+        return warned + [f"left out: {'; '.join(these)} ({reason})" for reason, these in names.items()]
+
+    def figure(self) -> Figure:
+        """Draw every estimate's detail where they differ most, and its errors on one scale."""
+        titles = {a.name: cells[0].text for a, cells in self.rows if cells}
+        return comparison_figure(self._shown, titles=titles, name=self.name)
+
+    def save_html(self, path: str | Path) -> None:
+        """Write a page that needs nothing beside it: the table, which sorts, and a slider for every estimate."""
+        pictures = {name: page.inlined(pixels) for name, pixels in page_pictures(self._shown).items()}
+        Path(path).write_text(page.render("page.html", table=self, pictures=pictures), encoding="utf-8")
+
+    def to_pandas(self) -> Any:
+        """Return the table as a ``pandas.DataFrame``, with what each method is made of; pandas must be installed."""
+        from pandas import DataFrame
+
+        lines = []
+        for attempt, cells in self.rows:
+            numbers = [cell.number for cell in cells] or [None] * len(self.columns)
+            found = dict(zip([c.name for c in self.columns], numbers, strict=True))
+            lines.append({"name": attempt.name, **_parts(attempt), **found, "failed": attempt.reason})
+        return DataFrame(lines)
+
+    def __repr__(self) -> str:
+        width = max(len(a.name) for a in self.attempts) + 2
+        widths = [max(len(c.title), 10) + 2 for c in self.columns]
+        titles = (f"{c.title:>{w}}" for c, w in zip(self.columns, widths, strict=True))
+        lines = [self.heading, "", f"{'method':{width}}{''.join(titles)}"]
+        for attempt, cells in self.rows:
+            texts = [f"{cell.text:>{w}}" for cell, w in zip(cells, widths, strict=False)]
+            lines.append(f"{attempt.name:{width}}{''.join(texts) or f'  failed: {attempt.reason}'}")
+        return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
+
+    def _repr_html_(self) -> str:
+        return page.render("table.html", table=self)
+
+    @cached_property
+    def _shown(self) -> Shown:
+        return Shown(self.scoring.signal, self.samples, self.estimates)
+
+
+def _parts(attempt: Attempt) -> dict[str, str]:
+    """Return what a method is made of; nothing for a baseline."""
+    method = attempt.method
+    if method is None:
+        return {}
+    head = head_label(method.head)
+    return {"encoder": method.encoder.label, "encoding": method.encoding, "head": head, "solver": method.solver}
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.4f}" if seconds >= 5e-5 else "< 0.0001"

@@ -1,0 +1,247 @@
+"""The classes of the local prior: their start, their adaptation to a signal, and the estimate that they give."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from coordnet.fitting.local.mixture import Gaussians
+from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.power_laws import power_laws
+
+
+def rotate(rotation: Float[Tensor, "c c"], f: Float[Tensor, "c *lattice"]) -> Float[Tensor, "c *lattice"]:
+    """Return R f for the channels of a signal."""
+    return (rotation @ f.flatten(1)).reshape(f.shape)
+
+
+ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
+NOISE = (1 / 255) ** 2  # variance of the known entries' noise
+FLOOR = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
+MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
+PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
+PILOT_COMPONENTS = 24  # smoothest components of a patch that name its classes; the pilot knows little of the others
+CANDIDATES = 5  # classes that the pilot names for each patch
+ADAPTED = 2  # classes that a patch adapts
+MIN_PROBABILITY = 0.05  # below which a class of a patch is neglected
+WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
+LUMA = ((1.0, 1.0, 1.0), (1.0, 0.0, -1.0), (1.0, -2.0, 1.0))  # luma and two differences of colors, not normalized
+COLOR_ENERGIES = (1.0, 0.08, 0.03)  # of luma and the differences in photographs, relative to luma's
+DIFFERENCE_WEIGHT = 0.4  # of channels but the first in evidence and adaptation: a class says less of them
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Uncorrelated channels, the first of the largest energy: their basis (columns) and relative energies."""
+
+    basis: Float[Tensor, "channels channels"]
+    energies: Float[Tensor, " channels"]
+
+    @classmethod
+    def of(cls, values: Float[Tensor, "channels *lattice"], known: Bool[Tensor, "#channels *lattice"]) -> "Channels":
+        """Return luma and two color differences for three channels, principal components for other numbers."""
+        if len(values) == 3:
+            basis = torch.tensor(LUMA, dtype=values.dtype, device=values.device).T
+            return cls(basis / basis.norm(dim=0), basis.new_tensor(COLOR_ENERGIES))
+        mask = known.expand_as(values).flatten(1).to(values)
+        y = values.flatten(1) * mask
+        covariance = (y @ y.T).double() / (mask @ mask.T).clamp(min=1).double()
+        energies, basis = torch.linalg.eigh(covariance)
+        floor = 1e-3 * energies[-1:].clamp(min=torch.finfo(values.dtype).tiny)
+        energies = torch.maximum(energies, floor).flip(0)
+        return cls(basis.flip(1).to(values), (energies / energies[0]).to(values))
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Known entries of a signal and a pilot of all of them; see ``LocalClasses.observe``."""
+
+    values: Float[Tensor, "channels *lattice"]
+    known: Bool[Tensor, "#channels *lattice"]
+    pilot: Float[Tensor, "channels *lattice"]
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Patches around their means, and the likely classes of each, by falling probability."""
+
+    y: Float[Tensor, "patches columns size"]  # known entries; 0 elsewhere
+    known: Bool[Tensor, "patches size"]
+    means: Float[Tensor, "patches channels 1"]
+    labels: Int[Tensor, "patches candidates"]
+    probabilities: Float[Tensor, "patches candidates"]
+
+    def pairs(self, count: int) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
+        """Return patches, classes and probabilities of the ``count`` likeliest classes of each patch."""
+        p = self.probabilities[:, :count] * (self.probabilities[:, :count] > MIN_PROBABILITY)
+        p[:, 0] = self.probabilities[:, 0]
+        p = p / p.sum(1, keepdim=True)
+        rows, columns = p.nonzero(as_tuple=True)
+        return rows, self.labels[rows, columns], p[rows, columns]
+
+
+@dataclass(frozen=True)
+class LocalClasses:
+    """A mixture of Gaussians over patches, whose classes start as energies times shapes.
+
+    Where all channels have one mask, the uncorrelated channels of a patch are columns whose covariances differ by a
+    factor alone, so that one factorization serves them. Otherwise all channels of a patch form one column (``joint``).
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The lengths of a patch.
+    channels : Channels
+        The uncorrelated channels.
+    joint : bool
+        Whether masks differ by channel.
+    gaussians, start : Gaussians
+        The classes, and as they were at the start.
+    weights : (classes,)
+        The share of the patches that belong to each class.
+    """
+
+    shape: tuple[int, ...]
+    channels: Channels
+    joint: bool
+    gaussians: Gaussians
+    start: Gaussians
+    weights: Float[Tensor, " classes"]
+
+    @classmethod
+    def begin(cls, shape: tuple[int, ...], channels: Channels, *, joint: bool, noise: float = NOISE) -> "LocalClasses":
+        """Return the classes before any adaptation, all of the same weight."""
+        shapes = power_laws(shape).to(channels.basis)
+        shapes = shapes + MEAN_ERROR
+        energies = len(channels.energies) * shapes.new_tensor(ENERGIES)
+        covariances = (energies[:, None, None, None] * shapes).flatten(0, 1)
+        if joint:
+            mixing = channels.basis * channels.energies @ channels.basis.T
+            covariances = torch.stack([torch.kron(mixing, c) for c in covariances])
+        covariances = covariances + FLOOR * torch.eye(covariances.shape[-1]).to(covariances)
+        gaussians = Gaussians(covariances, noise)
+        count = len(covariances)
+        return cls(shape, channels, joint, gaussians, gaussians, covariances.new_full((count,), 1 / count))
+
+    @property
+    def column_weights(self) -> Float[Tensor, " columns"]:
+        """The weight of each column of a patch in evidence and adaptation."""
+        weights = torch.full_like(self.channels.energies[: 1 if self.joint else None], DIFFERENCE_WEIGHT)
+        weights[0] = 1
+        return weights
+
+    def observe(
+        self,
+        values: Float[Tensor, "channels *lattice"],
+        known: Bool[Tensor, "#channels *lattice"],
+        pilot: Float[Tensor, "channels *lattice"],
+    ) -> Observed:
+        """Return a signal and its pilot in the channels of the classes: the signal's own, if masks differ."""
+        if self.joint:
+            return Observed(values, known, pilot)
+        rotation = self.channels.basis.T
+        return Observed(rotate(rotation, values), known, rotate(rotation, pilot))
+
+    def restore(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
+        """Return a signal in its own channels, from those of ``observe``."""
+        return f if self.joint else rotate(self.channels.basis, f)
+
+    def assign(self, observed: Observed, patches: Patches) -> Assigned:
+        """Return patches with their likely classes: the pilot names candidates, the known entries their shares."""
+        guess = patches.of(observed.pilot)
+        means = guess.mean(2, keepdim=True)
+        known = patches.of(observed.known)
+        y = torch.where(known, patches.of(observed.values) - means, 0.0)
+        guess = guess - means
+        if self.joint:
+            lead = torch.einsum("pcs,c->ps", guess, self.channels.basis[:, 0])
+            y, known = y.flatten(1).unsqueeze(1), known.flatten(1)
+        else:
+            lead, known = guess[:, 0], known[:, 0]
+            y /= self.channels.energies.sqrt().unsqueeze(1)
+        count = min(CANDIDATES, len(self.weights))
+        labels = (self._pilot_evidence(lead) + self.weights.log()).topk(count, 1).indices
+        rows = torch.arange(len(y), device=y.device).repeat_interleave(count)
+        evidence = self.gaussians.evidence(y, known, rows, labels.flatten(), self.column_weights)
+        shares = (evidence.reshape(labels.shape) + self.weights.log()[labels]).softmax(1)
+        probabilities, order = shares.sort(1, descending=True)
+        return Assigned(y, known, means, labels.gather(1, order), probabilities)
+
+    def _pilot_evidence(self, lead: Float[Tensor, "patches size"]) -> Float[Tensor, "patches classes"]:
+        """Return the log density of the pilot's patches in the first channel, but for a constant."""
+        covariances = self.gaussians.covariances
+        if self.joint:
+            size, first = lead.shape[1], self.channels.basis[:, 0]
+            blocks = covariances.unflatten(2, (-1, size)).unflatten(1, (-1, size))
+            covariances = torch.einsum("kaibj,a,b->kij", blocks, first, first)
+        smoothest = torch.linalg.eigh(covariances.mean(0)).eigenvectors[:, -PILOT_COMPONENTS:]
+        covariances, lead = smoothest.T @ covariances @ smoothest, lead @ smoothest
+        eye = torch.eye(lead.shape[1]).to(lead)
+        factors = torch.linalg.cholesky(covariances + PILOT_ERROR * eye)
+        whitening = torch.linalg.solve_triangular(factors, eye.expand_as(factors), upper=False)
+        energies = torch.stack([(lead @ w.T).square_().sum(1) for w in whitening], 1)
+        return -0.5 * energies - factors.diagonal(dim1=1, dim2=2).log().sum(1)
+
+    def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
+        """Return the classes after one round of expectation-maximization, MAP with an inverse Wishart prior.
+
+        Each covariance becomes (ν S_start + Σ p E[xxᵀ]) / (ν + Σ p), where ν is the ``strength`` of the start and the
+        sums go over patches with the probability p of the class.
+        """
+        moments = torch.zeros_like(self.gaussians.covariances)
+        counts = torch.zeros_like(self.weights)
+        for part in patches.split():
+            assigned = self.assign(observed, part)
+            rows, labels, p = assigned.pairs(ADAPTED)
+            moments += self.gaussians.moments(assigned.y, assigned.known, rows, labels, p, self.column_weights)
+            counts.index_add_(0, labels, p)
+        n = counts[:, None, None]
+        covariances = (strength * self.start.covariances + n * self.gaussians.covariances + moments) / (strength + n)
+        few = WEIGHT_PRIOR * len(patches)
+        weights = (counts + few / len(counts)) / (len(patches) + few)
+        gaussians = replace(self.gaussians, covariances=(covariances + covariances.mT) / 2)
+        return replace(self, gaussians=gaussians, weights=weights.clamp(min=1e-6))
+
+    def estimate(self, observed: Observed, patches: Patches) -> "Estimate":
+        """Return the mean of overlapping patches, each entry weighted by its posterior precision."""
+        total, precision = torch.zeros_like(observed.values), torch.zeros_like(observed.values)
+        classes, variances = [], []
+        for part in patches.split():
+            assigned = self.assign(observed, part)
+            mean, variance = self._posterior(assigned)
+            weight = 1 / (variance + self.gaussians.noise)
+            part.add(weight * (mean + assigned.means), total)
+            part.add(weight, precision)
+            classes.append(assigned.labels[:, 0])
+            variances.append(variance.mean((1, 2)))
+        return Estimate(total / precision, torch.cat(classes), torch.cat(variances))
+
+    def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
+        """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
+        rows, labels, p = assigned.pairs(CANDIDATES)
+        mean, second = torch.zeros_like(assigned.y), torch.zeros_like(assigned.y)
+        for pairs, x, variance in self.gaussians.posterior(assigned.y, assigned.known, rows, labels):
+            at, weight = rows[pairs.flatten()], p[pairs][:, :, None, None]
+            mean.index_add_(0, at, (weight * x).flatten(0, 1))
+            second.index_add_(0, at, (weight * (x.square() + variance)).flatten(0, 1))
+        variance = (second - mean.square()).clamp(min=0)
+        if self.joint:
+            shape = (len(mean), len(self.channels.energies), -1)
+            return mean.reshape(shape), variance.reshape(shape)
+        energies = self.channels.energies.unsqueeze(1)
+        return mean * energies.sqrt(), variance * energies
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The signal as its patches see it, in the channels of ``LocalClasses.observe``."""
+
+    f: Float[Tensor, "channels *lattice"]
+    classes: Int[Tensor, " patches"]  # the likeliest of each patch
+    variances: Float[Tensor, " patches"]  # the mean posterior variance of a patch's entries
+
+    def learned(self, span: float) -> dict[str, Tensor]:
+        """Return the class and the posterior standard deviation of every patch, for a signal with a range."""
+        deviations = span * self.variances.sqrt()
+        return {"patch_class": self.classes.unsqueeze(0), "patch_deviation": deviations.unsqueeze(0)}

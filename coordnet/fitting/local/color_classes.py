@@ -1,0 +1,102 @@
+"""The classes of patches for mosaics and noise: shapes of all colors jointly, and the estimate that they give."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from coordnet.fitting.local.classes import LUMA, Estimate, Observed
+from coordnet.fitting.local.mixture import distinct_masks
+from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.power_laws import Spectra
+from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture, View
+
+ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1
+# The energy of color differences relative to luma's at low and at high frequency: three kinds of colorfulness.
+COLORFULNESS = ((0.02, 0.0015), (0.1, 0.005), (0.3, 0.03))
+CROSSOVER, STEEPNESS = 0.07, 4  # frequency in cycles per sample between low and high, and the power of the transition
+SECOND_DIFFERENCE = 0.6  # energy of the second difference of colors, relative to the first
+MEAN_ERRORS = (0.1, 0.02, 0.02)  # variances of the pilot's patch means in luma and the differences, relative to energy
+AT_ONCE = 2**13  # patches whose evidence is held in memory together
+
+
+def joint_shapes(
+    shape: tuple[int, ...], colorfulness: tuple[tuple[float, float], ...] = COLORFULNESS
+) -> Float[Tensor, "shapes columns columns"]:
+    """Return covariances of patches of three colors, color after color, for luma of mean variance 3.
+
+    Each shape of luma comes with every colorfulness.
+    """
+    spectra = Spectra.of(shape)
+    luma = spectra.covariances(shape)
+    transition = 1 / (1 + (spectra.squared_frequency.sqrt() / CROSSOVER) ** STEEPNESS)
+    basis = torch.tensor(LUMA, dtype=torch.float64).T
+    basis = basis / basis.norm(dim=0)
+    shapes = []
+    for low, high in colorfulness:
+        difference = spectra.covariances(shape, high + (low - high) * transition)
+        parts = (luma, difference, SECOND_DIFFERENCE * difference)
+        total = torch.zeros(())
+        for vector, part, error in zip(basis.T, parts, MEAN_ERRORS, strict=True):
+            total = total + 3 * torch.stack([torch.kron(vector.outer(vector), c + error) for c in part])
+        shapes.append(total)
+    return torch.cat(shapes)
+
+
+def gray_shapes(shape: tuple[int, ...]) -> Float[Tensor, "shapes size size"]:
+    """Return covariances of patches of one channel, of mean variance 1."""
+    return Spectra.of(shape).covariances(shape) + MEAN_ERRORS[0]
+
+
+@dataclass(frozen=True)
+class SharedPatches:
+    """The patches of a signal whose known entries have few masks, under a mixture of shapes and energies."""
+
+    observed: Observed
+    patches: Patches
+
+    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> Estimate:
+        """Return the mean of overlapping patches, each entry weighted by its posterior precision.
+
+        The moments from which the mixture learns are added to those given.
+        """
+        values = self.observed.values
+        total, precision = torch.zeros_like(values), torch.zeros_like(values)
+        views: dict[bytes, View] = {}
+        classes, variances = [], []
+        for part in self.patches.split(AT_ONCE):
+            means = part.of(self.observed.pilot).mean(2, keepdim=True)
+            mean, variance, likeliest = self._posterior(part, means, mixture, views, moments)
+            weight = 1 / (variance + mixture.noise)
+            part.add(weight * (mean + means), total)
+            part.add(weight, precision)
+            classes.append(likeliest)
+            variances.append(variance.mean((1, 2)))
+        return Estimate(total / precision, torch.cat(classes), torch.cat(variances))
+
+    def _posterior(
+        self, part: Patches, means: Tensor, mixture: ScaleMixture, views: dict[bytes, View], moments: Moments | None
+    ) -> tuple[Float[Tensor, "patches c size"], Float[Tensor, "patches c size"], Int[Tensor, " patches"]]:
+        """Return the mean and the variance of the patches around their means in the pilot, and their classes."""
+        y = (part.of(self.observed.values) - means).flatten(1)
+        mean, second = torch.zeros_like(y), torch.zeros_like(y)
+        likeliest = torch.zeros(len(y), dtype=torch.long, device=y.device)
+        known = part.of(self.observed.known).expand(-1, means.shape[1], -1).flatten(1)
+        masks, which = distinct_masks(known)
+        for i, mask in enumerate(masks):
+            rows, key = (which == i).nonzero()[:, 0], mask.cpu().numpy().tobytes()
+            view = views[key] = views[key] if key in views else mixture.view(mask)
+            assigned = mixture.assign(y[rows][:, view.index], view, rows)
+            likeliest[rows] = assigned.likeliest
+            if moments is not None:
+                moments.weights += assigned.weights
+            for pairs in assigned.pairs:
+                if moments is not None:
+                    moments.add(pairs)
+                x, p = pairs.means, pairs.probabilities.unsqueeze(1)
+                variance = pairs.variances(mixture.shapes[pairs.shape].diagonal())
+                mean.index_add_(0, pairs.rows, p * x)
+                second.index_add_(0, pairs.rows, p * (x.square() + variance))
+        shape = (len(y), means.shape[1], -1)
+        return mean.reshape(shape), (second - mean.square()).clamp(min=0).reshape(shape), likeliest

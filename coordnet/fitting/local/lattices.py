@@ -1,0 +1,91 @@
+"""Strided lattices with the local prior: interpolation between them by the posterior means of patches."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.local.classes import Channels, Estimate, LocalClasses
+from coordnet.fitting.local.masks import Signal
+from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.weights import Weights, choose_weights
+from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.linalg.borders import make_periodic
+from coordnet.metrics import baselines
+from coordnet.priors.local import Local
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Lattice, Samples
+
+SHORTEST = 4  # samples that must be left along an axis when the lattice's own part is enlarged
+
+
+class LocalLatticePlan(Plan):
+    """Enlarge a strided lattice to its signal's grid by the posterior means of patches.
+
+    The classes stay as they start, because samples that are never neighbors teach nothing about neighbors. A cubic
+    spline gives the means of patches, linear interpolation is what the patches are weighted against. The lattice's own
+    part with the same steps, enlarged in the same way, decides the weight. Samples stay as they are.
+
+    The parameters are those of ``plan``; the encoding is replaced by Fourier's of the signal's grid.
+    """
+
+    def __init__(self, encoding: FourierEncoding, geometry: Lattice, prior: Local, **options: Any) -> None:
+        self.whole = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
+        super().__init__(self.whole, geometry, **options)
+        self.lattice, self.prior = geometry, prior
+        prior.patch_on(geometry.grid)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own weight."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        samples = Samples(self.lattice, values[0].movedim(0, -1))
+        with tqdm(total=2, desc="patches", disable=not self.progress) as bar:
+            weights = self._weights(samples)
+            bar.update()
+            signal, linear, estimate, local = self._both(samples)
+            bar.update()
+        f = torch.where(signal.known, signal.values, linear + weights.on(signal.known) * (local - linear))
+        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.whole.shape)
+        report = {
+            "method": "posterior means of patches, local prior, against linear interpolation",
+            "patch": list(self.prior.patch_on(self.lattice.grid)),
+            **weights.record(signal.range),
+            "iterations": 0,
+            "relative_residual": 0.0,
+        }
+        return Fitted(coefficients, report, estimate.learned(signal.range))
+
+    def _weights(self, samples: Samples) -> Weights:
+        """Return the weights of patches against linear interpolation, from the lattice's own part."""
+        shape = tuple(samples.values.shape[:-1])
+        offsets = tuple(min(o, n - 1) for o, n in zip(self.lattice.offsets, shape, strict=True))
+        own = Lattice(shape, self.lattice.steps, offsets)
+        if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
+            return Weights.none()
+        signal, linear, _, local = self._both(Samples(own, samples.values[own.slices]))
+        truth = samples.values.movedim(-1, 0) / signal.range
+        hidden = (~signal.known).expand_as(truth)
+        return choose_weights(signal.known, hidden, truth, linear, local)
+
+    def _both(self, samples: Samples) -> tuple[Signal, Tensor, Estimate, Tensor]:
+        """Return samples on their grid, in units of their range, and both interpolations of them."""
+        values = samples.values.new_zeros(*samples.grid, samples.channels)
+        samples.geometry.put(samples.values, values)
+        known = samples.geometry.known(1).movedim(-1, 0).to(values.device)
+        signal = Signal.of(values.movedim(-1, 0), known)
+        linear, cubic = (self._spline(f, samples) / signal.range for f in (baselines.linear, baselines.cubic))
+        shape = self.prior.patch_on(samples.grid)
+        classes = LocalClasses.begin(shape, Channels.of(signal.values, known), joint=False)
+        observed = classes.observe(signal.values, known, cubic)
+        estimate = classes.estimate(observed, Patches.every(self.prior.stride, samples.grid, shape, values.device))
+        return signal, linear, estimate, classes.restore(estimate.f)
+
+    def _spline(self, interpolate: baselines.Baseline, samples: Samples) -> Float[Tensor, "channels *grid"]:
+        f = interpolate(samples)
+        assert f is not None  # as it may be for masked samples
+        return f.to(samples.values).movedim(-1, 0)

@@ -1,0 +1,101 @@
+"""Overlapping patches of a lattice: their entries, and the lattice that they agree on."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+AT_ONCE = 2**14  # patches that are held in memory together
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The patches of a lattice whose corners are ``stride`` apart; the last ones touch the lattice's end.
+
+    Attributes
+    ----------
+    lattice, shape : tuple of int
+        The lengths of the lattice and of a patch.
+    corners : (patches,)
+        The flat index of each patch's first entry.
+    """
+
+    lattice: tuple[int, ...]
+    shape: tuple[int, ...]
+    corners: Int[Tensor, " patches"]
+
+    @classmethod
+    def every(
+        cls, stride: int, lattice: tuple[int, ...], shape: tuple[int, ...], device: torch.device | str = "cpu"
+    ) -> "Patches":
+        """Return patches with corners at multiples of a stride, or of a shorter patch's length, along each axis."""
+        starts = []
+        for n, p in zip(lattice, shape, strict=True):
+            regular = torch.arange(0, n - p + 1, min(stride, p), device=device)
+            starts.append(torch.cat([regular, regular.new_tensor([n - p])]).unique())
+        return cls(lattice, shape, _flat(starts, lattice))
+
+    @classmethod
+    def shifted(
+        cls,
+        stride: int,
+        shifts: tuple[tuple[int, ...], ...],
+        lattice: tuple[int, ...],
+        shape: tuple[int, ...],
+        device: torch.device | str = "cpu",
+    ) -> "Patches":
+        """Return the patches of ``every``, and those among them shifted by some vectors that are inside the lattice."""
+        corners = [cls.every(stride, lattice, shape, device).corners]
+        for shift in shifts:
+            starts = [
+                torch.arange(s, max(n - p + 1, s), stride, device=device)
+                for s, n, p in zip(shift, lattice, shape, strict=True)
+            ]
+            corners.append(_flat(starts, lattice))
+        return cls(lattice, shape, torch.cat(corners).unique())
+
+    def thinned(self, count: int) -> "Patches":
+        """Return at most ``count`` of the patches, evenly spread."""
+        step = -(-len(self) // count)
+        return Patches(self.lattice, self.shape, self.corners[::step])
+
+    @property
+    def size(self) -> int:
+        """The number of entries of a patch."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        """Return the number of patches."""
+        return len(self.corners)
+
+    def split(self, count: int = AT_ONCE) -> Iterator["Patches"]:
+        """Yield the patches in parts of at most ``count``."""
+        for corners in self.corners.split(count):
+            yield Patches(self.lattice, self.shape, corners)
+
+    def index(self) -> Int[Tensor, "patches size"]:
+        """Return the flat index of every entry of every patch."""
+        offsets = _flat([torch.arange(p, device=self.corners.device) for p in self.shape], self.lattice)
+        return self.corners.unsqueeze(1) + offsets
+
+    def of(self, f: Shaped[Tensor, "channels *lattice"]) -> Shaped[Tensor, "patches channels size"]:
+        """Return the entries of a lattice signal in every patch."""
+        index = self.index()
+        return torch.stack([plane.take(index) for plane in f.flatten(1)], 1)
+
+    def add(self, x: Float[Tensor, "patches channels size"], onto: Float[Tensor, "channels *lattice"]) -> None:
+        """Add the entries of every patch to a lattice signal: the adjoint of ``of``."""
+        index = self.index().flatten()
+        for plane, entries in zip(onto.flatten(1), x.unbind(1), strict=True):
+            plane.index_add_(0, index, entries.flatten())
+
+
+def _flat(positions: list[Tensor], lattice: tuple[int, ...]) -> Int[Tensor, " n"]:
+    """Return the flat indices of the lattice points with all combinations of positions along the axes."""
+    flat = positions[0].new_zeros(1)
+    for position, length in zip(positions, lattice, strict=True):
+        flat = (flat.unsqueeze(1) * length + position).flatten()
+    return flat

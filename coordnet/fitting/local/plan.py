@@ -1,0 +1,40 @@
+"""The choice of a plan with the local prior: what the known samples of a lattice allow."""
+
+from typing import Any
+
+import torch
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.local.lattices import LocalLatticePlan
+from coordnet.fitting.local.masks import LocalPlan
+from coordnet.fitting.local.mosaics import LocalMosaicPlan, is_mosaic
+from coordnet.fitting.local.noise import LocalNoisePlan
+from coordnet.fitting.plan import Plan
+from coordnet.priors.local import Local
+from coordnet.sampling.samples import Geometry
+
+
+def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: Any) -> Plan:
+    """Return the plan for strided lattices, noisy lattices, mosaics, or other masks; the options are ``Plan``'s.
+
+    Raises
+    ------
+    ValueError
+        If the encoding is not Fourier's, or the samples are not those of a lattice.
+    """
+    if not isinstance(encoding, FourierEncoding):
+        raise _checks.wrong("encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__)
+    if geometry.is_scattered:
+        expected = "samples on a lattice for a local prior; others take the adaptive prior"
+        raise _checks.wrong("geometry", expected, type(geometry).__name__)
+    weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
+    if geometry.is_whole_lattice and geometry.shape != geometry.grid:
+        kind: Any = LocalLatticePlan
+    elif prior.noise and bool((weights == 1).all()):
+        kind = LocalNoisePlan
+    elif bool(((weights == 0) | (weights == 1)).all()) and is_mosaic(weights.movedim(-1, 0) > 0):
+        kind = LocalMosaicPlan
+    else:
+        kind = LocalPlan
+    return kind(encoding, geometry, prior, **options)

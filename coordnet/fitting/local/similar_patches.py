@@ -1,0 +1,146 @@
+"""Noise removed from groups of similar patches of a picture, by one Wiener filter each (non-local Bayes, second step).
+
+A guide, which is a first estimate, says which patches are similar and has their covariance. The method is that of
+Lebrun, Buades and Morel, "A nonlocal Bayesian image denoising algorithm" (2013).
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from coordnet.linalg.buffers import CHUNK
+
+REACH = 12  # largest displacement of a similar patch along each axis
+STEP = 3  # distance of the patches whose groups are filtered
+GROUP = 48  # patches in a group
+BAND = 2**17  # pixels of a band of rows that is filtered at once
+Picture = Float[Tensor, "channels height width"]
+
+
+def filter_groups(noisy: Picture, guide: Picture, sigma: float, side: int) -> Picture:
+    """Return the mean of overlapping patches that are filtered in groups of similar ones.
+
+    Parameters
+    ----------
+    noisy, guide : (channels, height, width)
+        The picture with white noise, and an estimate of it without.
+    sigma : float
+        The standard deviation of the noise.
+    side : int
+        The height and width of a patch; no longer than those of the picture.
+    """
+    height, width = guide.shape[1:]
+    total, weight = torch.zeros_like(guide), torch.zeros_like(guide[:1])
+    rows, columns = (_references(n, side, noisy.device) for n in (height, width))
+    for part in rows.split(max(1, BAND // (width * STEP))):
+        top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
+        inside = slice(top, bottom)
+        groups = similar(guide[:, inside], part - top, columns, side)
+        sums, weights = _filtered(noisy[:, inside], guide[:, inside], groups, sigma, side)
+        total[:, inside] += sums
+        weight[:, inside] += weights
+    return torch.where(weight > 0, total / weight.clamp(min=1e-12), guide)
+
+
+def _references(length: int, side: int, device: torch.device) -> Int[Tensor, " n"]:
+    """Return the starts of reference patches along an axis; the last one touches the end."""
+    starts = torch.arange(0, length - side + 1, STEP, device=device)
+    return torch.cat([starts, starts.new_tensor([length - side])]).unique()
+
+
+def similar(
+    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int
+) -> Int[Tensor, "references group"]:
+    """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
+
+    The references' first pixels are at all pairs of ``rows`` and ``columns``.
+    """
+    height, width = (n - side + 1 for n in guide.shape[1:])
+    down, right = min(REACH, height - 1), min(REACH, width - 1)
+    moves = [(y, x) for y in range(-down, down + 1) for x in range(-right, right + 1)]
+    place = {move: i for i, move in enumerate(moves)}
+    found = guide.new_full((len(moves), len(rows), len(columns)), torch.inf)
+    for y, x in moves[len(moves) // 2 :]:  # the others are their mirror images
+        left, end = max(0, -x), width - max(0, x)
+        a = guide[:, : guide.shape[1] - y, left : end + side - 1]
+        b = guide[:, y:, left + x : end + x + side - 1]
+        distance = avg_pool2d((a - b).square_().sum(0)[None], side, 1)[0]
+        for sign in (1, -1):
+            first, second = (0, left) if sign == 1 else (y, left + x)
+            full = guide.new_full((height, width), torch.inf)
+            full[first : first + distance.shape[0], second : second + distance.shape[1]] = distance
+            found[place[(sign * y, sign * x)]] = full[rows][:, columns]
+    nearest = found.flatten(1).T.topk(min(GROUP, len(moves)), 1, largest=False)
+    steps = torch.tensor([y * guide.shape[2] + x for y, x in moves], device=guide.device)
+    corners = (rows.unsqueeze(1) * guide.shape[2] + columns).flatten()
+    corners = corners.unsqueeze(1)
+    return torch.where(nearest.values.isinf(), corners, corners + steps[nearest.indices])
+
+
+def _filtered(
+    noisy: Picture, guide: Picture, groups: Int[Tensor, "references group"], sigma: float, side: int
+) -> tuple[Picture, Float[Tensor, "1 height width"]]:
+    """Return the sums of weighted filtered patches, and of their weights."""
+    y, x = _unfold(noisy, side), _unfold(guide, side)
+    sums, weights = torch.zeros_like(x), x.new_zeros(len(x))
+    count, size = groups.shape[1], x.shape[1]
+    at_once = max(1, CHUNK["cpu"] // (8 * 4 * count * size))
+    for part in groups.split(at_once):
+        patches, weight = wiener(y[part], x[part], sigma)
+        sums.index_add_(0, part.flatten(), (patches * weight[:, None, None]).flatten(0, 1))
+        weights.index_add_(0, part.flatten(), weight.repeat_interleave(count))
+    return _fold(sums, guide.shape, side), _fold(
+        weights.unsqueeze(1).expand(-1, side * side), (1, *guide.shape[1:]), side
+    )
+
+
+def wiener(
+    y: Float[Tensor, "groups count size"], x: Float[Tensor, "groups count size"], sigma: float
+) -> tuple[Float[Tensor, "groups count size"], Float[Tensor, " groups"]]:
+    """Filter noisy patches y by the mean and covariance C of patches x: mean + (y - mean) (C + s²)⁻¹ C.
+
+    The weight of a group is 1 / (1 + trace of the filter), which is largest where the filter removes most.
+    """
+    count, size = y.shape[1:]
+    mean = x.mean(1, keepdim=True)
+    x, y = x - mean, y - mean
+    if count < size:  # the same filter in the space of the patches
+        gram = x @ x.mT
+        factor = _regularized(gram, count * sigma**2)
+        result = torch.cholesky_solve(x @ y.mT, factor).mT @ x
+    else:
+        gram = x.mT @ x
+        factor = _regularized(gram, count * sigma**2)
+        result = y @ torch.cholesky_solve(gram, factor)
+    inverse = torch.cholesky_inverse(factor).diagonal(dim1=1, dim2=2).sum(1)
+    trace = gram.shape[1] - count * sigma**2 * inverse
+    return mean + result, 1 / (1 + trace.clamp(min=0))
+
+
+def _regularized(gram: Float[Tensor, "groups n n"], ridge: float) -> Float[Tensor, "groups n n"]:
+    """Return the Cholesky factor of a Gram matrix with a ridge."""
+    total = gram.clone()
+    total.diagonal(dim1=1, dim2=2).add_(ridge)
+    return torch.linalg.cholesky(total)
+
+
+def _unfold(f: Picture, side: int) -> Float[Tensor, "pixels size"]:
+    """Return the patch whose first pixel each pixel is, row after row; patches that would leave the picture are 0."""
+    channels, height, width = f.shape
+    result = f.new_zeros(height, width, channels, side * side)
+    for i in range(side * side):
+        y, x = divmod(i, side)
+        result[: height - y, : width - x, :, i] = f[:, y:, x:].movedim(0, -1)
+    return result.reshape(height * width, -1)
+
+
+def _fold(patches: Float[Tensor, "pixels size"], shape: torch.Size | tuple[int, ...], side: int) -> Picture:
+    """Return the sum of patches at their places: the adjoint of ``_unfold``."""
+    channels, height, width = shape
+    patches = patches.reshape(height, width, channels, side * side)
+    result = patches.new_zeros(channels, height, width)
+    for i in range(side * side):
+        y, x = divmod(i, side)
+        result[:, y:, x:] += patches[: height - y, : width - x, :, i].movedim(-1, 0)
+    return result

@@ -1,0 +1,108 @@
+"""How much a second reconstruction is trusted against the first, by the distance to what is known."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+FARTHEST = 8  # distance from which on the weight is 0 unless hidden samples were as far
+EDGES = (1, 2, 4, FARTHEST)  # the largest distances of the regions
+MIN_HIDDEN = 50  # hidden samples that a region needs for a weight of its own
+MIN_GAIN = 0.005  # of the squared error at hidden samples
+MAX_WEIGHT = 1.2
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weight of a second reconstruction against a first, by the distance to the nearest known entry.
+
+    Attributes
+    ----------
+    edges : tuple of int
+        The largest distance of each region, in steps along axes and diagonals.
+    alphas : tuple of float
+        The weight in each region; it is 0 beyond the last.
+    errors : (float, float)
+        The mean squared errors at hidden samples, of the first reconstruction and of the weighted mean.
+    """
+
+    edges: tuple[int, ...]
+    alphas: tuple[float, ...]
+    errors: tuple[float, float] | None = None
+
+    @classmethod
+    def none(cls) -> "Weights":
+        """Return weights of 0."""
+        return cls((), ())
+
+    @property
+    def are_zero(self) -> bool:
+        """Whether only the first reconstruction counts."""
+        return not any(self.alphas)
+
+    def on(self, known: Bool[Tensor, "#channels *lattice"]) -> Float[Tensor, "#channels *lattice"]:
+        """Return the weight at every lattice point."""
+        alphas = torch.tensor([*self.alphas, 0.0], device=known.device)
+        edges = torch.tensor(self.edges, device=known.device)
+        return alphas[torch.bucketize(distances(known), edges)]
+
+    def record(self, span: float) -> dict[str, Any]:
+        """Return the weights and the PSNR at hidden samples of a signal with a range, as JSON holds them."""
+        record: dict[str, Any] = {"alpha": dict(zip(map(str, self.edges), self.alphas, strict=True))}
+        if self.errors is not None:
+            psnr = [-10 * math.log10(max(e * span**2, 1e-12)) for e in self.errors]
+            record["hold_out_psnr"] = {"pilot": psnr[0], "local": psnr[1]}
+        return record
+
+
+def choose_weights(
+    known: Bool[Tensor, "#channels *lattice"],
+    hidden: Bool[Tensor, "channels *lattice"],
+    values: Float[Tensor, "channels *lattice"],
+    first: Float[Tensor, "channels *lattice"],
+    second: Float[Tensor, "channels *lattice"],
+) -> Weights:
+    """Return the weights α of least squared error Σ (first + α (second - first) - values)² at hidden samples.
+
+    Regions are those of ``EDGES`` that have hidden samples enough; a region without them takes the weight of the one
+    before, up to the last that has any. All weights are 0 if the error falls by less than ``MIN_GAIN``.
+    """
+    at = distances(known).expand_as(values)[hidden]
+    error, step = (first - values)[hidden], (second - first)[hidden]
+    edges, alphas = [], []
+    blended = error.clone()
+    for near, far in zip((0, *EDGES), EDGES, strict=False):
+        inside = (at > near) & (at <= far)
+        enough = int(inside.sum()) >= MIN_HIDDEN
+        alpha = _best(error[inside], step[inside]) if enough or not alphas else alphas[-1]
+        if not enough and not bool(inside.any()):
+            break
+        edges.append(far)
+        alphas.append(alpha)
+        blended[inside] += alpha * step[inside]
+    before, after = float(error.square().mean()), float(blended.square().mean())
+    if after > (1 - MIN_GAIN) * before:
+        return Weights((), (), (before, before))
+    return Weights(tuple(edges), tuple(alphas), (before, after))
+
+
+def _best(error: Tensor, step: Tensor) -> float:
+    energy = float(step.square().sum())
+    return min(max(-float((error * step).sum()) / energy, 0.0), MAX_WEIGHT) if energy > 0 else 0.0
+
+
+def distances(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, "#channels *lattice"]:
+    """Return the distance to the nearest known point, in steps along axes and diagonals, at most ``FARTHEST + 1``."""
+    near, result = known, torch.zeros(known.shape, dtype=torch.long, device=known.device)
+    for _ in range(FARTHEST + 1):
+        result += ~near
+        for axis in range(1, known.ndim):
+            grown = near.clone()
+            length = near.shape[axis] - 1
+            grown.narrow(axis, 0, length).logical_or_(near.narrow(axis, 1, length))
+            grown.narrow(axis, 1, length).logical_or_(near.narrow(axis, 0, length))
+            near = grown
+    return result

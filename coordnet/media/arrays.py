@@ -1,0 +1,108 @@
+"""Arrays in and out: NPY and NPZ files, Zarr folders."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
+
+ARRAY_SUFFIXES = (".npy", ".npz", ".zarr")
+MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
+
+
+def read_array(path: StrPath) -> Media:
+    """Read an array in NPY, NPZ or Zarr, of any number of axes, into a signal of shape (*grid, channels).
+
+    ``file.npz:NAME`` is one of several arrays of an NPZ file.
+    Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
+    NaN included. Pickled objects are never loaded. The last axis holds channels if it is one of two or more and no
+    longer than 4; otherwise an axis of length 1 is added.
+    """
+    values = load_array(Path(path))
+    given = last_axis_holds_channels(values.shape)
+    scaled = np.ascontiguousarray(from_depth(values, path))
+    signal = torch.from_numpy(scaled if given else scaled[..., None])
+    return Media(signal, "array", split_member(path)[0].stem, values.dtype.name, channel_axis=given)
+
+
+def load_array(path: Path, *, mapped: bool = False) -> Any:
+    """Return the array in an NPY or NPZ file or a Zarr folder, without ever unpickling.
+
+    ``file.npz:NAME`` is one of several arrays. If ``mapped``, the numbers of NPY and Zarr are read as they are needed.
+    """
+    file, member = split_member(path)
+    if file.suffix.lower() == ".zarr":
+        values = _open_zarr(file)
+        values = values if mapped else np.asarray(values[...])
+    else:
+        with decoding(path, "an array"):
+            values = np.load(readable_file(file, "an array"), mmap_mode="r" if mapped else None, allow_pickle=False)
+            values = values if isinstance(values, np.ndarray) else _member(values, file, member)
+    if math.prod(values.shape) == 0 or values.ndim == 0:
+        raise mismatch(path, "an array with at least one axis and value", f"shape {values.shape}")
+    return values if mapped else values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def split_member(path: StrPath) -> tuple[Path, str | None]:
+    """Return the file and the array that ``file.npz:NAME`` names; the array is None for any other path."""
+    file, mark, member = str(path).rpartition(":")
+    if mark and file.lower().endswith(".npz") and not Path(path).exists():
+        return Path(file), member
+    return Path(path), None
+
+
+def _member(archive: Any, file: Path, member: str | None) -> np.ndarray:
+    """Return one array of an NPZ file."""
+    with archive:
+        names = archive.files
+        if member is None and len(names) != 1:
+            raise mismatch(file, f"one array, or {file.name}:NAME", f"{len(names)} ({', '.join(names) or 'none'})")
+        if member is not None and member not in names:
+            raise mismatch(file, f"an array of the name {member!r}", ", ".join(names) or "none")
+        return archive[member or names[0]]
+
+
+def _open_zarr(path: Path) -> Any:
+    """Return the Zarr array in a folder."""
+    if not path.exists():
+        raise mismatch(path, "a Zarr array", "nothing of this name")
+    zarr = zarr_package(path)
+    with decoding(path, "a Zarr array"):
+        stored = zarr.open(str(path), mode="r")
+        if not isinstance(stored, zarr.Array):
+            raise ValueError("a group of arrays: name one of them")
+    return stored
+
+
+def zarr_package(path: Path) -> Any:
+    """Return the package zarr, or raise a `MediaError` that says how to install it."""
+    try:
+        import zarr
+    except ImportError:
+        raise mismatch(path, "the package zarr (pip install 'coordnet[zarr]')", "none") from None
+    return zarr
+
+
+def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
+    """Return whether the last axis of an array of unknown meaning is short enough for channels."""
+    return len(shape) > 1 and shape[-1] <= MAX_CHANNELS
+
+
+def write_array(
+    signal: Float[Tensor, "*grid channels"], path: StrPath, *, depth: str = "float32", channel_axis: bool = True
+) -> None:
+    """Write an array as an .npy file; integers are the signal times their largest value, clipped.
+
+    `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
+    channels of length 1.
+    """
+    values = to_depth(as_numpy(signal), depth, path)
+    values = values if channel_axis or values.shape[-1] != 1 else values[..., 0]
+    with atomic_path(path) as temporary, encoding(path, "an array"):
+        np.save(temporary, values, allow_pickle=False)

@@ -1,0 +1,55 @@
+"""How long training takes is estimated from the work, and is said before it starts where it is long."""
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet._checks import CoordnetWarning
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fitting.choice import choose
+from coordnet.fitting.effort import EPOCHS, PATIENCE, default_epochs, epoch_seconds
+from coordnet.networks.heads import Linear, Siren, Wire
+
+
+def network(samples, head, encoding=None):
+    method = choose(samples, Gaussian, head=head, encoding=encoding, solver="gradient")
+    return cn.CoordinateNetwork(method.encode(samples), head, samples.channels)
+
+
+def sampled(side, pattern="random:0.25"):
+    return cn.sample(torch.rand(side, side, 3), pattern)
+
+
+def test_the_work_of_a_wide_layer_is_that_of_its_products():
+    """Two hidden layers of 1,000 units: 10⁶ products a point between them, at 10⁻¹⁰ s each."""
+    samples = sampled(32)
+    more, less = (epoch_seconds(network(samples, cn.MLP(depth, 1000)), samples) for depth in (3, 2))
+    assert more - less == pytest.approx(256 * (1e6 * 1e-10 + 1000 * 1e-8))
+    assert epoch_seconds(network(samples, Wire()), samples) > 2.9 * epoch_seconds(network(samples, Siren()), samples)
+
+
+def test_on_a_processor_the_epochs_fit_into_ten_minutes():
+    small, large = sampled(32), sampled(256)
+    assert default_epochs(network(small, Siren()), small) == EPOCHS
+    slow = network(large, Siren())
+    epochs = default_epochs(slow, large)
+    assert epochs < EPOCHS
+    assert 0.9 * PATIENCE < epochs * epoch_seconds(slow, large) <= PATIENCE
+    linear = network(large, Linear(), "complex")
+    assert default_epochs(linear, large) == EPOCHS  # mode products: the points are never visited one by one
+
+
+def test_a_long_training_is_announced(monkeypatch):
+    class Begun(Exception):
+        pass
+
+    def begin(*arguments, epochs, **options):
+        raise Begun(epochs)
+
+    monkeypatch.setattr("coordnet.fitting.methods.fit_gradient", begin)
+    samples = sampled(64)
+    announced = r"training for 1,000,000 epochs takes about [\d.]+ hours on a processor"
+    with pytest.warns(CoordnetWarning, match=announced), pytest.raises(Begun, match="1000000"):
+        cn.fit(samples, head=Siren(), epochs=1_000_000)
+    with pytest.raises(Begun, match="5"):
+        cn.fit(samples, head=Siren(), epochs=5)

@@ -1,0 +1,286 @@
+import itertools
+import math
+
+import pytest
+import torch
+
+from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.encoders import Gaussian
+from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.fitting.local import mixture, patches
+from coordnet.fitting.local.classes import Channels, LocalClasses
+from coordnet.fitting.local.mixture import Gaussians
+from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.power_laws import power_laws
+from coordnet.fitting.local.weights import choose_weights, distances
+from coordnet.metrics.scores import psnr
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
+from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Samples, ScatteredPoints
+from tests.helpers import synthetic_photograph
+
+
+def fit(samples, prior=None, **options):
+    return fit_closed_form(FourierEncoding.like(samples), samples, prior=prior or Local(), **options)
+
+
+@pytest.fixture
+def gaussians(generator):
+    roots = torch.randn(3, 6, 9, generator=generator, dtype=torch.float64)
+    return Gaussians(roots @ roots.mT, 0.1)
+
+
+@pytest.fixture(params=["many masks", "two masks", "no entry"])
+def observed(request, generator):
+    """Seven patches of six entries in two columns, what is known of them, and pairs with classes."""
+    y = torch.randn(7, 2, 6, generator=generator, dtype=torch.float64)
+    known = torch.rand(7, 6, generator=generator) < 0.5
+    if request.param == "two masks":
+        known = known[torch.arange(7) % 2]
+    if request.param == "no entry":
+        known[3] = False
+    rows = torch.arange(7).repeat(3)
+    labels = torch.arange(3).repeat_interleave(7)
+    return y, known, rows, labels
+
+
+@pytest.fixture(params=[1, 10**6])
+def limits(request, monkeypatch):
+    """Masks are never shared, or always where there are few."""
+    monkeypatch.setattr(mixture, "FEW_MASKS", 0 if request.param == 1 else 3)
+    monkeypatch.setattr(mixture, "FLOATS_AT_ONCE", 6 * request.param)
+
+
+def textbook(gaussians, y, known, label):
+    """The posterior mean and covariance of one column by the formulas, and its log density by PyTorch."""
+    s, o = gaussians.covariances[label], known.nonzero()[:, 0]
+    c = s[o][:, o] + gaussians.noise * torch.eye(len(o), dtype=s.dtype)
+    gain = s[:, o] @ torch.linalg.inv(c)
+    density = torch.zeros((), dtype=s.dtype)
+    if len(o):
+        density = torch.distributions.MultivariateNormal(torch.zeros(len(o)).to(s), c).log_prob(y[o])
+    return gain @ y[o], s - gain @ s[o], density
+
+
+def test_evidence_is_the_log_density_of_a_multivariate_normal(gaussians, observed, limits):
+    y, known, rows, labels = observed
+    weights = torch.tensor([1.0, 0.4], dtype=torch.float64)
+    expected = [
+        sum(w * textbook(gaussians, y[i, c], known[i], k)[2] for c, w in enumerate(weights))
+        for i, k in zip(rows, labels, strict=True)
+    ]
+    torch.testing.assert_close(gaussians.evidence(y, known, rows, labels, weights), torch.stack(expected))
+
+
+def test_the_posterior_is_the_textbook_s(gaussians, observed, limits):
+    y, known, rows, labels = observed
+    seen = torch.zeros(len(rows))
+    for pairs, mean, variance in gaussians.posterior(y, known, rows, labels):
+        for (g, m), c in itertools.product(itertools.product(*map(range, pairs.shape)), range(2)):
+            pair = pairs[g, m]
+            expected = textbook(gaussians, y[rows[pair], c], known[rows[pair]], labels[pair])
+            torch.testing.assert_close(mean[g, m, c], expected[0])
+            torch.testing.assert_close(variance[g, 0, 0], expected[1].diagonal())
+            seen[pair] += 0.5
+    assert bool((seen == 1).all())
+
+
+def test_moments_are_sums_of_posterior_covariances_and_products_of_means(gaussians, observed, limits, generator):
+    y, known, rows, labels = observed
+    weights = torch.rand(len(rows), generator=generator, dtype=torch.float64)
+    channel_weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    expected = torch.zeros_like(gaussians.covariances)
+    for i, k, w in zip(rows, labels, weights, strict=True):
+        for c, share in enumerate((0.25, 0.75)):
+            mean, covariance, _ = textbook(gaussians, y[i, c], known[i], k)
+            expected[k] += w * share * (mean.outer(mean) + covariance - gaussians.covariances[k])
+    torch.testing.assert_close(gaussians.moments(y, known, rows, labels, weights, channel_weights), expected)
+
+
+def test_adaptation_does_not_lower_the_likelihood_with_labels_held(generator):
+    """The evidence plus the log of the inverse Wishart prior, from round to round."""
+    strength, truth = 5.0, torch.randn(4, 4, generator=generator, dtype=torch.float64)
+    x = torch.randn(60, 1, 4, generator=generator, dtype=torch.float64) @ truth
+    known = torch.rand(60, 4, generator=generator) < 0.6
+    rows, labels, ones = torch.arange(60), torch.zeros(60, dtype=torch.long), torch.ones(60, dtype=torch.float64)
+    start = torch.eye(4, dtype=torch.float64).unsqueeze(0)
+    gaussians, objectives = Gaussians(start, 0.01), []
+    for _ in range(8):
+        s = gaussians.covariances
+        penalty = -0.5 * strength * (torch.logdet(s[0]) + torch.trace(torch.linalg.solve(s[0], start[0])))
+        objectives.append(float(gaussians.evidence(x, known, rows, labels, ones[:1]).sum() + penalty))
+        moments = gaussians.moments(x, known, rows, labels, ones, ones[:1])
+        gaussians = Gaussians((strength * start + 60 * s + moments) / (strength + 60), 0.01)
+    assert all(later > earlier for earlier, later in itertools.pairwise(objectives))
+    assert objectives[-1] > objectives[0] + 1
+
+
+@pytest.mark.parametrize("lattice, shape", [((9,), (4,)), ((7, 10), (3, 4)), ((5, 6, 7), (2, 3, 3))])
+def test_patches_cover_the_lattice_and_add_is_the_adjoint(lattice, shape, generator):
+    every = Patches.every(2, lattice, shape)
+    f = torch.randn(2, *lattice, generator=generator, dtype=torch.float64)
+    x = torch.randn(len(every), 2, every.size, generator=generator, dtype=torch.float64)
+    onto = torch.zeros_like(f)
+    every.add(x, onto)
+    torch.testing.assert_close((every.of(f) * x).sum(), (f * onto).sum())
+    counts = torch.zeros_like(f)
+    every.add(torch.ones_like(x), counts)
+    assert float(counts.min()) >= 1
+    last = f[(0, *(slice(n - p, n) for n, p in zip(lattice, shape, strict=True)))]
+    torch.testing.assert_close(every.of(f)[-1, 0], last.flatten())
+
+
+@pytest.mark.parametrize("shape", [(12,), (4, 5), (2, 3, 3)])
+def test_power_laws_are_covariances_without_the_mean(shape):
+    laws = power_laws(shape)
+    size = math.prod(shape)
+    torch.testing.assert_close(laws.diagonal(dim1=1, dim2=2).mean(1), torch.ones(len(laws)).double())
+    torch.testing.assert_close(laws.sum(2), torch.zeros(len(laws), size).double(), atol=1e-9, rtol=0)
+    assert float(torch.linalg.eigvalsh(laws).min()) > -1e-9
+
+
+def test_distances_are_steps_along_axes_and_diagonals(generator):
+    known = torch.rand(2, 12, 14, generator=generator) < 0.03
+    known[0, 5, 5] = known[1, 0, 0] = True
+    points = torch.cartesian_prod(torch.arange(12), torch.arange(14))
+    for mask, found in zip(known, distances(known), strict=True):
+        steps = (points.unsqueeze(1) - mask.nonzero()).abs().amax(2).amin(1)
+        assert torch.equal(found.flatten(), steps.clamp(max=9))
+
+
+def test_weights_are_the_least_squares_of_hidden_samples(generator):
+    known = torch.zeros(1, 30, 30, dtype=torch.bool)
+    known[:, ::2, ::2] = True
+    hidden = ~known
+    values = torch.randn(1, 30, 30, generator=generator)
+    first, noise = torch.zeros_like(values), torch.randn(1, 30, 30, generator=generator)
+    chosen = choose_weights(known, hidden, values, first, 2 * values + 0.1 * noise)
+    assert chosen.alphas == pytest.approx((0.5,), abs=0.02)
+    assert chosen.errors[1] < 0.01 * chosen.errors[0]
+    assert choose_weights(known, hidden, values, first, noise).are_zero
+    assert float(chosen.on(known).max()) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.fixture(scope="module")
+def quarter():
+    truth = synthetic_photograph(72, 60)
+    samples = sample(truth, "random:0.25")
+    return truth, samples, fit(samples)
+
+
+def held_out(made, samples, truth):
+    return psnr(made.render(alignment="sample"), truth, ~samples.geometry.known(truth.shape[-1]))
+
+
+def test_it_gains_on_a_picture_with_edges(quarter):
+    truth, samples, made = quarter
+    assert held_out(made, samples, truth) > held_out(fit(samples, Adaptive()), samples, truth) + 0.3
+    assert made.report["hold_out_psnr"]["local"] > made.report["hold_out_psnr"]["pilot"]
+    assert all(0 <= alpha <= 1.2 for alpha in made.report["alpha"].values())
+    known = samples.geometry.known(3)
+    torch.testing.assert_close(made.render(alignment="sample")[known], truth[known], atol=1e-5, rtol=0)
+
+
+def test_the_seed_fixes_it_and_chunks_do_not_change_it(quarter, monkeypatch):
+    _, samples, made = quarter
+    assert torch.equal(fit(samples).render(), made.render())
+    monkeypatch.setattr(mixture, "FLOATS_AT_ONCE", 1000)
+    monkeypatch.setattr(patches, "AT_ONCE", 77)
+    torch.testing.assert_close(fit(samples).render(), made.render(), atol=2e-3, rtol=0)
+
+
+def test_it_is_saved_with_its_patches(quarter, tmp_path):
+    _, _, made = quarter
+    made.save(tmp_path / "model.safetensors")
+    loaded = Reconstruction.load(tmp_path / "model.safetensors")
+    assert torch.equal(loaded.render(), made.render())
+    assert torch.equal(loaded.learned["patch_class"], made.learned["patch_class"])
+    assert made.learned["patch_deviation"].shape == made.learned["patch_class"].shape
+    assert float(made.learned["patch_deviation"].min()) >= 0
+
+
+def test_the_second_stage_is_blind_to_hidden_samples(quarter):
+    """The estimate that hidden samples judge does not change with their values."""
+    _, samples, _ = quarter
+    made = plan(FourierEncoding.like(samples), samples.geometry, Adaptive())
+    assert isinstance(made, AdaptivePlan)
+    values = made.centered(samples.values).subtracted()
+    held = made.solve_and_hold_out(values)[1]
+    hidden = held.hidden.expand(1, 3, -1, -1)
+    assert 0.05 < float(hidden.sum()) / float(samples.geometry.known(3).sum()) < 0.2
+    error = (held.estimate - values[0])[hidden[0]].square().mean()
+    assert float(error) > 3 * float(
+        (held.estimate - values[0])[samples.geometry.known(3).movedim(-1, 0)].square().mean()
+    )
+
+
+@pytest.mark.parametrize(
+    "shape, pattern, channels",
+    [
+        ((40, 30), "random:0.4", 1),
+        ((24, 26), "random:0.4", 4),
+        ((5, 6), "random:0.8", 3),
+        ((1, 40), "random:0.5", 1),
+        ((60,), "random:0.5", 2),
+        ((8, 12, 10), "random:0.4", 3),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_shape_works(shape, pattern, channels, dtype, generator):
+    points = torch.stack(torch.meshgrid(*[torch.linspace(0, 1, n) for n in shape], indexing="ij"), -1)
+    truth = torch.sin(points @ torch.randn(len(shape), channels, generator=generator) * 9).to(dtype)
+    samples = sample(truth, pattern, generator=generator)
+    made = fit(samples, Local(rounds=1, pilot=Adaptive(rounds=1)))
+    render = made.render(alignment="sample")
+    assert render.dtype == dtype
+    assert bool(torch.isfinite(render).all())
+    known = samples.geometry.known(channels)
+    torch.testing.assert_close(render[known], truth[known], atol=1e-5, rtol=0)
+
+
+def test_a_constant_stays_one():
+    samples = sample(torch.full((20, 20, 3), 0.3), "random:0.3")
+    render = fit(samples).render()
+    torch.testing.assert_close(render, torch.full_like(render, 0.3), atol=1e-4, rtol=0)
+
+
+def test_one_known_sample_and_all_known_samples():
+    truth = synthetic_photograph(16, 16)
+    known = torch.zeros(16, 16)
+    known[3, 4] = 1
+    one = fit(sample(truth, known)).render(alignment="sample")
+    torch.testing.assert_close(one, truth[3, 4].expand_as(one), atol=1e-3, rtol=0)
+    torch.testing.assert_close(fit(sample(truth, "full")).render(alignment="sample"), truth, atol=1e-5, rtol=0)
+
+
+def test_masks_that_differ_by_channel(generator):
+    truth = synthetic_photograph(40, 40, 1) * torch.tensor([1.0, 0.9, 0.8])
+    samples = sample(truth, (torch.rand(40, 40, 3, generator=generator) < 0.5).float())
+    made = fit(samples, Local(rounds=2))
+    adaptive = fit(samples, Adaptive())
+    assert held_out(made, samples, truth) > held_out(adaptive, samples, truth) + 0.1
+
+
+def test_what_it_refuses():
+    samples = sample(synthetic_photograph(16, 16), "random:0.5")
+    with pytest.raises(ValueError, match="`encoding`: expected a FourierEncoding"):
+        fit_closed_form(ComplexEncoding.like(Gaussian, samples), samples, prior=Local())
+    points = Samples(ScatteredPoints((16, 16), torch.rand(40, 2) * 0.9), torch.rand(40, 3))
+    with pytest.raises(ValueError, match="`geometry`: expected samples on a lattice"):
+        fit(points)
+    with pytest.raises(ValueError, match="`patch`: expected 2 lengths"):
+        fit(samples, Local(patch=(8,)))
+    with pytest.raises(ValueError, match="`strength`"):
+        Local(strength=0.0)
+
+
+def test_channels_are_uncorrelated(generator):
+    values = torch.randn(4, 50, generator=generator) * torch.tensor([1.0, 3.0, 0.1, 1.0]).unsqueeze(1)
+    channels = Channels.of(values, torch.ones(1, 50, dtype=torch.bool))
+    torch.testing.assert_close(channels.basis.T @ channels.basis, torch.eye(4), atol=1e-5, rtol=0)
+    assert bool((channels.energies.diff() <= 0).all())
+    classes = LocalClasses.begin((4,), channels, joint=True)
+    assert classes.gaussians.covariances.shape[1:] == (16, 16)

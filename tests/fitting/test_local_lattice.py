@@ -1,0 +1,64 @@
+import pytest
+import torch
+
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.metrics import baselines
+from coordnet.metrics.scores import psnr
+from coordnet.priors.local import Local
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+
+def fit(samples, prior=None):
+    return fit_closed_form(FourierEncoding.like(samples), samples, prior=prior or Local())
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "every:3+1", "every:1x2"])
+def test_it_beats_linear_interpolation_and_keeps_the_samples(pattern):
+    truth = synthetic_photograph(72, 60)
+    samples = sample(truth, pattern)
+    made = fit(samples)
+    render = made.render(alignment="sample")
+    known = samples.geometry.known(3)
+    torch.testing.assert_close(render[known], truth[known], atol=1e-5, rtol=0)
+    assert psnr(render, truth, ~known) > psnr(baselines.linear(samples), truth, ~known) + 0.3
+    assert made.render((144, 120)).shape == (144, 120, 3)
+    assert made.report["hold_out_psnr"]["local"] > made.report["hold_out_psnr"]["pilot"]
+
+
+def test_noise_is_left_to_linear_interpolation(generator):
+    """White noise has no edges that patches could follow."""
+    truth = torch.rand(64, 64, 1, generator=generator)
+    samples = sample(truth, "every:2")
+    known = samples.geometry.known(1)
+    render = fit(samples).render(alignment="sample")
+    assert psnr(render, truth, ~known) > psnr(baselines.linear(samples), truth, ~known) - 0.02
+
+
+def test_a_short_lattice_is_interpolated_linearly():
+    truth = synthetic_photograph(10, 6)
+    samples = sample(truth, "every:3")
+    made = fit(samples)
+    torch.testing.assert_close(made.render(alignment="sample"), baselines.linear(samples), atol=1e-5, rtol=0)
+    assert made.report["alpha"] == {}
+
+
+@pytest.mark.parametrize("shape, channels", [((50,), 2), ((40, 30), 4), ((10, 20, 20), 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_number_of_axes_and_channels(shape, channels, dtype, generator):
+    points = torch.stack(torch.meshgrid(*[torch.linspace(0, 1, n) for n in shape], indexing="ij"), -1)
+    truth = torch.sin(points @ torch.randn(len(shape), channels, generator=generator) * 9).to(dtype)
+    samples = sample(truth, "every:2")
+    render = fit(samples, Local(stride=3)).render(alignment="sample")
+    known = samples.geometry.known(channels)
+    assert render.dtype == dtype
+    assert psnr(render, truth, ~known) > psnr(baselines.linear(samples), truth, ~known) - 0.05
+
+
+def test_a_batch_is_fitted_one_by_one():
+    pictures = [synthetic_photograph(40, 36, seed=s) for s in (0, 1)]
+    samples = [sample(p, "every:2") for p in pictures]
+    made = plan(FourierEncoding.like(samples[0]), samples[0].geometry, Local())
+    batch = made.fit(torch.stack([s.values for s in samples])).render()
+    torch.testing.assert_close(batch[1], fit(samples[1]).render(), atol=1e-5, rtol=0)

@@ -1,0 +1,164 @@
+import itertools
+
+import pytest
+import torch
+
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.local.classes import Observed
+from coordnet.fitting.local.color_classes import SharedPatches, joint_shapes
+from coordnet.fitting.local.mixture import distinct_masks
+from coordnet.fitting.local.mosaics import bilinear, is_mosaic
+from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
+from coordnet.media import load
+from coordnet.metrics.scores import psnr
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+
+@pytest.fixture
+def mixture(generator):
+    roots = torch.randn(2, 6, 9, generator=generator, dtype=torch.float64)
+    made = ScaleMixture.begin(roots @ roots.mT, (0.1, 1.0, 4.0), 0.2)
+    weights = torch.rand(2, 3, generator=generator, dtype=torch.float64)
+    return ScaleMixture(made.shapes, made.energies, weights / weights.sum(), made.noise)
+
+
+def twin(mixture, y, index, shape, energy):
+    """The posterior mean and covariance by the formulas, and the log density by PyTorch."""
+    s = float(mixture.energies[energy]) * mixture.shapes[shape]
+    c = s[index][:, index] + mixture.noise * torch.eye(len(index), dtype=s.dtype)
+    gain = s[:, index] @ torch.linalg.inv(c)
+    density = torch.distributions.MultivariateNormal(torch.zeros(len(index)).to(s), c).log_prob(y)
+    return gain @ y, s - gain @ s[index], density
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
+def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, mask, generator):
+    view = mixture.view(torch.tensor(mask, dtype=torch.bool))
+    y = 2 * torch.randn(5, len(view.index), generator=generator, dtype=torch.float64)
+    evidence, moments = mixture.evidence(y, view), Moments.zero(mixture)
+    for i, j, e in itertools.product(range(5), range(2), range(3)):
+        torch.testing.assert_close(evidence[i, j, e], twin(mixture, y[i], view.index, j, e)[2])
+    sums, seen = torch.zeros_like(mixture.shapes), torch.zeros(5, dtype=torch.float64)
+    for pairs in mixture.assign(y, view, torch.arange(5)).pairs:
+        moments.add(pairs)
+        variances = pairs.variances(mixture.shapes[pairs.shape].diagonal())
+        for row, p, energy, mean, variance in zip(
+            pairs.rows, pairs.probabilities, pairs.energies, pairs.means, variances, strict=True
+        ):
+            number = int((mixture.energies == energy).nonzero())
+            expected, covariance, _ = twin(mixture, y[row], view.index, pairs.shape, number)
+            torch.testing.assert_close(mean, expected)
+            torch.testing.assert_close(variance, covariance.diagonal())
+            second = (expected.outer(expected) + covariance) / energy
+            sums[pairs.shape] += p * (second - mixture.shapes[pairs.shape])
+            seen[row] += p
+    torch.testing.assert_close(moments.sums, sums)
+    torch.testing.assert_close(seen, torch.ones_like(seen))
+
+
+def test_adaptation_does_not_lower_the_likelihood_of_one_class(generator):
+    strength, truth = 5.0, torch.randn(4, 4, generator=generator, dtype=torch.float64)
+    x = torch.randn(80, 4, generator=generator, dtype=torch.float64) @ truth
+    start = torch.eye(4, dtype=torch.float64).unsqueeze(0)
+    mixture, objectives = ScaleMixture.begin(start, (1.0,), 0.01), []
+    masks = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0]], dtype=torch.bool)
+    for _ in range(8):
+        s, moments, objective = mixture.shapes, Moments.zero(mixture), 0.0
+        for mask, part in zip(masks, x.split(40), strict=True):
+            view = mixture.view(mask)
+            y = part[:, view.index]
+            objective += float(mixture.evidence(y, view).sum())
+            assigned = mixture.assign(y, view, torch.arange(40))
+            moments.weights += assigned.weights
+            for pairs in assigned.pairs:
+                moments.add(pairs)
+        objective -= 0.5 * strength * float(torch.logdet(s[0]) + torch.trace(torch.linalg.solve(s[0], start[0])))
+        objectives.append(objective)
+        mixture = mixture.updated(moments, start, strength)
+    assert all(later > earlier for earlier, later in itertools.pairwise(objectives))
+
+
+def test_chunks_do_not_change_the_estimate(monkeypatch, generator):
+    samples = sample(synthetic_photograph(24, 28), "bayer:RGGB")
+    values, known = samples.values.movedim(-1, 0), samples.geometry.known(3).movedim(-1, 0)
+    shapes = joint_shapes((4, 4)).float()
+    patches = SharedPatches(Observed(values, known, bilinear(values, known)), Patches.every(3, (24, 28), (4, 4)))
+    mixture = ScaleMixture.begin(shapes, (1e-3, 1e-2), 1e-5)
+    whole = patches.estimate(mixture)
+    monkeypatch.setattr("coordnet.fitting.local.color_classes.AT_ONCE", 7)
+    parts = patches.estimate(mixture)
+    torch.testing.assert_close(whole.f, parts.f, atol=1e-5, rtol=0)
+    torch.testing.assert_close(whole.variances, parts.variances)
+
+
+def test_every_phase_of_a_mosaic_comes():
+    known = sample(torch.zeros(30, 34, 3), "bayer:GRBG").geometry.known(3).movedim(-1, 0)
+    for patches in (Patches.every(4, (30, 34), (8, 8)), Patches.shifted(4, ((2, 1), (1, 2), (3, 3)), (30, 34), (8, 8))):
+        masks, which = distinct_masks(patches.of(known).flatten(1))
+        assert torch.equal(masks[which], patches.of(known).flatten(1))
+    assert len(masks) == 4
+
+
+def test_shapes_are_covariances_and_luma_has_variance_three():
+    shapes = joint_shapes((3, 4))
+    assert float(torch.linalg.eigvalsh(shapes).min()) > -1e-9
+    luma = shapes.unflatten(2, (3, 12)).unflatten(1, (3, 12)).sum((1, 3)) / 3
+    variances = (luma - 3 * 0.1).diagonal(dim1=1, dim2=2).mean(1)
+    torch.testing.assert_close(variances, torch.full_like(variances, 3))
+
+
+def test_what_a_mosaic_is(generator):
+    bayer = sample(torch.zeros(8, 10, 3), "bayer:RGGB").geometry.known(3).movedim(-1, 0)
+    assert is_mosaic(bayer)
+    assert not is_mosaic(bayer[:1])
+    assert not is_mosaic(torch.rand(3, 8, 10, generator=generator) < 0.5)
+    assert not is_mosaic(torch.zeros(3, 8, 10, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("pattern", ["RGGB", "GBRG"])
+def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic(pattern):
+    truth = synthetic_photograph(49, 60, 1) * torch.tensor([1.0, 0.9, 0.7])
+    samples = sample(truth, f"bayer:{pattern}")
+    known = samples.geometry.known(3)
+    made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local())
+    render = made.render(alignment="sample")
+    simple = bilinear(samples.values.movedim(-1, 0), known.movedim(-1, 0)).movedim(0, -1)
+    assert psnr(render, truth, ~known) > psnr(simple, truth, ~known) + 6
+    torch.testing.assert_close(render[known], truth[known], atol=1e-5, rtol=0)
+    assert made.learned["patch_class"].shape == made.learned["patch_deviation"].shape
+    assert made.report["classes"] == 3 * 26 * 8
+
+
+def test_a_photograph_gains_over_the_adaptive_prior(data):
+    truth = load(data / "kodak" / "kodim05.png")[200:296, 300:396].float()
+    samples = sample(truth, "bayer:RGGB")
+    encoding, known = FourierEncoding.like(samples), samples.geometry.known(3)
+    local, adaptive = (fit_closed_form(encoding, samples, prior=prior).render() for prior in (Local(), Adaptive()))
+    assert psnr(local, truth, ~known) > psnr(adaptive, truth, ~known) + 2
+
+
+def test_noise_in_the_mosaic_is_removed(generator):
+    truth = synthetic_photograph(48, 48, 1) * torch.tensor([1.0, 0.9, 0.7])
+    noisy = truth + 0.03 * torch.randn(truth.shape, generator=generator)
+    samples = sample(noisy, "bayer:RGGB")
+    encoding = FourierEncoding.like(samples)
+    exact, told = (fit_closed_form(encoding, samples, prior=Local(noise=s)).render() for s in (0.0, 0.03))
+    assert psnr(told, truth) > psnr(exact, truth) + 2
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (2, 2), (9, 40)])
+def test_a_small_mosaic_works(shape):
+    samples = sample(synthetic_photograph(*shape), "bayer:RGGB")
+    render = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local(rounds=1)).render()
+    assert bool(torch.isfinite(render).all())
+
+
+def test_a_constant_stays_one():
+    samples = sample(torch.full((20, 20, 3), 0.3, dtype=torch.float64), "bayer:RGGB")
+    render = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local()).render()
+    torch.testing.assert_close(render, torch.full_like(render, 0.3), atol=1e-6, rtol=0)

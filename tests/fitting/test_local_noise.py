@@ -1,0 +1,80 @@
+import pytest
+import torch
+
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.local import similar_patches
+from coordnet.fitting.local.similar_patches import filter_groups, similar, wiener
+from coordnet.metrics.scores import psnr
+from coordnet.priors.local import Local
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+
+def fit(noisy, sigma, **options):
+    samples = sample(noisy, "full")
+    return fit_closed_form(FourierEncoding.like(samples), samples, prior=Local(noise=sigma, **options))
+
+
+def test_similar_patches_are_those_of_least_squared_difference(generator):
+    guide = torch.randn(2, 20, 23, generator=generator)
+    rows, columns = torch.tensor([0, 9, 16]), torch.tensor([0, 11, 19])
+    found = similar(guide, rows, columns, 4)
+    corners = torch.cartesian_prod(torch.arange(17), torch.arange(20))
+    patches = torch.stack([guide[:, y : y + 4, x : x + 4].flatten() for y, x in corners])
+    for reference, group in zip(torch.cartesian_prod(rows, columns), found, strict=True):
+        own = guide[:, reference[0] : reference[0] + 4, reference[1] : reference[1] + 4].flatten()
+        distance = (patches - own).square().sum(1)
+        distance[((corners - reference).abs() > similar_patches.REACH).any(1)] = torch.inf
+        expected = corners[distance.argsort()[: similar_patches.GROUP]]
+        assert set((expected[:, 0] * 23 + expected[:, 1]).tolist()) == set(group.tolist())
+
+
+@pytest.mark.parametrize("count, size", [(5, 9), (9, 5)])
+def test_the_filter_is_wiener_s(count, size, generator):
+    y, x = torch.randn(2, 3, count, size, generator=generator, dtype=torch.float64)
+    found, weight = wiener(y, x, 0.7)
+    for i in range(3):
+        covariance = torch.cov(x[i].T, correction=0)
+        gain = torch.linalg.solve(covariance + 0.49 * torch.eye(size), covariance)
+        torch.testing.assert_close(found[i], x[i].mean(0) + (y[i] - x[i].mean(0)) @ gain)
+        torch.testing.assert_close(weight[i], 1 / (1 + gain.trace()))
+
+
+def test_bands_do_not_change_the_filter(monkeypatch, generator):
+    noisy = torch.rand(1, 60, 30, generator=generator)
+    whole = filter_groups(noisy, noisy, 0.1, 5)
+    monkeypatch.setattr(similar_patches, "BAND", 500)
+    torch.testing.assert_close(filter_groups(noisy, noisy, 0.1, 5), whole)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("sigma", [0.05, 0.2])
+def test_it_removes_noise_from_pictures(channels, sigma, generator):
+    truth = synthetic_photograph(64, 60, 1).expand(-1, -1, channels)
+    noisy = truth + sigma * torch.randn(truth.shape, generator=generator)
+    made = fit(noisy, sigma)
+    assert psnr(made.render(), truth) > psnr(noisy, truth) + 9
+    assert "groups" in made.report["method"]
+
+
+@pytest.mark.parametrize("shape, channels", [((200,), 2), ((12, 14, 16), 1), ((30, 20), 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_shape_works(shape, channels, dtype, generator):
+    points = torch.stack(torch.meshgrid(*[torch.linspace(0, 1, n) for n in shape], indexing="ij"), -1)
+    truth = torch.sin(points @ torch.randn(len(shape), channels, generator=generator) * 4).to(dtype)
+    noisy = truth + 0.2 * torch.randn(truth.shape, generator=generator, dtype=dtype)
+    render = fit(noisy, 0.2, rounds=1).render()
+    assert render.dtype == dtype
+    assert float((render - truth).square().mean()) < float((noisy - truth).square().mean())
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (1, 1), (8, 1)])
+def test_a_small_picture_works(shape, generator):
+    render = fit(torch.rand(*shape, 3, generator=generator), 0.2).render()
+    assert bool(torch.isfinite(render).all())
+
+
+def test_a_constant_is_found_below_its_noise(generator):
+    render = fit(0.4 + 0.1 * torch.randn(40, 40, 3, generator=generator), 0.1).render()
+    assert float((render - 0.4).square().mean().sqrt()) < 0.02

@@ -1,0 +1,186 @@
+"""What people have: NumPy arrays and tensors, integers and floats, gray and color, batches; and what is refused."""
+
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from tests.helpers import synthetic_photograph
+
+PICTURE = synthetic_photograph(24, 20)
+GRAY = PICTURE[..., 0]
+KNOWN = np.random.default_rng(0).random((24, 20)) < 0.6
+INTEGERS = {"uint8": 255, "uint16": 65535}
+
+
+def stored(signal, dtype, numpy):
+    """The signal as an array of a type."""
+    array = (signal.double() * INTEGERS.get(dtype, 1)).numpy()
+    array = (array.round() if dtype in INTEGERS else array).astype(dtype)
+    return array if numpy else torch.from_numpy(array)
+
+
+def dtype_of(array):
+    return str(array.dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("signal", [PICTURE, GRAY], ids=["color", "gray"])
+@pytest.mark.parametrize("numpy", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
+def test_what_is_known_comes_back_to_the_bit_as_it_was_given(signal, numpy, dtype):
+    given = stored(signal, dtype, numpy)
+    made = cn.inpaint(given, KNOWN if numpy else torch.from_numpy(KNOWN))
+    assert type(made.signal) is type(given)
+    assert made.signal.shape == given.shape
+    assert dtype_of(made.signal) == dtype
+    assert np.array_equal(np.asarray(made.signal)[KNOWN], np.asarray(given)[KNOWN])
+    assert cn.psnr(made.signal, given) > 22
+    assert made.report["known"] == pytest.approx(KNOWN.mean())
+
+
+@pytest.mark.parametrize(("dtype", "numpy"), [("uint8", True), ("uint16", False), ("float64", True)])
+def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
+    given, gray = stored(PICTURE, dtype, numpy), stored(GRAY, dtype, numpy)
+    for made, shape in (
+        (cn.upscale(given), (48, 40, 3)),
+        (cn.upscale(gray, 1.5), (36, 30)),
+        (cn.denoise(given, 0.05), (24, 20, 3)),
+        (cn.denoise(gray, 0.05), (24, 20)),
+        (cn.demosaic(gray), (24, 20, 3)),
+    ):
+        assert type(made.signal) is type(given)
+        assert tuple(made.signal.shape) == shape
+        assert dtype_of(made.signal) == dtype
+
+
+def test_integers_are_restored_as_their_values_in_the_unit_interval():
+    given = stored(PICTURE, "uint8", numpy=True)
+    unit = torch.from_numpy(given).float() / 255
+    for work in (lambda x: cn.inpaint(x, KNOWN), cn.upscale, lambda x: cn.denoise(x, 0.1)):
+        expected = (work(unit).signal.clamp(0, 1) * 255).round().byte().numpy()
+        assert np.array_equal(work(given).signal, expected)
+
+
+def test_a_batch_is_restored_signal_by_signal():
+    batch = torch.stack([PICTURE, PICTURE.flip(0), 0.2 * PICTURE])
+    made = cn.inpaint(batch, KNOWN)
+    for one, signal in zip(made.signal, batch, strict=True):
+        assert torch.allclose(one, cn.inpaint(signal, KNOWN).signal, atol=2e-3)
+    assert made.fit.batch == (3,)
+    assert made.expected_psnr is not None
+    large = cn.upscale((batch * 255).byte().numpy())
+    assert (large.signal.shape, large.signal.dtype) == ((3, 48, 40, 3), np.uint8)
+    assert large.report["sigma"] == cn.upscale(batch).report["sigma"]
+
+
+def test_the_fourth_channel_of_a_picture_is_opacity():
+    opacity = torch.ones(24, 20, 1)
+    opacity[:, :7] = 0
+    picture = torch.cat([PICTURE, opacity], dim=-1)
+    assert torch.equal(cn.upscale(picture).signal, cn.upscale(picture, alpha=True).signal)
+    assert torch.equal(cn.denoise(picture, 0.1).signal[..., 3:], opacity)
+    assert not torch.equal(cn.upscale(picture).signal, cn.upscale(picture, alpha=False).signal)
+
+
+def test_samples_of_arrays():
+    given = stored(PICTURE, "uint8", numpy=True)
+    samples = cn.sample(given, KNOWN)
+    assert torch.equal(samples.geometry.known(3).all(-1), torch.from_numpy(KNOWN))
+    assert cn.sample(stored(GRAY, "uint16", numpy=True), "every:2").values.shape == (12, 10, 1)
+    assert cn.sample(np.arange(12.0), "full").grid == (12,)
+    assert cn.sample(np.zeros((12, 5)), "full", dimensions=1).channels == 5
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Users have no annotations executed."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+LATTICE = cn.Lattice((8, 8))
+ENCODING = cn.ComplexEncoding.like(cn.Gaussian, LATTICE)
+MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cn.fit(torch.rand(2, 8, 8, 3)), "`samples`: expected those of one signal, from cn.sample"),
+        (
+            lambda: cn.Samples(LATTICE, torch.rand(2, 8, 8, 3)),
+            r"`values`: expected shape \(8, 8, 'channels'\), one signal \(a batch goes to `cn.plan.*\(2, 8, 8, 3\)",
+        ),
+        (lambda: cn.sample(torch.rand(2, 8, 8, 3), "full", dimensions=2), "`signal`: expected 2 axes, and channels"),
+        (lambda: cn.demosaic(torch.rand(2, 8, 8, 1)), "`raw`: expected 2 axes, and channels in the last"),
+        (lambda: cn.demosaic(PICTURE), "`raw`: expected a gray picture of one channel, received 3 channels"),
+        (lambda: cn.inpaint(PICTURE, np.ones((20, 24), bool)), r"`mask`: expected shape \(24, 20\) or"),
+        (lambda: cn.inpaint(PICTURE, np.ones((24, 20), complex)), "`mask`: expected bool, integers, float32"),
+        (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),
+        (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, float32 or float64, rec"),
+        (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
+        (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
+        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).long()), "`values`: expected torch.float32 or torch.float64"),
+        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).half()), "`values`: expected torch.float32 or torch.float64"),
+        (
+            lambda: cn.ScatteredPoints((8, 8), torch.zeros(3, 2).long()),
+            "`points`: expected torch.float32 or torch.float64, received torch.int64",
+        ),
+        (lambda: cn.plan(ENCODING, LATTICE, dtype=torch.float16), "`dtype`: expected torch.float32 or torch.float64"),
+        (lambda: cn.plan(ENCODING, LATTICE, "smooth"), "`prior`: expected 'auto', None, or a prior"),
+        (lambda: cn.fit(cn.sample(PICTURE, "full"), encoder="gaussian"), "`encoder`: expected a class such as cn.Gau"),
+        (lambda: cn.fit(cn.sample(PICTURE, "full"), prior="smooth"), "`prior`: expected 'auto', None, or a prior"),
+        (lambda: cn.Gaussian(32, "0.64px"), "`sigma`: expected a number in units of the unit interval .*'0.64px'"),
+        (lambda: cn.Gaussian.like(LATTICE), r"`axes`: expected one axis \(ComplexEncoding.like\(Gaussian, samples\)"),
+        (lambda: cn.psnr(PICTURE, GRAY), r"`estimate`: expected shape \(24, 20\), the truth's, received \(24, 20, 3\)"),
+        (lambda: cn.psnr(PICTURE, PICTURE, KNOWN.T), r"`mask`: expected bool of shape \(24, 20, 3\) or \(24, 20\)"),
+        (lambda: cn.psnr(PICTURE, PICTURE - 1), "`data_range`: expected a number, for a truth that is not in"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(make, message, unchecked):
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_joint_encoder_takes_samples():
+    samples = cn.sample(PICTURE, "every:2")
+    assert cn.encoders.HashGrid.like(samples).dimensions == 2
+    assert cn.encoders.HashGrid.like(samples).configuration() == cn.encoders.HashGrid.like(samples.axes).configuration()
+
+
+def test_samples_show_their_geometry_and_density():
+    texts = [
+        repr(cn.sample(PICTURE, "every:2")),
+        repr(cn.sample(PICTURE, "random:0.25")),
+        repr(cn.Samples(cn.ScatteredPoints((8, 8), torch.rand(16, 2)), torch.rand(16, 1))),
+    ]
+    assert texts == [
+        "Samples(Lattice((24, 20), steps=(2, 2), density=0.25), channels=3, dtype=torch.float32)",
+        "Samples(MaskedLattice((24, 20), density=0.25), channels=3, dtype=torch.float32)",
+        "Samples(ScatteredPoints((8, 8), points=16, density=0.25), channels=1, dtype=torch.float32)",
+    ]
+
+
+def test_encoders_show_their_parameters():
+    assert repr(cn.Gaussian(32, 0.02)) == "Gaussian(features=32, sigma=0.02)"
+    assert "levels=4" in repr(cn.encoders.HashGrid(2, 8, levels=4))
+
+
+@pytest.mark.parametrize("pattern", ["random:0.5", "every:2", "full"])
+def test_the_default_of_a_closed_form_is_that_of_fit(pattern, recwarn):
+    """The same policy for both doors, to the bit; with a mask it is the adaptive prior."""
+    samples = cn.sample(PICTURE, pattern)
+    fit = cn.fit(samples, encoder=cn.Gaussian)
+    other = cn.fit_closed_form(cn.ComplexEncoding.like(cn.Gaussian, samples), samples)
+    assert torch.equal(fit.render(), other.render())
+    assert fit.report["prior"].startswith({"random:0.5": "Adaptive", "every:2": "Smoothness", "full": "none"}[pattern])
+
+
+def test_a_prior_that_was_named_is_kept():
+    samples = cn.sample(PICTURE, "random:0.5")
+    fit = cn.fit(samples, encoder=cn.Triangle, prior=cn.Smoothness(2.0, 0.1))
+    assert fit.report["prior"].startswith("Smoothness(power=2.0, strength=0.1")
+    assert type(fit.network.encoding.axis_encoders[0]).__name__ == "Triangle"
+    with pytest.warns(cn.CoordnetWarning, match=r"`prior`: with None, .* or cn.Adaptive\(\) estimates it"):
+        assert cn.fit(samples, prior=None).report["prior"] == "none"
