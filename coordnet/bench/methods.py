@@ -148,8 +148,8 @@ class Denoised(Estimator):
     def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
-        fitted, seconds = timed(lambda: denoise(case.samples.values, sigma).fit)
-        return Outcome(fitted.render(), seconds, notes={"sigma": fitted.report["sigma"]})
+        made, seconds = timed(lambda: denoise(case.samples.values, sigma))
+        return Outcome(made.signal, seconds, notes={"sigma": made.report["sigma"]})
 
 
 @dataclass(frozen=True)

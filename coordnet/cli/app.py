@@ -53,7 +53,13 @@ def _root(
 
 @command("reconstruct.run")
 def reconstruct(
-    *, sampled: options.Sampled, fitting: options.Fitting, tuning: options.Tuning, common: options.Common
+    *,
+    signals: options.Signals,
+    sampling: options.Sampling,
+    fitting: options.Fitting,
+    tuning: options.Tuning,
+    many: options.Many,
+    common: options.Common,
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
 
@@ -82,10 +88,14 @@ def fit(
 @command("restore.inpaint")
 def inpaint(
     *,
-    signal: options.Picture,
-    mask: Annotated[Path, Option(help="Picture, animation or array that is not zero where the signal is known.")],
+    signals: options.Pictures,
+    mask: Annotated[
+        Path,
+        Option(help="Picture, animation or array that is not zero where the signal is known; or a folder of them."),
+    ],
     threshold: options.Threshold = None,
     invert: options.Invert = False,
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
@@ -98,11 +108,12 @@ def inpaint(
 @command("restore.upscale")
 def upscale(
     *,
-    image: options.Picture,
+    signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
     memory: Annotated[
         str | None, Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given.")
     ] = None,
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
@@ -116,10 +127,11 @@ def upscale(
 @command("restore.denoise")
 def denoise(
     *,
-    signal: options.Picture,
+    signals: options.Pictures,
     sigma: Annotated[
         float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
@@ -128,8 +140,11 @@ def denoise(
 @command("restore.demosaic")
 def demosaic(
     *,
-    raw: Annotated[str, Argument(metavar="RAW", help="A gray picture, each pixel of one color.")],
+    signals: Annotated[
+        list[str], Argument(metavar="RAW…", help="Gray pictures, each pixel of one color, or folders of them.")
+    ],
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
+    many: options.Many,
     common: options.Common,
 ) -> None:
     """Turn a Bayer mosaic into a color picture; the color that each pixel measured stays the same."""

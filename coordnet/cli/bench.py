@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from coordnet import _checks
-from coordnet.cli.common import Device, Quiet, grouped
+from coordnet.cli.common import Device, Many, Quiet, grouped
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
 
@@ -45,11 +45,9 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Workers:
+class Workers(Many):
     """The options that spread cells over processes."""
 
-    workers: Annotated[int, Option(min=1, help="Local processes of one thread each.")] = 1
-    dask: Annotated[str | None, Option(help="Address of a Dask scheduler whose workers run the cells.")] = None
     retry: Annotated[bool, Option("--retry", help="Run cells again that are recorded as failed.")] = False
 
 

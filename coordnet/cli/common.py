@@ -17,6 +17,12 @@ Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[int, Option(help="Number of epochs of the gradient solver.")]
 Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace results that are already there.")]
+Pictures = Annotated[
+    list[str], Argument(metavar="IMAGE…", help="Files, folders of files, or a built-in sample by name.")
+]
+Signals = Annotated[
+    list[str], Argument(metavar="SIGNAL…", help="Files, folders of files, or a built-in sample by name.")
+]
 Picture = Annotated[str, Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
 Threshold = Annotated[
     float | None,
@@ -83,13 +89,23 @@ class Common(Output):
     """The options of every command that fits samples."""
 
     device: Device = "auto"
+    keep_model: Annotated[bool, Option("--model", help="Write the model of more than 8 million parameters too.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """A signal, its samples, and the options that take a part of it, by the names that ``read_media`` has for them."""
+class Many:
+    """The options that spread work over processes."""
 
-    signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
+    workers: Annotated[int, Option(min=1, help="Local processes.")] = 1
+    dask: Annotated[str | None, Option(help="Address of a Dask scheduler whose workers do the work.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """A signal's samples, and the options that take a part of it, by the names that ``read_media`` has for them."""
+
     sample: Annotated[
         str | None,
         Option(
@@ -114,6 +130,13 @@ class Sampled:
     def masking(self) -> dict[str, Any]:
         """How a mask is read, by the names that ``read_mask`` has for it."""
         return {"threshold": self.threshold, "invert": self.invert}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Sampling):
+    """One signal and its samples."""
+
+    signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
 
 
 @dataclass(frozen=True)

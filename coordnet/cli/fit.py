@@ -51,7 +51,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
         }
         title = f"{len(values)} points"
         figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
-        report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record)
+        report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record, common)
         if query is not None and asked is not None:
             names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             found = fit(bounds.to_unit(asked, shape)).double().cpu()

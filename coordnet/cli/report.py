@@ -6,27 +6,41 @@ import math
 import os
 import platform
 import shutil
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from tqdm import tqdm
 
-from coordnet.cli.common import Output, staging_folder
+from coordnet.cli.common import Common, Output, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
-from coordnet.metrics.baselines import biharmonic, biharmonic_seconds, cubic, linear
+from coordnet.metrics.baselines import biharmonic, cubic, expected_seconds, linear
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
 Record = dict[str, Any]
 TUNINGS = 5  # candidates of --tune that are printed
+PATIENCE = 2.0  # seconds that a comparison may always take
+SMALL = 2**23  # parameters of a model that is written unasked
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command made of one signal: its record, the lines to print, and one line that says how good it is."""
+
+    record: Record
+    lines: list[str]
+    summary: str
 
 
 @contextmanager
@@ -47,7 +61,8 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
 def _publish(staging: Path, final: Path) -> None:
     for array in staging.glob("*.zarr"):
         shutil.rmtree(final / array.name, ignore_errors=True)  # chunks of an earlier array would be taken for its own
-    for file in [path for path in staging.rglob("*") if path.is_file()]:
+    files = [path for path in staging.rglob("*") if path.is_file()]
+    for file in sorted(files, key=lambda path: path.name == "record.json"):  # which says that the others are there
         target = final / file.relative_to(staging)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.chmod(0o644)  # safetensors writes files that no one else may read
@@ -65,23 +80,25 @@ def naming(path: str | Path) -> Iterator[None]:
         raise MediaError(f"{path}: {error}") from None
 
 
-def baselines(samples: Samples, scoring: Scoring, patience: float) -> Record:
-    """Held-out PSNR of other libraries' interpolations, None where there is none, and what was left out.
+def baselines(samples: Samples, scoring: Scoring, seconds: float) -> Record:
+    """Held-out PSNR of other libraries' interpolations, None where there is none, and the reasons for those left out.
 
-    Biharmonic inpainting is left out where it is expected to take more seconds than ``patience``.
+    Those are left out that are expected to take longer than the fit, if that is more than ``PATIENCE``.
     """
-    needed = biharmonic_seconds(samples)
-    waits = scoring.ranked_by == "held_out" and needed <= patience
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = {"linear": linear(samples), "cubic": cubic(samples)}
-        found["biharmonic"] = biharmonic(samples) if waits else None
-    scores = {
-        name: None if rendered is None else scoring.scores(rendered.cpu())["psnr"]["held_out"]
-        for name, rendered in found.items()
-    }
-    late = not waits and math.isfinite(needed)
-    return {"baselines": scores, "left_out": {"biharmonic": f"takes about {duration(needed)}"} if late else {}}
+    found: Record = {}
+    left_out: dict[str, str] = {}
+    for name, interpolate in {"linear": linear, "cubic": cubic, "biharmonic": biharmonic}.items():
+        found[name], needed = None, expected_seconds(samples, name)
+        if scoring.ranked_by != "held_out":
+            continue
+        if needed > max(seconds, PATIENCE):
+            left_out[name] = f"takes about {duration(needed)}" if math.isfinite(needed) else "too many points"
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            rendered = interpolate(samples)
+        found[name] = None if rendered is None else scoring.scores(rendered.cpu())["psnr"]["held_out"]
+    return {"baselines": found, "left_out": left_out}
 
 
 def describe(method: Method, fit: Reconstruction | None) -> Record:
@@ -102,12 +119,18 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
-def write_results(folder: Path, media: Media, fit: Reconstruction, figure: Figure, made: Record) -> None:
-    """Write a reconstruction with its figure, its model and its record into a folder."""
-    write_media(media, folder / f"reconstruction{media.lossless_suffix}")
-    figure.savefig(folder / "figure.png", dpi=110)
-    fit.save(folder / "model.safetensors")
-    write_record(folder, made)
+def write_results(
+    folder: Path, media: Media, fit: Reconstruction | None, figure: Figure, made: Record, common: Common
+) -> None:
+    """Write a reconstruction with its figure, its model where that is small or asked for, and its record."""
+    if fit is None and common.keep_model:
+        raise ValueError("--model: expected a signal that is fitted as a whole, found one that is restored in tiles")
+    with stage("writing", common):
+        write_media(media, folder / f"reconstruction{media.lossless_suffix}")
+        figure.savefig(folder / "figure.png", dpi=110)
+        if fit is not None and (common.keep_model or fit.network.parameter_count <= SMALL):
+            fit.save(folder / "model.safetensors")
+        write_record(folder, made)
 
 
 def write_record(folder: Path, made: Record) -> None:
@@ -121,6 +144,27 @@ def show(made: Record, lines: list[str], output: Output) -> None:
         print(json.dumps(made, ensure_ascii=False))
     elif not output.quiet:
         print("\n".join(lines))
+
+
+@contextmanager
+def stage(name: str, output: Output) -> Iterator[None]:
+    """Show the seconds that a stage takes which does not count its steps, from the second on."""
+    shown = {"bar_format": "{desc}: {elapsed}", "leave": False, "delay": 1, "miniters": 0}
+    bar = tqdm(desc=name, disable=not output.progress, **shown)
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.5):
+            bar.update(0)
+
+    thread = threading.Thread(target=tick, daemon=True)
+    with bar:
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 def size(shape: list[int] | tuple[int, ...]) -> str:
@@ -160,7 +204,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     times = "".join(f"{duration(seconds[name]):>10}" for name in ("fit", "render"))
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
-        f"{made['encoding']} {made['encoder']}, {made['head']} head, {made['parameters']:,} parameters, "
+        f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made)}, "
         f"{made['solver']}{epochs}, prior {made['prior']}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
@@ -177,6 +221,13 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     if "tuning" in made:
         lines += _tuning(made["tuning"])
     return [*lines, "", f"written to {folder}"]
+
+
+def _extent(made: Record) -> str:
+    """How many parameters a model has, or the tiles in whose place it stands."""
+    if made["parameters"] is None:
+        return f"in {size(made['report']['tiles'])} tiles"
+    return f"{made['parameters']:,} parameters"
 
 
 def _tuning(tuning: Record) -> list[str]:

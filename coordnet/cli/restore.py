@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli import report, specs
-from coordnet.cli.common import Common
+from coordnet.cli.common import Common, Many
+from coordnet.cli.many import each
+from coordnet.cli.report import Outcome
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
-from coordnet.media.rows import RowFile, open_rows, write_rows
+from coordnet.media.pictures import write_pixels
+from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import sampled_picture
 from coordnet.plots.restoration import restoration_figure
@@ -26,11 +30,13 @@ from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
 from coordnet.restore.rows import available_memory
+from coordnet.restore.tiles import Tiles
 from coordnet.restore.upscale import enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 GAUSSIANS = "complex Gaussian encoding, σ = {sigma}"
+MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
 DETAIL = 96  # pixels a side of the part of a large picture that its figure shows
 
 
@@ -45,42 +51,70 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(signal: str, mask: Path, threshold: float | None, invert: bool, common: Common) -> None:
+def inpaint(signals: list[str], mask: Path, threshold: float | None, invert: bool, many: Many, common: Common) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
+    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert)
+    each("inpaint", work, signals, many, common)
 
+
+def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
-        known = read_mask(mask, media.grid, threshold=threshold, invert=invert)
+        known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
         made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
         return _filled(made, media.signal, known)
 
-    _restore("inpaint", signal, common, work)
+    return _restored("inpaint", signal, common, work)
 
 
-def demosaic(raw: str, pattern: str, common: Common) -> None:
+def _mask_of(signal: str, mask: Path) -> Path:
+    """The mask of a signal: the file of its name where the masks are in a folder."""
+    if not mask.is_dir():
+        return mask
+    found = sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)
+    if not found:
+        raise MediaError(f"{mask}: expected a mask of the name {Path(signal).stem}, found none")
+    return found[0]
+
+
+def demosaic(signals: list[str], pattern: str, many: Many, common: Common) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    bayer = Bayer(pattern.upper())
+    each("demosaic", partial(_demosaic, bayer=Bayer(pattern.upper())), signals, many, common)
 
+
+def _demosaic(raw: str, common: Common, bayer: Bayer) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         made = demosaiced(values, bayer.pattern, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
-    _restore("demosaic", raw, common, work, image=True)
+    return _restored("demosaic", raw, common, work, image=True)
 
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
-    start, rounds, expected = made.fit.report["start"], made.fit.report["rounds"], made.expected_psnr
-    law = f"power {start['power']:g}, strength {start['strength']:g}"
-    learned = f"spectrum learned in {rounds} round{'s' * (rounds != 1)}"
-    chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior: started from {law}, {learned}"
+    expected = made.expected_psnr
+    chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior{_learned(made)}"
     known_little = "too little is known to hold any of it out"
     sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
-    before = sampled_picture(sample(signal, known, dimensions=signal.ndim - 1), signal.shape[-1], float("nan"))
+    part = Tiles(tuple(signal.shape[:-1])).middle
+    shown, known = signal[part], known[part] if isinstance(known, Tensor) else known
+    before = sampled_picture(sample(shown, known, dimensions=signal.ndim - 1), signal.shape[-1], float("nan"))
     kept = {name: made.report[name] for name in ("known", "pattern") if name in made.report}
     return Shown(made, before, chosen, sureness, {**kept, "prior": "adaptive", "hold_out_psnr": expected})
 
 
-def denoise(signal: str, sigma: float | None, common: Common) -> None:
+def _learned(made: Restored) -> str:
+    if made.fit is None:
+        return f" in {report.size(made.report['tiles'])} tiles"
+    start, rounds = made.fit.report["start"], made.fit.report["rounds"]
+    law = f"power {start['power']:g}, strength {start['strength']:g}"
+    return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
+
+
+def denoise(signals: list[str], sigma: float | None, many: Many, common: Common) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
+    each("denoise", partial(_denoise, sigma=sigma), signals, many, common)
+
+
+def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
@@ -89,20 +123,25 @@ def denoise(signal: str, sigma: float | None, common: Common) -> None:
         )
         expected = made.expected_psnr
         chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how})"
+        chosen += _learned(made) if made.fit is None else ""
         sureness = "no noise found" if expected is None else f"expected PSNR {about}{expected:.1f} dB"
         found = {"sigma": made.report["sigma"], "expected_psnr": expected}
-        return Shown(made, media.signal, chosen, sureness, found)
+        return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
 
-    _restore("denoise", signal, common, work)
+    return _restored("denoise", signal, common, work)
 
 
-def upscale(image: str, factor: float, memory: str | None, common: Common) -> None:
+def upscale(signals: list[str], factor: float, memory: str | None, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
-    budget = available_memory() // 2 if memory is None else specs.parse_bytes(memory)
+    free = min(available_memory() // (2 * many.workers), MEMORY)
+    budget = free if memory is None else specs.parse_bytes(memory)
+    each("upscale", partial(_upscale, factor=factor, budget=budget), signals, many, common)
+
+
+def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
     path = Path(image)
     if _is_large(path, factor, budget):
-        _upscale_rows(path, factor, budget, common)
-        return
+        return _upscale_rows(path, factor, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
         made = upscaled(values, factor, alpha=media.alpha)
@@ -113,7 +152,7 @@ def upscale(image: str, factor: float, memory: str | None, common: Common) -> No
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
         return Shown(made, before, GAUSSIANS.format(**made.report), sureness, _settings(made, factor, media.alpha))
 
-    _restore("upscale", image, common, work, image=True)
+    return _restored("upscale", image, common, work, image=True)
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
@@ -122,27 +161,32 @@ def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict
     return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
 
 
-def _restore(
+def _restored(
     command: str, signal: str, common: Common, work: Callable[[Media, Tensor], Shown], *, image: bool = False
-) -> None:
-    """Read a signal, restore it, write what comes out, and print what was chosen; ``image`` refuses other signals."""
+) -> Outcome:
+    """Read a signal, restore it, and write what comes out; ``image`` refuses other signals."""
     device = specs.choose_device(common.device)
-    media = read_media(signal)
+    with report.stage("reading", common):
+        media = read_media(signal)
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, media.signal.to(device)))
         made, fit = replace(media, signal=shown.made.signal.detach().cpu()), shown.made.fit
-        found = {**shown.settings, "parameters": fit.network.parameter_count}
+        found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
         found |= {"seconds": seconds, "report": shown.made.report, "device": str(device), "seed": common.seed}
         record = _record(command, media.name, made.signal.shape, **found)
-        titles = (media.name, f"{command}\n{shown.sureness}")
-        figure = restoration_figure(shown.before.detach().cpu(), made.signal, titles, rate=media.rate)
-        report.write_results(staging, made, fit, figure, record)
+        name = media.name if fit else f"{media.name}, its middle"
+        after = made.signal if fit else made.signal[Tiles(made.grid).middle]
+        with report.stage("drawing", common):
+            titles = (name, f"{command}\n{shown.sureness}")
+            figure = restoration_figure(shown.before.detach().cpu(), after, titles, rate=media.rate)
+        report.write_results(staging, made, fit, figure, record, common)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(made, staging / "reconstruction.npy")
-    report.show(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], common)
+    lines = [_heading(record), shown.chosen, shown.sureness, f"written to {final}"]
+    return Outcome(record, lines, shown.sureness)
 
 
 def _record(command: str, name: str, shape: tuple[int, ...], **found: Any) -> report.Record:
@@ -154,10 +198,9 @@ def _heading(record: report.Record) -> str:
 
 
 def _is_large(path: Path, factor: float, memory: int) -> bool:
-    """Whether a file is read in rows: an array always, a TIFF file where it would take more memory than there is."""
-    suffix = split_member(path)[0].suffix.lower()
-    if suffix not in (".tif", ".tiff"):
-        return suffix in ARRAY_SUFFIXES
+    """Whether a file is read in rows: an array always, a picture where it would take more memory than there is."""
+    if split_member(path)[0].suffix.lower() in ARRAY_SUFFIXES:
+        return True
     try:
         with open_rows(path) as source:
             return exceeds(4 * prod(source.shape), factor, memory)
@@ -165,7 +208,7 @@ def _is_large(path: Path, factor: float, memory: int) -> bool:
         return False  # the reader of whole files says what is wrong, or reads it
 
 
-def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> None:
+def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Outcome:
     """Enlarge a signal in blocks of rows, and write them as they come."""
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
@@ -181,17 +224,22 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Non
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
         made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
-        suffix = split_member(path)[0].suffix.lower()
-        written = staging / f"reconstruction{'.npy' if suffix == '.npz' else suffix}"
-        blocks = _named(made.blocks, path)
-        write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
+        given = split_member(path)[0].suffix.lower()
+        suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
+        written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
+        stored = write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
+        if suffix == ".png":
+            with report.stage("writing", common):
+                write_pixels(stored, written)
         found = {**_settings(made, factor, source.alpha), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
         record = _record("upscale", path.stem, shape, **found)
         if len(shape) == 3:
-            _draw_middle(source, written, staging / "figure.png", path.stem)
+            result = replace(source, stored=stored)
+            _draw_middle(source, result, staging / "figure.png", path.stem)
         report.write_record(staging, record)
-    report.show(record, [_heading(record), GAUSSIANS.format(**made.report), f"written to {final}"], common)
+    chosen = GAUSSIANS.format(**made.report)
+    return Outcome(record, [_heading(record), chosen, f"written to {final}"], chosen)
 
 
 def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
@@ -200,11 +248,10 @@ def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
         yield from blocks
 
 
-def _draw_middle(source: RowFile, written: Path, path: Path, name: str) -> None:
+def _draw_middle(source: RowFile, result: RowFile, path: Path, name: str) -> None:
     """Draw the middle of a picture before and after."""
     before = middle(source, DETAIL)
-    with open_rows(written) as result:
-        sides = [round(n * m / k) for n, m, k in zip(before.shape, result.shape, source.shape, strict=False)]
-        after = middle(result, max(sides[:2]))[: sides[0], : sides[1]]
+    sides = [round(n * m / k) for n, m, k in zip(before.shape, result.shape, source.shape, strict=False)]
+    after = middle(result, max(sides[:2]))[: sides[0], : sides[1]]
     titles = (f"{name}, its middle", "upscale, its middle")
     restoration_figure(nearest(before, tuple(after.shape[:2])), after, titles).savefig(path, dpi=110)

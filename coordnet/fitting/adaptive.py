@@ -122,7 +122,7 @@ class AdaptivePlan(IteratedPlan):
         start, kept = starts[0], limit if self.prior.hold_out == 0 else 0
         trails, chosen = [], None
         total = limit + len(starts) + 4
-        with tqdm(total=total, desc="learning", disable=not self.progress, dynamic_ncols=True) as bar:
+        with tqdm(total=total, desc="learning", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
             if hidden is not None:
                 trails, chosen = self._choose(deciding, starts, hidden, limit, bar)
                 start, kept = chosen.start, chosen.best

@@ -28,6 +28,7 @@ _DEEP_SUFFIXES = (".png", ".apng", ".pgm", ".ppm", ".pnm")
 _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
 # The axes to flip for an orientation (TIFF 6.0, page 36); from 5 on, rows and columns are then exchanged.
 _FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
+LARGE = 2**24  # numbers of a picture that is compressed less, five times as fast
 _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
 _CROP = _SIZE + r"(?:\+(\d+)\+(\d+))?"
 
@@ -154,12 +155,20 @@ def write_image(signal: Float[Tensor, "height width channels"], path: StrPath, *
     with atomic_path(path) as temporary, encoding(path, "an image"):
         if suffix in TIFF_SUFFIXES:
             tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels))
-        elif depth == "uint16":
-            stored = _DEEP_PIXELS[channels]
-            formats = {"in_pixel_format": stored, "out_pixel_format": stored}
-            iio.imwrite(temporary, pixels, plugin="pyav", codec="png", is_batch=False, **formats)
         else:
-            iio.imwrite(temporary, pixels, plugin="pillow", is_batch=False)
+            write_pixels(pixels, temporary)
+
+
+def write_pixels(pixels: np.ndarray, path: Path) -> None:
+    """Write pixels of 8 or 16 bits, (height, width) or with 1 to 4 channels, into a PNG file."""
+    pixels = pixels[..., 0] if pixels.shape[2:] == (1,) else pixels
+    if pixels.dtype == np.uint16:
+        stored = _DEEP_PIXELS[1 if pixels.ndim == 2 else pixels.shape[2]]
+        formats = {"in_pixel_format": stored, "out_pixel_format": stored}
+        iio.imwrite(path, pixels, plugin="pyav", codec="png", is_batch=False, **formats)
+    else:
+        fast: dict[str, Any] = {"compress_level": 1} if pixels.size > LARGE else {}
+        iio.imwrite(path, pixels, plugin="pillow", is_batch=False, **fast)
 
 
 def tiff_options(channels: int) -> dict[str, Any]:

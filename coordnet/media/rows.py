@@ -13,7 +13,7 @@ import tifffile
 
 from coordnet.media.arrays import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
 from coordnet.media.files import decoding, encoding, mismatch, readable_file
-from coordnet.media.pictures import TIFF_SUFFIXES, tiff_options
+from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_pixels, tiff_options
 from coordnet.media.signal import from_depth, to_depth
 
 ROW_SUFFIXES = (*ARRAY_SUFFIXES, *TIFF_SUFFIXES)
@@ -60,12 +60,14 @@ def open_rows(path: Path) -> Iterator[RowFile]:
             stored = load_array(path, mapped=True)
         elif suffix in TIFF_SUFFIXES:
             stored = _open_tiff(readable_file(path, "an image"), opened)
+        elif suffix in IMAGE_SUFFIXES:
+            stored = read_pixels(readable_file(path, "an image"))
         else:
-            raise mismatch(path, f"one of {' '.join(ROW_SUFFIXES)} to read in rows", repr(suffix))
+            raise mismatch(path, f"one of {' '.join(ROW_SUFFIXES)} or a picture to read in rows", repr(suffix))
         shape = tuple(stored.shape)
         if math.prod(shape) == 0 or not shape:
             raise mismatch(path, "an array with at least one axis and value", str(shape))
-        picture = suffix in TIFF_SUFFIXES
+        picture = suffix in IMAGE_SUFFIXES
         channel_axis = len(shape) == 3 if picture else last_axis_holds_channels(shape)
         yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))
 
@@ -85,8 +87,10 @@ def _open_tiff(path: Path, opened: ExitStack) -> Any:
 
 def write_rows(
     path: Path, shape: tuple[int, ...], depth: str, blocks: Iterable[np.ndarray], *, channel_axis: bool
-) -> None:
+) -> Any:
     """Write a signal of this shape (*grid, channels) block by block, into a new .npy, .zarr or uncompressed TIFF file.
+
+    The numbers in the file are returned; for a .png file they are all there is, to be written by ``write_pixels``.
 
     ``blocks`` are its rows, (rows, *rest, channels), from the first to the last. ``depth`` is the name of a NumPy
     dtype; see ``to_depth``. ``channel_axis=False`` leaves out an axis of channels of length 1.
@@ -98,10 +102,13 @@ def write_rows(
             stored[row : row + len(block)] = to_depth(block, depth, path).reshape(-1, *kept[1:])
             row += len(block)
             _release(stored)
+    return stored
 
 
 def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Create a file and return an array whose assigned rows are written to it."""
+    """Create a file and return an array whose assigned rows are written to it; of a .png file, the array alone."""
+    if path.suffix.lower() == ".png":
+        return np.empty(shape, dtype)
     if path.suffix.lower() == ".npy":
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if path.suffix.lower() == ".zarr":

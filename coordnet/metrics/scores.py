@@ -10,6 +10,9 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.sampling.arrays import Array, as_tensor, scaled
 
+BLOCK = 2**22  # entries that are scored at once, in float64
+WINDOW = 7  # samples of SSIM's window along an axis
+
 
 def mean_squared_error(
     estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
@@ -18,10 +21,13 @@ def mean_squared_error(
 
     The mask has the shape (*grid,) or (*grid, channels).
     """
-    error = (estimate.double() - truth.double()).square()
-    if mask is not None:
-        error = error[mask]
-    return float(error.mean()) if error.numel() else math.nan
+    total, count = 0.0, 0
+    step = max(1, BLOCK * len(truth) // max(1, truth.numel()))
+    for i in range(0, len(truth), step):
+        error = (estimate[i : i + step].double() - truth[i : i + step].double()).square()
+        error = error if mask is None else error[mask[i : i + step]]
+        total, count = total + float(error.sum()), count + error.numel()
+    return total / count if count else math.nan
 
 
 def psnr(
@@ -99,7 +105,13 @@ def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid 
     """
     from skimage.metrics import structural_similarity  # half a second to import
 
-    if min(truth.shape[:-1]) < 7:
+    if min(truth.shape[:-1]) < WINDOW:
         return None
-    a, b = (x.detach().clamp(0, 1).double().cpu().numpy() for x in (estimate, truth))
-    return float(cast(float, structural_similarity(a, b, channel_axis=-1, data_range=1.0)))
+    length, step = len(truth), max(WINDOW, BLOCK * len(truth) // truth.numel())
+    total = 0.0  # scikit-image's mean leaves out the border, half a window, so that blocks meet where windows overlap
+    for i in range(0, length - WINDOW + 1, step):
+        rows = slice(i, min(i + step + WINDOW - 1, length))
+        a, b = (x[rows].detach().clamp(0, 1).double().cpu().numpy() for x in (estimate, truth))
+        mean = structural_similarity(a, b, win_size=WINDOW, channel_axis=-1, data_range=1.0)
+        total += float(cast(float, mean)) * (rows.stop - rows.start - WINDOW + 1)
+    return total / (length - WINDOW + 1)

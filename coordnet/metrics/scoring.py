@@ -18,10 +18,12 @@ class Scoring:
     """
 
     def __init__(self, signal: Float[Tensor, "*grid channels"], samples: Samples) -> None:
-        self.signal, self.truth, self.present = signal, signal.nan_to_num(), ~torch.isnan(signal)
+        self.signal, self.present = signal, ~torch.isnan(signal)
+        self.truth = signal if bool(self.present.all()) else signal.nan_to_num()  # a large one is not copied
+        present = signal if self.truth is signal else signal[self.present]
+        self.span, self.bounded = value_range(present)  # the range for the PSNR; see ``value_range``
         self.known = samples.geometry.known(signal.shape[-1])
         self.held_out = ~self.known & self.present
-        self.span, self.bounded = value_range(signal[self.present])  # the range for the PSNR; see ``value_range``
         self.ranked_by = "held_out" if bool(self.held_out.any()) else "fitted"  # the PSNR that ranks estimates
 
     def scores(self, estimate: Float[Tensor, "*grid channels"]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Inpainting: the unknown part of a signal by the adaptive prior, the known part as it is."""
 
 import math
+import statistics
 import warnings
 from typing import Any
 
@@ -11,10 +12,13 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import plan
 from coordnet.metrics.scores import value_range
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
+from coordnet.restore.tiles import Tiles, fit_tiles, suits
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
+from coordnet.sampling.samples import Samples
 
 # The mean PSNR in dB of photographs of which a share is known at random is 30.0 + 5.2 log10(share) from 2 to 25 %.
 # Holes are harder, so that no more is expected of more known pixels; single photographs are up to 5 dB below the mean.
@@ -23,7 +27,13 @@ MARGIN = 12.0  # dB
 
 
 def inpaint(
-    signal: Array, known: str | Pattern | Array, *, dimensions: int | None = None, seed: int = 0, progress: bool = False
+    signal: Array,
+    known: str | Pattern | Array,
+    *,
+    dimensions: int | None = None,
+    seed: int = 0,
+    largest: int | None = None,
+    progress: bool = False,
 ) -> Restored:
     """Fill the unknown samples of a signal; the known ones stay as they are, to the bit.
 
@@ -39,12 +49,15 @@ def inpaint(
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int
         Seed of the hidden samples that decide the prior.
+    largest : int
+        Points of the largest signal that is filled as a whole, 4 million if not given; others are filled in
+        overlapping ``Tiles``, each with a prior of its own. A batch is never cut.
 
     Returns
     -------
     Restored
         Its ``expected_psnr`` is the best PSNR at hidden samples, ``report["known"]`` the share that is known, and the
-        ``report`` has the prior that was learned.
+        ``report`` has the prior that was learned. ``fit`` is None for a signal in tiles.
 
     Raises
     ------
@@ -55,20 +68,29 @@ def inpaint(
     batch = _batch(values, known)
     one = values[(0,) * batch]
     samples = sample(one, known, dimensions=one.ndim - 1)
+    tiles = Tiles(samples.grid, largest)
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    encoding, prior = FourierEncoding.like(samples), Adaptive(seed=seed)
-    made = plan(encoding, samples.geometry, prior, progress=progress, dtype=values.dtype, device=values.device)
-    fit = made.fit(torch.where(kept, values, 0.0) if batch else samples.values)
-    filled = torch.where(kept, values, fit.render(alignment="sample"))
-    report = {"known": float(kept.double().mean()), **fit.report}
-    return Restored(
-        kind.restore(filled),
-        fit,
-        report,
-        _expected(fit.report, values[kept.expand_as(values) & ~values.isnan()], report["known"]),
-    )
+
+    def fit(part: Samples) -> Reconstruction:
+        encoding, prior = FourierEncoding.like(part), Adaptive(seed=seed)
+        made = plan(encoding, part.geometry, prior, progress=progress, dtype=values.dtype, device=values.device)
+        return made.fit(torch.where(kept, values, 0.0) if batch else part.values)
+
+    report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
+    if batch or len(tiles) == 1 or not suits(samples):
+        model = fit(samples)
+        made, report = model.render(alignment="sample"), report | model.report
+        hidden = _hold_out_psnr(model.report)
+    else:
+        model = None
+        made, fits = fit_tiles(tiles, samples, fit, progress=progress)
+        report |= {**tiles.report(), "fits": fits}
+        errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, fits) if psnr is not None]
+        hidden = -10 * math.log10(statistics.fmean(errors)) if errors else None
+    expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
+    return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)
 
 
 def _batch(values: Tensor, known: str | Pattern | Array) -> int:
@@ -77,17 +99,22 @@ def _batch(values: Tensor, known: str | Pattern | Array) -> int:
     return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0
 
 
-def _expected(report: dict[str, Any], values: Tensor, share: float) -> float | None:
-    """Return the best PSNR at hidden samples against the range of the known values, the mean over a batch's signals.
-
-    A warning says where it is far below that of photographs of which this share is known.
-    """
+def _hold_out_psnr(report: dict[str, Any]) -> float | None:
+    """Return the best PSNR at hidden samples, the mean over a batch's signals, as of values in [0, 1]."""
     reports = report.get("signals", [report])
     best = [max((s for tried in r.get("tried", []) for s in tried["hold_out_psnr"]), default=None) for r in reports]
     found = [psnr for psnr in best if psnr is not None]
-    if not found:
+    return statistics.fmean(found) if found else None
+
+
+def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:
+    """Return the PSNR at hidden samples against the range of the known values.
+
+    A warning says where it is far below that of photographs of which this share is known.
+    """
+    if psnr is None:
         return None
-    psnr, (span, bounded) = sum(found) / len(found), value_range(values)
+    span, bounded = value_range(values)
     least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - MARGIN
     if bounded and psnr < least:
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"

@@ -16,6 +16,6 @@ class Restored:
     """
 
     signal: Any  # (*grid, channels), or without the axis of channels where it was given so
-    fit: Reconstruction
+    fit: Reconstruction | None  # None for a signal that was restored in tiles
     report: dict[str, Any]
     expected_psnr: float | None

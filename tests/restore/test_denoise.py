@@ -3,7 +3,9 @@ import torch
 
 import coordnet as cn
 from coordnet.linalg.borders import make_periodic, reflect
-from coordnet.restore.denoise import _local, _tiles, _window, _windows, noise_level
+from coordnet.restore.denoise import _local
+from coordnet.restore.noise_level import noise_level
+from coordnet.restore.windows import side_by_side, window_root, window_shape
 from tests.helpers import synthetic_photograph
 
 
@@ -32,24 +34,24 @@ def test_a_closed_signal_keeps_its_place_and_moves_no_faster_across_the_border()
 @pytest.mark.parametrize(("shape", "shifts"), [((4, 6), (1, 3)), ((4, 1), (0, 0)), ((3, 2, 4), (1, 0, 2))])
 def test_tiles_go_back_to_where_they_came_from(shape, shifts):
     f = torch.rand(1, 2, *(17, 19, 9)[: len(shape)])
-    tiles = _tiles(f, shape, shifts).flatten(0, len(shape) - 1)
+    tiles = side_by_side(f, shape, shifts).flatten(0, len(shape) - 1)
     first = (slice(None), *(slice(s, s + b) for s, b in zip(shifts, shape, strict=True)))
     assert torch.equal(tiles[0], f[0][first])
     total = torch.zeros_like(f)
-    _tiles(total, shape, shifts).add_(_tiles(f, shape, shifts))
+    side_by_side(total, shape, shifts).add_(side_by_side(f, shape, shifts))
     inside = total != 0
     assert torch.equal(total[inside], f[inside])
     assert int(inside.sum()) == tiles.numel()
 
 
 def test_windows_keep_the_variance_of_white_noise():
-    assert float(_window((16, 1, 8)).square().mean()) == pytest.approx(1)
+    assert float(window_root((16, 1, 8)).square().mean()) == pytest.approx(1)
 
 
 def test_without_noise_the_local_filter_changes_nothing():
     f = torch.rand(1, 2, 37, 50)
-    assert _windows(f) == (32, 32)
-    assert torch.allclose(_local(f, f, 1e-6), f, atol=1e-4)
+    assert window_shape((37, 50)) == (32, 32)
+    assert torch.allclose(_local(f, f, torch.full((1, 2, 1, 1), 1e-12)), f, atol=1e-4)
 
 
 @pytest.mark.parametrize("sigma", [0.03, 0.1])

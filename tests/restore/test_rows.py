@@ -127,13 +127,13 @@ def test_files_that_have_no_rows(tmp_path):
     np.save(tmp_path / "empty.npy", np.zeros((0, 3)))
     np.save(tmp_path / "complex.npy", np.zeros((4, 3), complex))
     (tmp_path / "broken.npy").write_bytes(b"not an array")
-    (tmp_path / "a.png").write_bytes(b"")
+    (tmp_path / "a.txt").write_bytes(b"")
     tifffile.imwrite(tmp_path / "stack.tif", np.zeros((3, 40, 40), np.float32), photometric="minisblack")
     for name, said in {
         "empty.npy": "at least one axis and value",
         "complex.npy": "complex128",
         "broken.npy": "cannot be decoded",
-        "a.png": "expected one of .npy .zarr",
+        "a.txt": "expected one of .npy .zarr",
         "stack.tif": "a stack",
         "none.npy": "no file of this name",
         "none.zarr": "nothing of this name",

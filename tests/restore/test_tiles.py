@@ -1,0 +1,90 @@
+import json
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.media import read_media, write_media
+from coordnet.restore.tiles import Tiles
+from tests.helpers import synthetic_photograph
+
+
+def smooth(height, width):
+    """A picture without detail."""
+    y, x = torch.meshgrid(torch.linspace(0, 3, height), torch.linspace(0, 4, width), indexing="ij")
+    return (0.5 + 0.3 * torch.sin(x + y) * torch.cos(0.7 * x - y)).unsqueeze(-1)
+
+
+@pytest.mark.parametrize(("grid", "largest"), [((300, 200), 20_000), ((9000,), 4500), ((20, 90, 80), 20_000)])
+def test_tiles_cover_a_lattice_and_blend_to_what_they_were_cut_from(grid, largest):
+    tiles = Tiles(grid, largest)
+    f = torch.rand(*grid, 2)
+    assert len(list(tiles)) == len(tiles) > 1
+    assert max(f[tile][..., 0].numel() for tile in tiles) <= largest
+    assert torch.allclose(tiles.restore(lambda tile: f[tile]), f, atol=1e-6)
+
+
+def test_a_small_lattice_is_one_tile():
+    assert list(Tiles((30, 20), 600)) == [(slice(0, 30), slice(0, 20))]
+    assert len(Tiles((30, 20), 599)) == 1  # too short to be cut with an overlap
+
+
+def test_tiles_of_a_smooth_picture_leave_no_seams():
+    truth = smooth(260, 60)
+    y = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
+    whole, cut = cn.denoise(y, 0.05), cn.denoise(y, 0.05, largest=12_000)
+    assert cut.fit is None
+    assert cut.report["tiles"] == [4, 1]
+    assert float((cut.signal - whole.signal).abs().max()) < 0.01
+    assert cut.expected_psnr == pytest.approx(whole.expected_psnr, abs=1)
+
+
+def test_inpainting_in_tiles_keeps_what_is_known_and_leaves_no_seams():
+    truth = smooth(260, 60)
+    known = torch.rand(260, 60, generator=torch.Generator().manual_seed(0)) < 0.5
+    known[:120] = True  # a tile without anything to fill
+    whole, cut = cn.inpaint(truth, known), cn.inpaint(truth, known, largest=12_000)
+    assert cut.fit is None
+    assert torch.equal(cut.signal[known], truth[known])
+    assert float((cut.signal - whole.signal)[:, 5:-5].abs()[:-5].max()) < 0.01
+    assert cut.expected_psnr > 30
+
+
+@pytest.mark.parametrize("command", ["reconstruct", "denoise"])
+def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path, command):
+    monkeypatch.setattr("coordnet.restore.tiles.LARGEST", 12_000)
+    write_media(synthetic_photograph(260, 60, 1), tmp_path / "a.png")
+    options = {"reconstruct": ("--sample", "random:0.5", "--prior", "smooth"), "denoise": ("--sigma", 0.05)}[command]
+    status, out, err = run(command, "a.png", *options, "--out", "out")
+    assert status == 0, err
+    assert "4×1 tiles" in out
+    assert "tiles: 100%" in err
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["report"]["tiles"] == [4, 1]
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+    assert read_media("out/reconstruction.png").grid == (260, 60)
+    status, _, err = run(command, "a.png", *options, "--out", "again", "--model", "--quiet")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--model" in err
+
+
+def test_comparisons_slower_than_the_fit_are_named(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("coordnet.cli.report.PATIENCE", 0.0)
+    monkeypatch.setattr("coordnet.cli.report.expected_seconds", lambda samples, name: 1e9 * (name == "cubic"))
+    write_media(synthetic_photograph(40, 30), tmp_path / "a.png")
+    out = run("reconstruct", "a.png", "--sample", "random:0.5", "--prior", "smooth", "--out", "out")[1]
+    assert "cubic spline                left out: takes about 1e+09 s" in out
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["left_out"] == {"cubic": "takes about 1e+09 s"}
+    assert record["baselines"]["cubic"] is None
+    assert record["baselines"]["linear"] > 0
+
+
+def test_a_large_png_is_enlarged_in_rows(run, tmp_path):
+    write_media(synthetic_photograph(60, 50), tmp_path / "a.png")
+    assert run("upscale", "a.png", "--out", "whole", "--quiet")[0] == 0
+    assert run("upscale", "a.png", "--memory", "400kB", "--out", "rows", "--quiet")[0] == 0
+    whole, rows = (read_media(f"{folder}/reconstruction.png").signal for folder in ("whole", "rows"))
+    assert (tmp_path / "whole" / "model.safetensors").exists()
+    assert not (tmp_path / "rows" / "model.safetensors").exists()
+    assert float((whole - rows).abs().max()) <= 1.01 / 255
