@@ -20,6 +20,7 @@ from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
@@ -27,7 +28,7 @@ from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lat
 ENCODED = 2**16  # points encoded at a time
 # the entries of a fit's report that records keep
 REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen")
-Prior = Smoothness | Adaptive | None
+Prior = Smoothness | Adaptive | Local | None
 
 
 @dataclass(frozen=True)
@@ -171,3 +172,4 @@ class Hindsight(Estimator):
 
 SMOOTH, VIDEO = Smoothness(1.5, 0.01), Smoothness(2.0, 0.01)  # for photographs and for video
 ADAPTIVE = ClosedForm(Layout(fourier), prior=Adaptive())
+LOCAL = ClosedForm(Layout(fourier), prior=Local())

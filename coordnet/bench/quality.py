@@ -12,7 +12,7 @@ from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, fourier
-from coordnet.bench.methods import ADAPTIVE, ClosedForm, Denoised, Hindsight, Tuned
+from coordnet.bench.methods import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
 from coordnet.bench.peers import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment, Options, Study
@@ -32,6 +32,7 @@ def _smooth(name: str, prior: Smoothness, layout: Layout = GAUSSIAN, **options: 
 
 SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), Method("smooth, tuned", Tuned(GAUSSIAN))
 GRIDDATA, ADAPTED = baseline("griddata linear", peers.spline, kind="linear"), Method("adaptive", ADAPTIVE)
+PATCHES = Method("local", LOCAL)
 SPLINES = (
     baseline("cubic spline", peers.spline, kind="cubic"),
     baseline("linear interpolation", peers.spline, kind="linear"),
@@ -52,7 +53,7 @@ EVERY_SMOOTH = tuple(
     for power in (1.0, 1.25, 1.5, 1.75, 2.0)
     for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 )
-QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED)
+QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
     for power in (1.0, 1.5)
@@ -70,7 +71,7 @@ EXPERIMENTS = (
         "density",
         "Fewer and more random samples of two photographs",
         [Task(f"random {p} %", f"random:{p / 100}") for p in (3, 10, 50, 80)],
-        (GRIDDATA, SMOOTH, ADAPTED),
+        (GRIDDATA, SMOOTH, ADAPTED, PATCHES),
         Finder(names=PAIR),
     ),
     part(
@@ -98,7 +99,12 @@ EXPERIMENTS = (
         "entries",
         "30 % of the entries of a photograph, with another mask for each channel",
         [Task("entries 30 %", "entries:0.3")],
-        (Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))), GRIDDATA, ADAPTED),
+        (
+            Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))),
+            GRIDDATA,
+            ADAPTED,
+            PATCHES,
+        ),
         Finder(names=PAIR[:1]),
     ),
     part(
@@ -109,13 +115,20 @@ EXPERIMENTS = (
             baseline("bilinear", peers.demosaiced, kind="bilinear"),
             baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
             ADAPTED,
+            PATCHES,
         ),
     ),
     part(
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
         [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
-        (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED),
+        (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED, PATCHES),
+    ),
+    part(
+        "every",
+        "Every second pixel",
+        [Task("every second", "every:2")],
+        (*SPLINES, _smooth("smooth", Smoothness(1.5, 0.03)), PATCHES),
     ),
     part(
         "noise",

@@ -196,7 +196,7 @@ def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
         assert scores[0] > 10 and r["seconds"]["fit"] > 0
         found.setdefault(r["cell"]["experiment"], {})[r["cell"]["method"]["name"]] = scores[0]
     assert set(found) == {"bayer", "denoise", "noise"}
-    assert set(found["bayer"]) == {"bilinear", "Malvar 5×5", "adaptive"}
+    assert set(found["bayer"]) == {"bilinear", "Malvar 5×5", "adaptive", "local"}
     best = found["bayer"]
     assert f"| {best['adaptive']:.2f} |" in out
     assert f"| {best['adaptive'] - best['bilinear']:+.2f} |" in out

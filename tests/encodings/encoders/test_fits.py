@@ -234,7 +234,7 @@ def test_the_last_sample_is_held_to_the_border(family, count):
     """On every second sample of an even length the last position is beyond the last node, where bumps decay."""
     row = 2 + torch.sin(torch.linspace(0, 3, count, dtype=torch.float64)).unsqueeze(1)
     samples = sample(row, "every:2")
-    fit = fit_closed_form(ComplexEncoding.like(family, samples), samples)
+    fit = fit_closed_form(ComplexEncoding.like(family, samples), samples, None)
     render = fit.render()
     assert float((render[-1] - row[-2]).abs()) < 1e-9
     assert float((fit(torch.tensor([[-0.5 / count], [0.0]]).double()) - row[0]).abs().max()) < 1e-9
