@@ -71,7 +71,7 @@ def compare(*, sampled: options.Sampled, compared: options.Compared, common: opt
     """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
     The table is sorted by held-out PSNR. Combinations that do not exist are left out and named; a method that fails is
-    shown with its reason. Random, masked and mosaicked samples are fitted by fourier with an adaptive and with a
+    shown with its reason. Samples with gaps are fitted by fourier with a local, an adaptive and a
     smoothness prior too.
     """
 

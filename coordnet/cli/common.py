@@ -152,11 +152,12 @@ class Model:
         str | None,
         Option(
             help="NAME[:OPTION=VALUE,…], such as gaussian:sigma=0.64px (see coordnet encoders), or fourier; "
-            "fourier with an adaptive prior, else gaussian, if not given."
+            "fourier with a local or an adaptive prior, else gaussian, if not given."
         ),
     ] = None
     prior: Annotated[
-        str, Option(help="auto, none, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+        str,
+        Option(help="auto, none, local, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."),
     ] = "auto"
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
 
@@ -184,7 +185,7 @@ class Compared:
         list[str] | None,
         Option(
             help="NAME[:OPTION=VALUE,…] (see coordnet encoders), or fourier; may be repeated. "
-            "If not given: gaussian, triangle and bspline, or fourier alone where its prior is adaptive."
+            "If not given: gaussian, triangle and bspline, or fourier alone where its prior learns from the samples."
         ),
     ] = None
     head: Annotated[

@@ -42,7 +42,7 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         text = sampling.sample or default_pattern(media.grid)
         pattern = specs.parse_sample(text, media.grid, **sampling.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
-        method, tried = _tuned(choose(samples, encoder, **asked), samples, tuning, common)
+        method, tried = _tuned(choose(samples, encoder, **asked, tunable=tuning.tune), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         tiles = Tiles(samples.grid)
         tiled = len(tiles) > 1 and suits(samples) and method.solver == "closed-form"

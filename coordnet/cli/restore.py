@@ -91,20 +91,22 @@ def _demosaic(raw: str, common: Common, bayer: Bayer) -> Outcome:
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     expected = made.expected_psnr
-    chosen = f"{100 * made.report['known']:.3g} % known, adaptive prior{_learned(made)}"
-    known_little = "too little is known to hold any of it out"
-    sureness = known_little if expected is None else f"hold-out PSNR {expected:.2f} dB"
+    chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{_learned(made)}"
+    sureness = "no sample was hidden to measure by" if expected is None else f"hold-out PSNR {expected:.2f} dB"
     part = Tiles(tuple(signal.shape[:-1])).middle
     samples = sample(signal, known, dimensions=signal.ndim - 1)
     before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
-    kept = {name: made.report[name] for name in ("known", "pattern") if name in made.report}
-    return Shown(made, before, chosen, sureness, {**kept, "prior": "adaptive", "hold_out_psnr": expected})
+    kept = {name: made.report[name] for name in ("known", "pattern", "prior") if name in made.report}
+    return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
 
 
 def _learned(made: Restored) -> str:
     if made.fit is None:
         return f" in {report.size(made.report['tiles'])} tiles"
-    start, rounds = made.fit.report["start"], made.fit.report["rounds"]
+    learned = made.fit.report.get("pilot", made.fit.report)
+    if "start" not in learned:
+        return ""
+    start, rounds = learned["start"], learned["rounds"]
     law = f"power {start['power']:g}, strength {start['strength']:g}"
     return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
 

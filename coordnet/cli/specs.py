@@ -12,15 +12,16 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fitting.methods import EncoderChoice, Prior, is_adaptive, labelled
+from coordnet.fitting.methods import EncoderChoice, Prior, labelled
 from coordnet.media import read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
 
-PRIORS = {"smooth": Smoothness, "adaptive": Adaptive}
+PRIORS = {"smooth": Smoothness, "adaptive": Adaptive, "local": Local}
 
 
 def parse_encoder(text: str) -> EncoderChoice:
@@ -35,7 +36,7 @@ def parse_head(text: str) -> Head:
 
 
 def parse_prior(text: str) -> Prior | Literal["auto"] | None:
-    """The prior that ``auto``, ``none``, ``smooth:power=1.5,anisotropy=0.3x1x1`` or ``adaptive:rounds=8`` names."""
+    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8`` or ``local`` names."""
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
     _checks.choice("prior", text.partition(":")[0], ("auto", "none", *PRIORS))
@@ -166,7 +167,7 @@ def describe_prior(prior: Prior | None) -> str:
     """The text of a prior, as records have it."""
     if prior is None:
         return "none"
-    if is_adaptive(prior):
-        return "adaptive"
+    if prior.learns:
+        return prior.name
     options = {name: getattr(prior, name) for name in ("power", "strength", "anisotropy")}
     return labelled("smooth", options)

@@ -21,7 +21,7 @@ from coordnet.fitting.defaults import (
     default_encoding,
     default_prior,
 )
-from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label, is_adaptive
+from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
@@ -63,6 +63,7 @@ def choose(
     solver: str | None = None,
     prior: Prior | Literal["auto"] | None = "auto",
     robust: bool = False,
+    tunable: bool = False,
 ) -> Method:
     """Return the method that suits some samples; what is given is kept.
 
@@ -80,6 +81,8 @@ def choose(
     robust : bool
         Fit in closed form by Huber's loss, which outliers move little. A prior without it raises a ``ValueError``, as
         does a closed form that does not exist.
+    tunable : bool
+        Whether a method with free numbers is preferred, for ``tuned``.
     """
     head = head or Linear()
     if isinstance(encoder, type):
@@ -92,7 +95,8 @@ def choose(
     if chosen == "gradient":
         prior = None
     elif prior == "auto":
-        prior = default_prior(samples.geometry, robust=robust)
+        fourier = (encoder is None or encoder.is_fourier) and not tunable
+        prior = default_prior(samples.geometry, fourier=fourier, robust=robust)
     elif robust and hasattr(prior, "loss"):
         prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:
@@ -127,8 +131,8 @@ def tuned(
     numbers that were chosen, and all that were tried. A method without free numbers to choose, or a criterion that does
     not go with it, raises a ``ValueError``.
     """
-    if method.solver != "closed-form" or is_adaptive(method.prior):
-        found = "an adaptive prior" if method.solver == "closed-form" else "a gradient fit"
+    if method.solver != "closed-form" or (method.prior is not None and method.prior.learns):
+        found = f"{method.prior.name if method.prior else 'no'} prior and solver {method.solver}"
         raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", found)
     if method.prior is not None:
         encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
@@ -154,18 +158,16 @@ def combinations(
 
     A linear head takes the complex encoding, or the encoder itself where that is of several axes jointly; other heads
     take the simple encoding. A closed form needs a linear head on a complex encoding; ``fourier`` has nothing but a
-    closed form. Closed forms take the prior that suits the samples; where that is adaptive, the Fourier encoding is
-    fitted too, with it and with a smoothness prior.
+    closed form. Closed forms take the prior that suits the samples and the encoder; where a prior learns from the
+    samples, the Fourier encoding is fitted too, with it and the simpler priors that suit.
 
     Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
     are the methods, each once, and by the label of every combination that was left out the reason.
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
-    prior = default_prior(samples.geometry)
-    usual = EncoderChoice(
-        default_encoder(samples.geometry, prior)
-    )  # under an adaptive prior all fine encoders give the same reconstruction
+    prior, plain = default_prior(samples.geometry), default_prior(samples.geometry, fourier=False)
+    usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
     compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []
     left_out: dict[str, str] = {}
@@ -173,16 +175,18 @@ def combinations(
         possible = _possible(encoder, head)
         for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
             if solver in possible:
-                assumed = prior if solver == "closed-form" else None
+                suited = prior if encoder.is_fourier else plain
+                assumed = suited if solver == "closed-form" else None
                 methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
             else:
                 reason = "a closed form needs a linear head and an encoder of one axis"
                 if encoder.is_fourier:
                     reason = "fourier is fitted in closed form, with a linear head"
                 left_out[f"{encoder.label} · {head_label(head)} · {solver}"] = reason
-    if is_adaptive(prior):
-        priors = (prior, Smoothness(POWER[len(samples.grid)]))
-        methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in priors]
+    learned = [p for p in (prior, plain) if p is not None and p.learns]
+    if plain is not None and plain.learns:
+        learned.append(Smoothness(POWER[len(samples.grid)]))
+    methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in learned]
     return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
 
 

@@ -15,7 +15,6 @@ from coordnet.fitting.gradient import Callback, fit_gradient
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.samples import Samples
 
 SOLVERS: tuple[Solver, ...] = ("closed-form", "gradient")
@@ -87,7 +86,7 @@ class Method:
     @property
     def name(self) -> str:
         """A label that differs from those of other methods in a comparison."""
-        prior = [] if self.prior is None else ["adaptive" if is_adaptive(self.prior) else "smooth"]
+        prior = [] if self.prior is None else [self.prior.name]
         return " · ".join([self.encoder.label, head_label(self.head), self.solver, *prior])
 
     def encode(self, samples: Samples, generator: torch.Generator | None = None) -> Encoding:
@@ -120,11 +119,6 @@ class Method:
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
         return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)
-
-
-def is_adaptive(prior: Prior | None) -> bool:
-    """Whether a prior learns its spectrum from the samples."""
-    return isinstance(prior, Adaptive)
 
 
 def labelled(name: str, options: Mapping[str, Any]) -> str:

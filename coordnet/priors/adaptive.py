@@ -1,6 +1,7 @@
 """The adaptive prior: the variance of every mode is learned from the samples."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from coordnet import _checks
 from coordnet.priors.smoothness import Smoothness
@@ -16,6 +17,8 @@ class Adaptive:
     raised if ``rounds`` is negative, or ``hold_out`` is not in [0, 1).
     """
 
+    name: ClassVar[str] = "adaptive"
+    learns: ClassVar[bool] = True  # whether the samples change it
     starts: tuple[Smoothness, ...] = ()  # the power laws to choose from; those of ``STARTS`` if empty
     rounds: int = 8  # the largest number of rounds
     hold_out: float = 0.1  # the fraction of samples to hide; with 0 the first start and all rounds are taken

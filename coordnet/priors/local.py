@@ -1,6 +1,7 @@
 """The local prior: a mixture of Gaussians over the signal's small patches."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
@@ -44,6 +45,8 @@ class Local:
     Aguerrebere et al., "A Bayesian hyperprior approach for joint image denoising and interpolation" (2017).
     """
 
+    name: ClassVar[str] = "local"
+    learns: ClassVar[bool] = True  # whether the samples change it
     patch: tuple[int, ...] = ()
     rounds: int = 4
     strength: float = 40.0

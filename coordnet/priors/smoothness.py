@@ -1,7 +1,7 @@
 """The smoothness prior: a penalty on a power of the roughness."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor
@@ -25,6 +25,8 @@ class Smoothness:
     A ``ValueError`` is raised if a number is negative, no anisotropy is positive, or a form or loss is unknown.
     """
 
+    name: ClassVar[str] = "smooth"
+    learns: ClassVar[bool] = False  # whether the samples change it
     power: float = 1.5
     strength: float = 0.01
     anisotropy: float | tuple[float, ...] = 1.0

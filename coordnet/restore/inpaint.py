@@ -1,4 +1,4 @@
-"""Inpainting: the unknown part of a signal by the adaptive prior, the known part as it is."""
+"""Inpainting: the unknown part of a signal by a prior that learns from the known part, which stays as it is."""
 
 import math
 import statistics
@@ -11,6 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import plan
+from coordnet.fitting.defaults import default_prior
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
@@ -56,8 +57,9 @@ def inpaint(
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is the best PSNR at hidden samples, ``report["known"]`` the share that is known, and the
-        ``report`` has the prior that was learned. ``fit`` is None for a signal in tiles.
+        Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden. ``report["known"]`` is
+        the share that is known, and ``report["prior"]`` the name of the prior: local for pictures of up to a million
+        pixels, else adaptive. ``fit`` is None for a signal in tiles.
 
     Raises
     ------
@@ -72,9 +74,11 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
+    suited = default_prior(samples.geometry, seed=seed)
+    prior = suited if suited is not None and suited.learns else Adaptive(seed=seed)
 
     def fit(part: Samples) -> Reconstruction:
-        encoding, prior = FourierEncoding.like(part), Adaptive(seed=seed)
+        encoding = FourierEncoding.like(part)
         made = plan(encoding, part.geometry, prior, progress=progress, dtype=values.dtype, device=values.device)
         return made.fit(torch.where(kept, values, 0.0) if batch else part.values)
 
@@ -89,6 +93,7 @@ def inpaint(
         report |= {**tiles.report(), "fits": fits}
         errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, fits) if psnr is not None]
         hidden = -10 * math.log10(statistics.fmean(errors)) if errors else None
+    report["prior"] = prior.name
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)
 
@@ -102,9 +107,15 @@ def _batch(values: Tensor, known: str | Pattern | Array) -> int:
 def _hold_out_psnr(report: dict[str, Any]) -> float | None:
     """Return the best PSNR at hidden samples, the mean over a batch's signals, as of values in [0, 1]."""
     reports = report.get("signals", [report])
-    best = [max((s for tried in r.get("tried", []) for s in tried["hold_out_psnr"]), default=None) for r in reports]
-    found = [psnr for psnr in best if psnr is not None]
+    found = [max(scores) for scores in map(_scores, reports) if scores]
     return statistics.fmean(found) if found else None
+
+
+def _scores(report: dict[str, Any]) -> list[float]:
+    """Return the PSNRs at hidden samples of one signal: of the local prior and its pilot, or of every round."""
+    if "hold_out_psnr" in report:
+        return list(report["hold_out_psnr"].values())
+    return [score for tried in report.get("pilot", report).get("tried", []) for score in tried["hold_out_psnr"]]
 
 
 def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:

@@ -103,7 +103,7 @@ def test_inpaint_writes_a_fresh_folder_and_says_what_it_chose(run, tmp_path):
     assert {p.name for p in folder.iterdir()} == FILES
     record = json.loads((folder / "record.json").read_text())
     assert f"hold-out PSNR {record['hold_out_psnr']:.2f} dB" in out
-    assert "adaptive prior" in out
+    assert "local prior" in out
     assert Reconstruction.load(folder / "model.safetensors").render().shape == (40, 37, 3)
     out = ran(run("inpaint", "in/a.png", "--mask", mask, "--json"))
     again = json.loads(out)
@@ -307,7 +307,7 @@ def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pat
     truth = synthetic_photograph(64, 60)
     raw = stored("in/a.png", mosaic(truth, pattern.upper()), depth)
     out = run("demosaic", "in/a.png", "--pattern", pattern, "--out", "out")[1]
-    assert "hold-out PSNR" in out
+    assert "local prior" in out
     made = result()
     assert torch.equal(mosaic(made, pattern.upper()), raw)
     assert cn.psnr(made, truth) > 24

@@ -1,18 +1,21 @@
 """Which prior, encoder, head and solver are chosen for which samples."""
 
+from math import isqrt
+
 import pytest
 import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
 from coordnet.fitting.choice import choose, combinations
-from coordnet.fitting.defaults import LONGEST, STRIDED, default_encoder, default_prior
+from coordnet.fitting.defaults import LOCAL_POINTS, LONGEST, STRIDED, default_encoder, default_prior
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
 GAUSSIAN, HASHED, FOURIER = (EncoderChoice(f) for f in (Gaussian, HashGrid, FourierEncoding))
 
@@ -25,9 +28,11 @@ def sampled(pattern, shape=(8, 8, 3)):
 def test_priors_suit_the_samples(dims):
     shape = (6,) * dims + (1,)
     assert default_prior(sampled("full", shape).geometry) is None
-    assert default_prior(sampled("every:2", shape).geometry) == STRIDED[dims]
-    random = sampled("random:0.5", shape).geometry
-    assert default_prior(random) == Adaptive()
+    strided, random = sampled("every:2", shape).geometry, sampled("random:0.5", shape).geometry
+    assert default_prior(strided, fourier=False) == STRIDED[dims]
+    assert default_prior(random, fourier=False) == Adaptive()
+    assert default_prior(strided) == (Local() if dims == 2 else STRIDED[dims])
+    assert default_prior(random, seed=3) == (Local(pilot=Adaptive(seed=3)) if dims == 2 else Adaptive(seed=3))
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert default_prior(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == Adaptive()
 
@@ -43,6 +48,15 @@ def test_encoders_suit_the_prior_and_the_length():
     strided = Lattice((8,), (2,))
     assert default_encoder(strided, default_prior(strided)) is FourierEncoding
     assert default_encoder(Lattice((8, 8), (2, 2)), STRIDED[2]) is Gaussian
+
+
+def test_the_local_prior_is_for_pictures_that_it_reconstructs_in_time():
+    side = isqrt(LOCAL_POINTS)
+    assert default_prior(Lattice((side, side), (2, 2))) == Local()
+    assert default_prior(Lattice((side, side + 1), (2, 2))) == STRIDED[2]
+    weighted = MaskedLattice((8, 8), weights=torch.rand(8, 8, 1))
+    assert default_prior(weighted) == Adaptive()
+    assert choose(sampled("every:2"), tunable=True).prior == STRIDED[2]
 
 
 def test_a_head_that_is_not_linear_is_trained_without_a_prior():
@@ -66,7 +80,7 @@ def test_what_goes_together():
         Method(GAUSSIAN, MLP(), "gradient", None, "simple"),
         Method(HASHED, Linear(), "gradient", None, "simple"),
         Method(HASHED, MLP(), "gradient", None, "simple"),
-        Method(FOURIER, Linear(), "closed-form", STRIDED[2], "complex"),
+        Method(FOURIER, Linear(), "closed-form", Local(), "complex"),
     ]
     assert set(left) == {
         "gaussian · mlp · closed-form",
@@ -77,7 +91,7 @@ def test_what_goes_together():
         "fourier · mlp · gradient",
     }
     named = [m.encoder.family for m in combinations(sampled("every:2"))[0]]
-    assert named == [Gaussian, Triangle, BSpline]
+    assert named == [Gaussian, Triangle, BSpline, FourierEncoding]
 
 
 def test_priors_join_where_samples_are_random():
@@ -86,11 +100,12 @@ def test_priors_join_where_samples_are_random():
     assert [(m.encoder, m.solver, type(m.prior)) for m in made] == [
         (GAUSSIAN, "closed-form", Adaptive),
         (GAUSSIAN, "gradient", type(None)),
+        (FOURIER, "closed-form", Local),
         (FOURIER, "closed-form", Adaptive),
         (FOURIER, "closed-form", Smoothness),
     ]
     assert not left
-    assert [m.encoder for m in combinations(samples)[0]] == [FOURIER, FOURIER]
+    assert [m.encoder for m in combinations(samples)[0]] == [FOURIER] * 3
 
 
 def test_labels_are_what_the_command_line_reads():
