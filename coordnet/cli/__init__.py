@@ -4,9 +4,9 @@ import os
 import re
 import signal
 import sys
-import warnings
 
 from coordnet.cli.app import app
+from coordnet.cli.common import plain_warnings
 
 TOO_LITTLE = "expected enough memory for this signal, found too little; try a smaller one"
 SPINS = 10_000  # rounds in which a waiting OpenMP thread keeps its core, beside other work at a high price
@@ -17,7 +17,7 @@ def main() -> int:
 
     Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
     """
-    warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
+    plain_warnings()
     bound_spinning()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = [a for a in sys.argv[1:] if a != "--debug"]

@@ -25,9 +25,11 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
     def declare(command: Callable[..., None]) -> None:
         @functools.wraps(command)
         def run(**given: Any) -> None:
+            signals = given.get("signals", ["-"])
+            shared = len(signals) > 1 or Path(signals[0]).is_dir()
             for group in given.values():
                 if isinstance(group, options.Output):
-                    group.check()  # before the imports, which take seconds
+                    group.check(shared=shared)  # before the imports, which take seconds
             getattr(import_module(f"coordnet.cli.{module}"), name)(**given)
 
         app.command()(grouped(run))

@@ -5,6 +5,7 @@ import inspect
 import mimetypes
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -23,7 +24,6 @@ Pictures = Annotated[
 Signals = Annotated[
     list[str], Argument(metavar="SIGNAL…", help="Files, folders of files, or a built-in sample by name.")
 ]
-Picture = Annotated[str, Argument(metavar="IMAGE", help="A file, or a built-in sample by name.")]
 Threshold = Annotated[
     float | None,
     Option(help="The mask is known above this value, in the file's own numbers; half of its range if it has several."),
@@ -49,11 +49,11 @@ class Output:
         """Whether to show bars: not where a script reads the record."""
         return not self.quiet and (sys.stderr.isatty() or not self.json)
 
-    def check(self) -> None:
+    def check(self, *, shared: bool = False) -> None:
         """Refuse a folder for the results that cannot be one with a ``ValueError``.
 
         That is one that holds files without ``--force``, that cannot be written, or that is named like a picture, a
-        clip or a recording.
+        clip or a recording. A folder that the results of several files share may hold some.
         """
         if self.out is None:
             return
@@ -62,10 +62,15 @@ class Output:
             raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
         if self.out.exists() and not self.out.is_dir():
             raise refused(self.out, "a folder", "a file")
-        if self.out.is_dir() and any(self.out.iterdir()) and not self.force:
+        if self.out.is_dir() and any(self.out.iterdir()) and not (self.force or shared):
             raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
         with staging_folder(self.out):
             pass
+
+
+def plain_warnings() -> None:
+    """Print the warnings of this process as lines of the command."""
+    warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
 
 
 @contextmanager

@@ -15,9 +15,9 @@ import typer
 from tqdm import tqdm
 
 from coordnet.cli import report
-from coordnet.cli.common import Common, Many
+from coordnet.cli.common import Common, Many, plain_warnings
 from coordnet.cli.report import Outcome
-from coordnet.media import MediaError
+from coordnet.media import SAMPLES, MediaError
 from coordnet.media.arrays import split_member
 from coordnet.media.read import KINDS
 
@@ -67,7 +67,7 @@ def _files(signals: list[str]) -> list[str]:
     files: list[str] = []
     for signal in signals:
         path = Path(signal)
-        if not path.is_dir() or path.suffix == ".zarr":
+        if not path.is_dir() or path.suffix.lower() == ".zarr" or signal in SAMPLES:
             files.append(signal)
             continue
         inside = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in KINDS]
@@ -119,12 +119,18 @@ def _outcomes(jobs: Mapping[str, Job], many: Many) -> Iterator[tuple[str, Outcom
             yield from _outcomes({file: jobs[file]}, replace(many, workers=2))
 
 
+def _start(threads: int) -> None:
+    """Prepare a local process."""
+    torch.set_num_threads(threads)
+    plain_warnings()
+
+
 @contextmanager
 def _executor(many: Many) -> Iterator[Executor]:
     """Yield local processes, or the workers of a Dask cluster."""
     if many.dask is None:
         threads = max(1, (os.cpu_count() or 1) // many.workers)
-        local = {"mp_context": get_context("spawn"), "initializer": torch.set_num_threads, "initargs": (threads,)}
+        local = {"mp_context": get_context("spawn"), "initializer": _start, "initargs": (threads,)}
         executor = ProcessPoolExecutor(many.workers, **local)
         try:
             yield executor

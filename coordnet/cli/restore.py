@@ -94,8 +94,8 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{_learned(made)}"
     sureness = "no sample was hidden to measure by" if expected is None else f"hold-out PSNR {expected:.2f} dB"
     part = Tiles(tuple(signal.shape[:-1])).middle
-    shown, known = signal[part], known[part] if isinstance(known, Tensor) else known
-    before = sampled_picture(sample(shown, known, dimensions=signal.ndim - 1), signal.shape[-1], float("nan"))
+    samples = sample(signal, known, dimensions=signal.ndim - 1)
+    before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
     kept = {name: made.report[name] for name in ("known", "pattern", "prior") if name in made.report}
     return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
 

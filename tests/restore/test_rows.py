@@ -133,7 +133,7 @@ def test_files_that_have_no_rows(tmp_path):
         "empty.npy": "at least one axis and value",
         "complex.npy": "complex128",
         "broken.npy": "cannot be decoded",
-        "a.txt": "expected one of .npy .zarr",
+        "a.txt": "expected one of .npy .npz .zarr",
         "stack.tif": "a stack",
         "none.npy": "no file of this name",
         "none.zarr": "nothing of this name",
@@ -211,7 +211,7 @@ def test_upscale_in_rows_refuses(run, tmp_path):
     for file, options, said in (
         ("late", [], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
         ("b", ["--factor", "1e9"], "`factor`: expected one whose result has room"),
-        ("b", ["--device", "cuda"], "`device`: expected auto or cpu for what is read in rows"),
+        ("b", ["--device", "cuda"], "--device: expected auto or cpu for what is read in rows"),
         ("row", ["--memory", "100MB"], "`memory`: expected at least"),
     ):
         found = refused(run("upscale", tmp_path / "in" / f"{file}.npy", *options, "--out", "out"), tmp_path)

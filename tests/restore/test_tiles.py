@@ -73,7 +73,7 @@ def test_comparisons_slower_than_the_fit_are_named(run, monkeypatch, tmp_path):
     monkeypatch.setattr("coordnet.cli.report.expected_seconds", lambda samples, name: 1e9 * (name == "cubic"))
     write_media(synthetic_photograph(40, 30), tmp_path / "a.png")
     out = run("reconstruct", "a.png", "--sample", "random:0.5", "--prior", "smooth", "--out", "out")[1]
-    assert "cubic spline                left out: takes about 1e+09 s" in out
+    assert "cubic spline              left out: takes about 1e+09 s" in out
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["left_out"] == {"cubic": "takes about 1e+09 s"}
     assert record["baselines"]["cubic"] is None
