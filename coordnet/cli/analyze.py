@@ -60,7 +60,7 @@ def run(
 
 
 def _described(model: Reconstruction, numbers: dict[str, Any]) -> list[str]:
-    """What a model is and how it was fitted, in lines for the screen."""
+    """Describe a model and its fit, in lines for the screen."""
     network = model.network
     encoders = dict.fromkeys(getattr(m, "name", "") for m in network.encoding.modules())
     kind = type(network.encoding).__name__.removesuffix("Encoding").lower()

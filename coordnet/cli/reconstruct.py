@@ -1,10 +1,12 @@
 """The command ``coordnet reconstruct``."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli import report, specs
@@ -16,6 +18,7 @@ from coordnet.fitting.methods import Method
 from coordnet.media import read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_tiles, suits
 from coordnet.sampling.patterns import default_pattern, sample
@@ -44,23 +47,13 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         method, tried = _tuned(choose(samples, encoder, **asked, tunable=tuning.tune), samples, tuning, common)
         options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
-        tiles = Tiles(samples.grid)
-        tiled = len(tiles) > 1 and suits(samples) and method.solver == "closed-form"
         work = partial(method.fit, generator=generator, **options)
-        if tiled:
-            (estimate, reports), fit_seconds = once(lambda: fit_tiles(tiles, samples, work, progress=common.progress))
-            fit, render_seconds = None, 0.0
-            fit_report = {**tiles.report(), "fits": reports}
-        else:
-            fit, fit_seconds = once(lambda: work(samples))
-            with report.stage("rendering", common):
-                estimate, render_seconds = once(lambda: fit.render().cpu())
-            fit_report = fit.report
+        fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
         with report.stage("scoring", common):
             scoring = Scoring(media.signal, samples)
             scores = scoring.scores(estimate)
         with report.stage("comparing with SciPy", common):
-            baselines = report.baselines(samples, scoring, fit_seconds)
+            baselines = report.baselines(samples, scoring, seconds["fit"])
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
@@ -73,19 +66,35 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             **scores,
             "range": scoring.span,
             **baselines,
-            "seconds": {"fit": fit_seconds, "render": render_seconds},
+            "seconds": seconds,
             "report": fit_report,
             "versions": report.versions(),
         }
         score = report.score_line(record)
-        part = tiles.middle if tiled else ()
-        shown, title = (crop(samples, part), f"{media.name}, its middle") if tiled else (samples, media.name)
+        part, shown, title = (), samples, media.name
+        if fit is None:
+            part, title = Tiles(samples.grid).middle, f"{media.name}, its middle"
+            shown = crop(samples, part)
         with report.stage("drawing", common):
             figure = reconstruction_figure(
                 media.signal[part], shown, estimate[part], title=title, score=score, rate=media.rate
             )
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
     return Outcome(record, report.reconstruction_table(record, final), score)
+
+
+def _fitted(
+    work: Callable[[Samples], Reconstruction], samples: Samples, closed_form: bool, common: Common
+) -> tuple[Reconstruction | None, Tensor, dict[str, float], dict[str, Any]]:
+    """The model (None for a large signal, fitted in tiles), its render, the seconds of both, and the report."""
+    tiles = Tiles(samples.grid)
+    if len(tiles) > 1 and suits(samples) and closed_form:
+        (estimate, reports), took = once(lambda: fit_tiles(tiles, samples, work, progress=common.progress))
+        return None, estimate, {"fit": took, "render": 0.0}, {**tiles.report(), "fits": reports}
+    fit, took = once(lambda: work(samples))
+    with report.stage("rendering", common):
+        estimate, rendering = once(lambda: fit.render().cpu())
+    return fit, estimate, {"fit": took, "render": rendering}, fit.report
 
 
 def _tuned(method: Method, samples: Samples, tuning: Tuning, common: Common) -> tuple[Method, dict[str, Any]]:

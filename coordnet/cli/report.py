@@ -36,7 +36,7 @@ SMALL = 2**23  # parameters of a model that is written unasked
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command made of one signal: its record, the lines to print, and one line that says how good it is."""
+    """The outcome for one signal: its record, the lines to print, and one line that says how good it is."""
 
     record: Record
     lines: list[str]
