@@ -35,7 +35,7 @@ def test_the_papers_procedure_is_the_fit(generator):
     values = torch.rand(12, 10, 3, dtype=torch.float64, generator=generator)
     samples = Samples(geometry, values)
     made = peers.papers_procedure(encoding, samples)
-    plan = cn.plan(encoding, geometry, dtype=torch.float64, center=False)
+    plan = cn.plan(encoding, geometry, None, dtype=torch.float64, center=False)
     assert torch.allclose(made.movedim(0, -1), plan.renderer()(values), atol=1e-10)
     dense = peers.products(values.float(), timings.dense(encoding, samples))()
     assert torch.allclose(dense, made.float(), atol=1e-5)

@@ -54,7 +54,8 @@ def same_fit(method, record):
         (
             "--sample random:0.4",
             {
-                "fourier · linear · closed-form · adaptive": "",
+                "fourier · linear · closed-form · local": "",
+                "fourier · linear · closed-form · adaptive": "--prior adaptive",
                 "fourier · linear · closed-form · smooth": "--encoder fourier --prior smooth",
             },
         ),
@@ -82,7 +83,7 @@ def test_baselines_are_scored_by_the_same_pixels_and_the_table_is_sorted(run, ph
         assert made["psnr"]["held_out"] == pytest.approx(psnr(baseline(samples), image, held_out))
     scores = [m["psnr"]["held_out"] for m in record["methods"]]
     assert scores == sorted(scores, reverse=True)
-    assert len(scores) == 3 + len(baselines.BASELINES)
+    assert len(scores) == 4 + len(baselines.BASELINES)
     assert record["known"] == pytest.approx(20 * 11 / (40 * 33))
     out = run("compare", photo, "--sample", "every:2x3")[1].splitlines()
     assert [line.split("  ")[0] for line in out[3:-2]] == [m["name"] for m in record["methods"]]
@@ -127,7 +128,7 @@ def test_failures_have_reasons_and_stop_nothing(run, photo, monkeypatch, tmp_pat
     options = ("--sample", "every:2", "--encoder", "gaussian")
     options += ("--solver", "gradient", "--solver", "closed-form", "--html")
     record, found = compared(run, photo, *options, "--out", "out")
-    assert [m["status"] for m in record["methods"]] == ["done"] * 2 + ["failed"] * 3
+    assert [m["status"] for m in record["methods"]] == ["done"] * 3 + ["failed"] * 3
     assert found["gaussian · linear · gradient"]["reason"] == "the loss became nan in epoch 3"
     assert "NaN" in found["baseline · linear"]["reason"]
     assert "SciPy" in found["baseline · cubic"]["reason"]
