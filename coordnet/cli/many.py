@@ -31,7 +31,7 @@ Job = Callable[[], Outcome | str]  # the reason where it failed
 def each(command: str, work: Work, signals: list[str], many: Many, common: Common) -> None:
     """Carry out a command on one signal, or on several files and on those in folders, each into a folder of its own.
 
-    Of several files, those that have results already are left out, unless ``--force`` is given. One that fails stops no
+    Where there are several, files with results are left out, unless ``--force`` is given. One that fails stops no
     other; the failures are printed at the end, and the exit status is then 2.
     """
     files = _files(signals)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from coordnet import _checks
@@ -15,7 +16,7 @@ from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.methods import Method
-from coordnet.media import read_media
+from coordnet.media import Media, read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
@@ -46,8 +47,7 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         pattern = specs.parse_sample(text, media.grid, **sampling.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         method, tried = _tuned(choose(samples, encoder, **asked, tunable=tuning.tune), samples, tuning, common)
-        options: dict[str, Any] = {"epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
-        work = partial(method.fit, generator=generator, **options)
+        work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
         fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
         with report.stage("scoring", common):
             scoring = Scoring(media.signal, samples)
@@ -70,17 +70,19 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             "report": fit_report,
             "versions": report.versions(),
         }
-        score = report.score_line(record)
-        part, shown, title = (), samples, media.name
-        if fit is None:
-            part, title = Tiles(samples.grid).middle, f"{media.name}, its middle"
-            shown = crop(samples, part)
         with report.stage("drawing", common):
-            figure = reconstruction_figure(
-                media.signal[part], shown, estimate[part], title=title, score=score, rate=media.rate
-            )
+            figure = _figure(media, samples, estimate, report.score_line(record), whole=fit is not None)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
-    return Outcome(record, report.reconstruction_table(record, final), score)
+    return Outcome(record, report.reconstruction_table(record, final), report.score_line(record))
+
+
+def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, whole: bool) -> Figure:
+    """The signal, its samples and the estimate, or the middle of them."""
+    if whole:
+        return reconstruction_figure(media.signal, samples, estimate, title=media.name, score=score, rate=media.rate)
+    part, title = Tiles(samples.grid).middle, f"{media.name}, its middle"
+    shown = crop(samples, part)
+    return reconstruction_figure(media.signal[part], shown, estimate[part], title=title, score=score, rate=media.rate)
 
 
 def _fitted(

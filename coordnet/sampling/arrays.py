@@ -79,7 +79,7 @@ def as_mask(array: Any, name: str = "mask") -> Tensor:
     Parameters
     ----------
     array : NumPy array or tensor
-        Of bool, of integers with at most one value beside 0, or of floating-point weights.
+        A mask of bool, of integers with at most one value beside 0, or of floating-point weights.
 
     Raises
     ------
