@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes as Plot
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import SubFigure
 from torch import Tensor
 
 from coordnet import _checks
@@ -16,6 +16,7 @@ from coordnet.analysis import EncoderSummary, Sweep, similarity_map, summarize
 from coordnet.analysis.summary import describe
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
+from coordnet.plots.figure import Figure
 from coordnet.sampling.axes import Axes, Axis
 
 Curve = Sequence[float] | Sequence[int]

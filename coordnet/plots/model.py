@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes as Plot
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from coordnet.analysis import condition_number, linear_fit_rank, singular_values, stable_rank
@@ -13,6 +12,7 @@ from coordnet.analysis.spectra import finite
 from coordnet.encodings import FourierEncoding
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import WINDOW, show_similarities, show_singular_values
+from coordnet.plots.figure import Figure
 from coordnet.sampling.axes import Axis
 
 RCOND = 1e-5  # singular values of a rendered channel below this fraction of the largest count as zero

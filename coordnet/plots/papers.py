@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from coordnet.analysis import (
     distance_preservation,
@@ -28,6 +27,7 @@ from coordnet.plots.encodings import (
     show_stable_rank,
     show_theory_in_legend,
 )
+from coordnet.plots.figure import Figure
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.patterns import sample
 

@@ -10,10 +10,10 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from torch import Tensor
 
+from coordnet.plots.figure import Figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples
 

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from torch import Tensor
 
+from coordnet.plots.figure import Figure
 from coordnet.plots.reconstruction import UNIT, displayable, most, show_image, span_of, strips
 
 
