@@ -10,12 +10,6 @@ from coordnet.fitting.local.mixture import Gaussians
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
 
-
-def rotate(rotation: Float[Tensor, "c c"], f: Float[Tensor, "c *lattice"]) -> Float[Tensor, "c *lattice"]:
-    """Return R f for the channels of a signal."""
-    return (rotation @ f.flatten(1)).reshape(f.shape)
-
-
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
 NOISE = (1 / 255) ** 2  # variance of the known entries' noise
 FLOOR = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
@@ -141,11 +135,11 @@ class LocalClasses:
         if self.joint:
             return Observed(values, known, pilot)
         rotation = self.channels.basis.T
-        return Observed(rotate(rotation, values), known, rotate(rotation, pilot))
+        return Observed(torch.tensordot(rotation, values, 1), known, torch.tensordot(rotation, pilot, 1))
 
     def restore(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
         """Return a signal in its own channels, from those of ``observe``."""
-        return f if self.joint else rotate(self.channels.basis, f)
+        return f if self.joint else torch.tensordot(self.channels.basis, f, 1)
 
     def assign(self, observed: Observed, patches: Patches) -> Assigned:
         """Return patches with their likely classes: the pilot names candidates, the known entries their shares."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.local.classes import Channels, Estimate, Observed, rotate
+from coordnet.fitting.local.classes import Channels, Estimate, Observed
 from coordnet.fitting.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
@@ -70,9 +70,9 @@ class LocalNoisePlan(Plan):
             estimates = [self._estimate(noisy, joint_shapes(self.shape, COLORFULNESS), noise)]
             return estimates[0].f, estimates
         channels = Channels.of(noisy, torch.ones_like(noisy[:1], dtype=torch.bool))
-        parts = rotate(channels.basis.T, noisy).split(1)
+        parts = torch.tensordot(channels.basis.T, noisy, 1).split(1)
         estimates = [self._estimate(part, gray_shapes(self.shape), noise) for part in parts]
-        return rotate(channels.basis, torch.cat([estimate.f for estimate in estimates])), estimates
+        return torch.tensordot(channels.basis, torch.cat([estimate.f for estimate in estimates]), 1), estimates
 
     def _estimate(self, noisy: Float[Tensor, "columns *lattice"], start: Tensor, noise: float) -> Estimate:
         """Adapt classes to a signal of which all channels are treated jointly, then return its estimate."""
