@@ -8,7 +8,7 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.samples import Samples
 
 EPOCHS = 2000  # of a gradient fit (Zheng et al., ECCV 2022)
-PATIENCE = 600.0  # seconds that a gradient fit on a processor takes by default at most
+LONGEST_TRAINING = 600.0  # seconds that a gradient fit on a processor takes by default at most
 # Seconds on one core, forward and backward: measured for MLP, SIREN, WIRE and linear heads, 1,024 to 262,144 points.
 PRODUCT = 1e-10  # of a product of a weight and a feature at one point
 FEATURE = 1e-8  # of a feature or a unit at one point
@@ -17,10 +17,10 @@ TRAINED = 30  # times that of a feature whose encoder is trained: of a hash grid
 
 
 def default_epochs(network: CoordinateNetwork, samples: Samples) -> int:
-    """The epochs of a gradient fit: ``EPOCHS``, or on a processor those of ``PATIENCE`` seconds if they are fewer."""
+    """The epochs of a gradient fit: ``EPOCHS``, or on a processor those of ``LONGEST_TRAINING`` seconds if they are fewer."""
     if samples.values.device.type != "cpu":
         return EPOCHS
-    return max(1, min(EPOCHS, int(PATIENCE / epoch_seconds(network, samples))))
+    return max(1, min(EPOCHS, int(LONGEST_TRAINING / epoch_seconds(network, samples))))
 
 
 def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
@@ -41,11 +41,11 @@ def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
 
 
 def warn_if_long(network: CoordinateNetwork, samples: Samples, epochs: int) -> None:
-    """Say how long a gradient fit is going to take on a processor, if that is more than ``PATIENCE``."""
+    """Say how long a gradient fit is going to take on a processor, if that is more than ``LONGEST_TRAINING``."""
     if samples.values.device.type != "cpu":
         return
     seconds = epochs * epoch_seconds(network, samples)
-    if seconds > 1.01 * PATIENCE:
+    if seconds > 1.01 * LONGEST_TRAINING:
         long = f"{seconds / 3600:.2g} hours" if seconds > 5400 else f"{seconds / 60:.2g} minutes"
         text = f"training for {epochs:,} epochs takes about {long} on a processor; fewer epochs take less"
         warnings.warn(text, CoordnetWarning, stacklevel=3)

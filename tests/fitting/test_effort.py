@@ -7,7 +7,7 @@ import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.choice import choose
-from coordnet.fitting.effort import EPOCHS, PATIENCE, default_epochs, epoch_seconds
+from coordnet.fitting.effort import EPOCHS, LONGEST_TRAINING, default_epochs, epoch_seconds
 from coordnet.networks.heads import Linear, Siren, Wire
 
 
@@ -34,7 +34,7 @@ def test_on_a_processor_the_epochs_fit_into_ten_minutes():
     slow = network(large, Siren())
     epochs = default_epochs(slow, large)
     assert epochs < EPOCHS
-    assert 0.9 * PATIENCE < epochs * epoch_seconds(slow, large) <= PATIENCE
+    assert 0.9 * LONGEST_TRAINING < epochs * epoch_seconds(slow, large) <= LONGEST_TRAINING
     linear = network(large, Linear(), "complex")
     assert default_epochs(linear, large) == EPOCHS  # mode products: the points are never visited one by one
 
