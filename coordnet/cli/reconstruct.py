@@ -52,8 +52,8 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         with report.stage("scoring", common):
             scoring = Scoring(media.signal, samples)
             scores = scoring.scores(estimate)
-        with report.stage("comparing with SciPy", common):
-            baselines = report.baselines(samples, scoring, seconds["fit"])
+        with report.stage("comparing with peers", common):
+            peers = report.peers(scoring, seconds["fit"])
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
@@ -65,7 +65,7 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             "parameters": None if fit is None else fit.network.parameter_count,
             **scores,
             "range": scoring.span,
-            **baselines,
+            **peers,
             "seconds": seconds,
             "report": fit_report,
             "versions": report.versions(),

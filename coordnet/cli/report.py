@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,14 +22,11 @@ from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
-from coordnet.metrics.baselines import biharmonic, cubic, expected_seconds, linear
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.samples import Samples
 
 Record = dict[str, Any]
 TUNINGS = 5  # candidates of --tune that are printed
-PATIENCE = 2.0  # seconds that a comparison may always take
 SMALL = 2**23  # parameters of a model that is written unasked
 
 
@@ -80,25 +76,11 @@ def naming(path: str | Path) -> Iterator[None]:
         raise MediaError(f"{path}: {error}") from None
 
 
-def baselines(samples: Samples, scoring: Scoring, seconds: float) -> Record:
-    """Held-out PSNR of other libraries' interpolations, None where there is none, and the reasons for those left out.
-
-    Those are left out that are expected to take longer than the fit, if that is more than ``PATIENCE``.
-    """
-    found: Record = {}
-    left_out: dict[str, str] = {}
-    for name, interpolate in {"linear": linear, "cubic": cubic, "biharmonic": biharmonic}.items():
-        found[name], needed = None, expected_seconds(samples, name)
-        if scoring.ranked_by != "held_out":
-            continue
-        if needed > max(seconds, PATIENCE):
-            left_out[name] = f"takes about {duration(needed)}" if math.isfinite(needed) else "too many points"
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            rendered = interpolate(samples)
-        found[name] = None if rendered is None else scoring.scores(rendered.cpu())["psnr"]["held_out"]
-    return {"baselines": found, "left_out": left_out}
+def peers(scoring: Scoring, seconds: float) -> Record:
+    """Held-out PSNR of other libraries' interpolations, and the reasons for those left out; see ``Scoring.peers``."""
+    found, left_out = scoring.peers(seconds)
+    reasons = {n: f"takes about {duration(s)}" if math.isfinite(s) else "too many points" for n, s in left_out.items()}
+    return {"baselines": found, "left_out": reasons}
 
 
 def describe(method: Method, fit: Reconstruction | None) -> Record:
@@ -205,7 +187,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
         f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made)}, "
-        f"{made['solver']}{epochs}, prior {made['prior']}",
+        f"{made['solver']}{epochs}, prior {made['prior']}{' (--prior adaptive is faster)' * (made['prior'] == 'local')}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
         f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{times}",
