@@ -40,12 +40,14 @@ def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
     return points * (PRODUCT * products + FEATURE * floats) * (COMPLEX if network.head.complex else 1)
 
 
-def warn_if_long(network: CoordinateNetwork, samples: Samples, epochs: int) -> None:
-    """Say how long a gradient fit is going to take on a processor, if that is more than ``LONGEST_TRAINING``."""
-    if samples.values.device.type != "cpu":
-        return
-    seconds = epochs * epoch_seconds(network, samples)
+def training_seconds(network: CoordinateNetwork, samples: Samples, epochs: int) -> float:
+    """Estimate the seconds of a gradient fit on a processor; on other devices they are not known and count as 0."""
+    return epochs * epoch_seconds(network, samples) if samples.values.device.type == "cpu" else 0.0
+
+
+def warn_if_long(seconds: float) -> None:
+    """Say how long training is going to take, if that is more than ``LONGEST_TRAINING``."""
     if seconds > 1.01 * LONGEST_TRAINING:
         long = f"{seconds / 3600:.2g} hours" if seconds > 5400 else f"{seconds / 60:.2g} minutes"
-        text = f"training for {epochs:,} epochs takes about {long} on a processor; fewer epochs take less"
+        text = f"training takes about {long} on a processor; fewer epochs take less"
         warnings.warn(text, CoordnetWarning, stacklevel=3)
