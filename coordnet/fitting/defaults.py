@@ -26,22 +26,22 @@ LONGEST = 8192  # samples along an axis up to which its design matrix is factori
 COMPARED: tuple[Family, ...] = (Gaussian, Triangle, BSpline)  # the encoders of a comparison that names none
 
 
-def default_prior(geometry: Geometry, *, fourier: bool = True, robust: bool = False, seed: int = 0) -> Prior | None:
+def default_prior(geometry: Geometry, *, fourier: bool = True, robust: bool = False) -> Prior | None:
     """The prior that suits the samples of a geometry.
 
     A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized:
     then it is a weak smoothness. Pictures with gaps take the local prior, if the encoding may be Fourier's
     (``fourier``) and they have at most ``LOCAL_POINTS``. Otherwise lattices that skip samples take a smoothness, and
     other samples the adaptive prior. Where outliers are expected (``robust``) it is a smoothness with Huber's loss,
-    which the other priors do not have. The ``seed`` is that of the hidden samples.
+    which the other priors do not have.
     """
     dims = len(geometry.grid)
     if robust:
         return Smoothness(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber")
     if fourier and _is_picture_with_gaps(geometry):
-        return Local(pilot=Adaptive(seed=seed))
+        return Local()
     if not geometry.is_whole_lattice:
-        return Adaptive(seed=seed)
+        return Adaptive()
     if geometry.shape != geometry.grid:
         return STRIDED[dims]
     return Smoothness(POWER[dims], 1e-3) if _is_long(geometry) else None

@@ -32,7 +32,7 @@ def test_priors_suit_the_samples(dims):
     assert default_prior(strided, fourier=False) == STRIDED[dims]
     assert default_prior(random, fourier=False) == Adaptive()
     assert default_prior(strided) == (Local() if dims == 2 else STRIDED[dims])
-    assert default_prior(random, seed=3) == (Local(pilot=Adaptive(seed=3)) if dims == 2 else Adaptive(seed=3))
+    assert default_prior(random) == (Local() if dims == 2 else Adaptive())
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert default_prior(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == Adaptive()
 
