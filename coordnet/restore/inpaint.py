@@ -19,7 +19,7 @@ from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, fit_tiles, suits
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
-from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.samples import Samples
 
 # The mean PSNR in dB of photographs of which a share is known at random is 30.0 + 5.2 log10(share) from 2 to 25 %.
 # Holes are harder, so that no more is expected of more known pixels; single photographs are up to 5 dB below the mean.
@@ -77,7 +77,7 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    chosen = _prior(prior, samples.geometry, seed)
+    chosen = _prior(prior, samples, seed)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
@@ -100,10 +100,10 @@ def inpaint(
     return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)
 
 
-def _prior(prior: Prior | Literal["auto"], geometry: Geometry, seed: int | None) -> Prior:
-    """Return the prior that was asked for, or the one that suits a geometry, with the seed that was asked for."""
+def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:
+    """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
     if prior == "auto":
-        suited = default_prior(geometry)
+        suited = default_prior(samples.geometry, channels=samples.channels, device=samples.values.device)
         prior = suited if suited is not None and suited.learns else Adaptive()
     if not hasattr(prior, "seeded"):
         raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))
