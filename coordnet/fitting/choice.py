@@ -96,7 +96,9 @@ def choose(
         prior = None
     elif prior == "auto":
         fourier = (encoder is None or encoder.is_fourier) and not tunable
-        prior = default_prior(samples.geometry, fourier=fourier, robust=robust)
+        prior = default_prior(
+            samples.geometry, channels=samples.channels, device=samples.values.device, fourier=fourier, robust=robust
+        )
     elif robust and hasattr(prior, "loss"):
         prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:
@@ -166,7 +168,8 @@ def combinations(
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
-    prior, plain = default_prior(samples.geometry), default_prior(samples.geometry, fourier=False)
+    given = {"channels": samples.channels, "device": samples.values.device}
+    prior, plain = (default_prior(samples.geometry, **given, fourier=fourier) for fourier in (True, False))
     usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
     compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []

@@ -74,7 +74,7 @@ def plan(
     if prior is None and not geometry.is_whole_lattice:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
     if prior == "auto":
-        prior = default_prior(geometry, fourier=not encoding.axis_encoders)
+        prior = default_prior(geometry, device=device, fourier=not encoding.axis_encoders)
     if prior is None:
         prior = LeastSquares() if _is_whole(encoding, geometry) else NO_PENALTY
     made = plan_for(
