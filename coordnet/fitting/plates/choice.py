@@ -1,7 +1,7 @@
 """The choice of a plate's order and cut-off, and of plates at all, by the errors at hidden samples."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -26,11 +26,12 @@ WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattic
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
 MOST_FOLDS = 10
+COMPARED_FOLDS = 2  # for the comparison with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
 LARGE = 128**2
-MIN_GAIN = 0.05  # of the hidden error, that an order or a cut-off must bring
-PATIENCE = 2  # orders without it after which the search ends
+MIN_GAIN = 0.02  # of the hidden error, that an order or a cut-off must bring
+PATIENCE = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 EXACT = 1e-9  # of the variance: a hidden error below which samples have no noise
 GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
@@ -43,8 +44,8 @@ Fit = Callable[[Samples, Prior], Reconstruction]
 class HiddenErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
-    def __init__(self, field: Field, prior: ThinPlate) -> None:
-        self.field, self.prior = field, prior
+    def __init__(self, field: Field, prior: ThinPlate, most_folds: int = MOST_FOLDS) -> None:
+        self.field, self.prior, self.most_folds = field, prior, most_folds
         self.tried: dict[tuple[int, float], float] = {}
 
     @cached_property
@@ -57,7 +58,7 @@ class HiddenErrors:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
         measurement = Measurement.mask(known)
-        rounds = min(MOST_FOLDS, math.ceil(FOLDED / max(count, 1)))
+        rounds = min(self.most_folds, math.ceil(FOLDED / max(count, 1)))
         drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
@@ -103,13 +104,13 @@ def deciding_part(field: Field) -> Field:
     return field
 
 
-def choose_plate(field: Field, prior: ThinPlate, errors: HiddenErrors | None = None) -> tuple[ThinPlate, HiddenErrors]:
+def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, HiddenErrors]:
     """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
 
-    Orders are raised while the hidden error falls. If that leaves more than rounding, cut-offs are lowered, and then
-    orders are raised once more.
+    Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
+    tried with every order: the higher it is, the lower its best cut-off.
     """
-    errors = errors or HiddenErrors(deciding_part(field), prior)
+    errors = HiddenErrors(deciding_part(field), prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
@@ -117,22 +118,27 @@ def choose_plate(field: Field, prior: ThinPlate, errors: HiddenErrors | None = N
     orders = range(LOWEST, (HIGHEST_LARGE if volume else HIGHEST) + 1) if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     if prior.cutoff is None and errors.of_plate(order, cutoff) > EXACT * errors.field.values.var():
-        tried = max(order, 3) if prior.order is None else order
-        lowered = _climb(CUTOFFS, lambda w: errors.of_plate(tried, w))
-        if errors.of_plate(tried, lowered) < errors.of_plate(order, cutoff):
-            cutoff = lowered
-            order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
+        cutoffs: dict[int, float] = {}
+
+        def smoothed(p: int) -> float:
+            lowest = min(cutoffs.values(), default=math.inf)
+            cutoffs[p] = _climb([w for w in CUTOFFS if w <= lowest], lambda w: errors.of_plate(p, w))
+            return errors.of_plate(p, cutoffs[p])
+
+        best = _climb(orders, smoothed)
+        if errors.of_plate(best, cutoffs[best]) < errors.of_plate(order, cutoff):
+            order, cutoff = best, cutoffs[best]
     return replace(prior, order=order, cutoff=cutoff), errors
 
 
-def _climb(candidates: Any, error: Callable[[Any], float]) -> Any:
+def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:
     """Return the best candidate, trying one after another until ``PATIENCE`` of them bring no gain."""
-    best, failures = candidates[0], 0
+    best, least, failures = candidates[0], error(candidates[0]), 0
     for candidate in candidates[1:]:
-        if error(candidate) < (1 - MIN_GAIN) * error(best):
-            best, failures = candidate, 0
-        else:
-            failures += 1
+        found = error(candidate)
+        failures = 0 if found < (1 - MIN_GAIN) * least else failures + 1
+        if found < least:
+            best, least = candidate, found
         if failures == PATIENCE:
             break
     return best
@@ -149,18 +155,20 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
-    errors = HiddenErrors(deciding_part(field), ThinPlate(seed=getattr(prior, "seed", 0)))
-    if not errors.folds or not errors.field.values.any():
+    part, plates = deciding_part(field), ThinPlate(seed=getattr(prior, "seed", 0))
+    first = HiddenErrors(part, plates, most_folds=1)
+    if not first.folds or not part.values.any():
         return None
-    rough = errors.of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01))
-    if min(errors.of_plate(order, math.inf) for order in (LOWEST, LOWEST + 1)) * EARLY_GAIN > rough:
+    rough = first.of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01))
+    if min(first.of_plate(order, math.inf) for order in (LOWEST, LOWEST + 1)) * EARLY_GAIN > rough:
         return None
-    chosen, _ = choose_plate(field, errors.prior, errors)
+    chosen, _ = choose_plate(field, plates)
     ours = theirs = 0.0
-    for part in (errors, *(HiddenErrors(corner, errors.prior) for corner in _corners(field, errors.field.lattice))):
-        if part.folds:
-            ours += part.of_plate(chosen.order or LOWEST, chosen.cutoff or math.inf)
-            theirs += part.of_prior(fit, prior)
+    for compared in (part, *_corners(field, part.lattice)):
+        errors = HiddenErrors(compared, plates, COMPARED_FOLDS)
+        if errors.folds:
+            ours += errors.of_plate(chosen.order or LOWEST, chosen.cutoff or math.inf)
+            theirs += errors.of_prior(fit, prior)
         if ours * GAIN > theirs:
             return None
     return chosen
