@@ -11,10 +11,11 @@ from coordnet.networks.heads import Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-Prior = Smoothness | Adaptive | Local
+Prior = Smoothness | Adaptive | Local | ThinPlate
 Solver = Literal["closed-form", "gradient"]
 Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
