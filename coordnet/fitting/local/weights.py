@@ -55,7 +55,7 @@ class Weights:
         """Return the weights and the PSNR at hidden samples of a signal with a range, as JSON holds them."""
         record: dict[str, Any] = {"alpha": dict(zip(map(str, self.edges), self.alphas, strict=True))}
         if self.errors is not None:
-            psnr = [-10 * math.log10(max(e * span**2, 1e-12)) for e in self.errors]
+            psnr = [-10 * math.log10(max(e, 1e-12)) - 20 * math.log10(span) for e in self.errors]
             record["hold_out_psnr"] = {"pilot": psnr[0], "local": psnr[1]}
         return record
 
