@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.defaults import LOCAL_POINTS
+from coordnet.fitting.defaults import LONGEST_LOCAL
+from coordnet.fitting.effort import denoising_seconds
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.noise import LocalDenoiser
 from coordnet.linalg.borders import make_periodic
@@ -34,7 +35,8 @@ from coordnet.sampling.axes import Axis
 PROBED = 8  # every how many tiles one is filtered once more, to estimate the remaining error
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
 TRIED = 2**14  # points of the middle of a picture on which both priors are tried
-ADDED = 0.5  # standard deviation of the noise that is added for the trial, relative to the noise there is
+TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
+ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
 Prior = Literal["local", "adaptive"]
 Signal = Float[Tensor, "*grid channels"]
@@ -45,7 +47,7 @@ def denoise(
     signal: Array,
     sigma: float | None = None,
     *,
-    prior: Prior | None = None,
+    prior: Prior | Literal["auto"] = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -65,9 +67,10 @@ def denoise(
         A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
         Standard deviation of the noise, of integers after they are scaled; estimated by ``noise_level`` if not given.
-    prior : "local" or "adaptive", optional
-        If not given, both are tried on the middle of a picture of up to a million pixels, and the better one is taken:
-        on photographs the local one, which takes several times as long. Other signals take the adaptive one.
+    prior : "local", "adaptive" or "auto"
+        With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
+        minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
+        which is faster.
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels if not given.
     dimensions : int, optional
@@ -104,7 +107,7 @@ def denoise(
     _check(values, sigma, prior)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
     level = statistics.median(noise_level(values[tile]) for tile in tiles) if sigma is None else sigma
-    chosen, tried = (prior, {}) if prior else _better_prior(values, level, seed)
+    chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
     clean_part = partial(CLEANERS[chosen], level=level, given=sigma is not None, progress=progress)
     report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
     fit = None
@@ -119,15 +122,14 @@ def denoise(
     return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, _psnr(error))
 
 
-def _check(values: Signal, sigma: float | None, prior: str | None) -> None:
+def _check(values: Signal, sigma: float | None, prior: str) -> None:
     if values.ndim - 1 not in WINDOW:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
     if sigma is not None:
         refuse_more_than(values, _checks.nonnegative("sigma", sigma))
-    if prior is not None:
-        _checks.choice("prior", prior, CLEANERS)
+    _checks.choice("prior", prior, ("auto", *CLEANERS))
 
 
 def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[str, Any]]:
@@ -138,10 +140,12 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[
     constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021).
     """
     grid = tuple(values.shape[:-1])
-    if level == 0 or len(grid) != 2 or math.prod(grid) > LOCAL_POINTS:
+    seconds = denoising_seconds(math.prod(grid), values.shape[-1], values.device)
+    if level == 0 or len(grid) != 2 or seconds > LONGEST_LOCAL:
         return "adaptive", {}
     part = values[middle(grid, TRIED)]
-    noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
+    generator = torch.Generator().manual_seed(TRIAL_SEED + seed)
+    noise = level * torch.randn(part.shape, generator=generator).to(part)
     noisier, target, sigma = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
     tried: dict[Prior, float] = {}
     for prior, clean in CLEANERS.items():
