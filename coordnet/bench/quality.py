@@ -47,7 +47,7 @@ DENOISERS = (
     baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
     Method("local", Denoised(prior="local")),
 )
-NOISY = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
+UNCLIPPED = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
 CLIPPED = {Task(f"clipped, σ = {s}", "full", s, "clean", clipped=True): DENOISERS for s in (0.05, SIGMA, 0.2)}
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
@@ -157,7 +157,7 @@ EXPERIMENTS = (
             Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
         ),
     ),
-    Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**NOISY, **CLIPPED}),
+    Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
     part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
