@@ -144,14 +144,20 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[
     if level == 0 or len(grid) != 2 or seconds > LONGEST_LOCAL:
         return "adaptive", {}
     part = values[middle(grid, TRIED)]
-    generator = torch.Generator().manual_seed(TRIAL_SEED + seed)
-    noise = level * torch.randn(part.shape, generator=generator).to(part)
-    noisier, target, sigma = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
+    noisier, noise, sigma = _noisier(part, level, seed)
+    target = part - noise / ADDED
     tried: dict[Prior, float] = {}
     for prior, clean in CLEANERS.items():
         estimate = clean(noisier, level=sigma, given=True, seed=None, progress=False)[0]
         tried[prior] = float((estimate - target).square().mean())
     return min(tried, key=tried.__getitem__), {"tried": tried}
+
+
+def _noisier(part: Tensor, level: float, seed: int) -> tuple[Tensor, Tensor, float]:
+    """Return a signal with more noise, noise like that it had, and the standard deviation of all its noise."""
+    generator = torch.Generator().manual_seed(TRIAL_SEED + seed)
+    noise = level * torch.randn(part.shape, generator=generator).to(part)
+    return part + ADDED * noise, noise, level * math.sqrt(1 + ADDED**2)
 
 
 def _in_tiles(
@@ -171,18 +177,29 @@ def _in_tiles(
 
 
 def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the estimate by the local prior, its expected mean squared error, and the classes.
-
-    The second estimate, by groups of patches, is better than the first. If the difference of the two is uncorrelated
-    with the second's error, their mean squared errors differ by its square.
-    """
+    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes."""
     if level == 0:
         return signal, None, {}
     noise, values = clipped_noise(signal, level), signal.movedim(-1, 0)
     made = LocalDenoiser(Local(noise=level), lambda means: noise.variance(means) / level**2, progress)(values)
-    error = _expected_error(values, made.first, made.spread, noise)
-    gained = float((noise.gain(made.f) * (made.f - made.first).square()).mean())
-    return noise.unclipped(made.f).movedim(0, -1), max(error - gained, error / 4), made.learned
+    error = None
+    if seed is not None:
+        spread = _sharpness(values, made.f, level, seed) * made.spread
+        error = _expected_error(values, made.f, spread, noise, exact=given and not any(noise.clips))
+    return noise.unclipped(made.f).movedim(0, -1), error, made.learned
+
+
+def _sharpness(values: Tensor, estimate: Tensor, level: float, seed: int) -> float:
+    """Return the divergence of the local prior's estimate relative to that of the posterior means of its patches.
+
+    The former is the part of added noise that stays, on the middle of the signal. The latter is the sum of the
+    posterior variances over the noise's.
+    """
+    window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
+    noisier, noise, sigma = _noisier(values[window], level, seed)
+    made = LocalDenoiser(Local(noise=sigma))(noisier)
+    kept = float(((made.f - estimate[window]) * noise).mean()) / (ADDED * level**2)
+    return max(kept, 0.0) / max(float(made.spread.mean()) / sigma**2, 1e-12)
 
 
 def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
@@ -220,7 +237,7 @@ def _expected_error(
 ) -> float:
     """Return Stein's unbiased estimate of the mean squared error, |f(y) - y|² - v + 2 v div f per sample.
 
-    ``spread`` has the mean v div f. An error of a few hundredths in v is as large as the whole risk of a smooth
+    The mean of ``spread`` is v div f. An error of a few hundredths in v is as large as the whole risk of a smooth
     picture. Unless the variance and the spread are ``exact``, the result is therefore the geometric mean with the risk
     of an ideal Wiener filter, v div f.
     """
