@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -38,7 +38,6 @@ TRIED = 2**14  # points of the middle of a picture on which both priors are trie
 TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
 ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
-Prior = Literal["local", "adaptive"]
 Signal = Float[Tensor, "*grid channels"]
 Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
 
@@ -47,7 +46,7 @@ def denoise(
     signal: Array,
     sigma: float | None = None,
     *,
-    prior: Prior | Literal["auto"] = "auto",
+    prior: str = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -132,7 +131,7 @@ def _check(values: Signal, sigma: float | None, prior: str) -> None:
     _checks.choice("prior", prior, ("auto", *CLEANERS))
 
 
-def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[str, Any]]:
+def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[str, Any]]:
     """Return the prior that suits a signal, and the mean squared differences that decided.
 
     With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
@@ -224,7 +223,7 @@ def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, 
     return noise.unclipped(means)[0].movedim(0, -1), error, learned
 
 
-CLEANERS: dict[Prior, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
+CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
 
 
 def _model(signal: Signal, report: dict[str, Any], learned: dict[str, Tensor]) -> Reconstruction:

@@ -59,14 +59,15 @@ def test_the_noise_before_clipping_is_estimated():
     assert noise_level(y) == pytest.approx(0.2, rel=0.1)
 
 
-@pytest.mark.parametrize(("prior", "least"), [("local", 27), ("adaptive", 30)])
-def test_clipped_pictures_lose_their_bias(prior, least):
-    truth, black = dark(64), dark(64) == 0
+@pytest.mark.parametrize("prior", ["local", "adaptive"])
+def test_clipped_pictures_lose_their_bias(prior):
+    truth = dark(64)[..., :1]
+    black = truth == 0
     y = clipped(truth, 0.2)
     given, estimated = (cn.denoise(y, sigma, prior=prior) for sigma in (0.2, None))
     assert float(given.signal[black].mean()) < 0.3 * float(y[black].mean())
     assert cn.psnr(given.signal, truth) > cn.psnr(estimated.signal, truth) - 0.05
-    assert cn.psnr(given.signal, truth) > least  # 23.9 with the bias
+    assert cn.psnr(given.signal, truth) > 34
 
 
 @pytest.mark.parametrize("sigma", [None, 0.1])
@@ -87,4 +88,4 @@ def test_noise_alone_is_not_more_than_the_signal_has():
     for seed in range(9):
         y = clipped(torch.zeros(20, 20, 1), 0.2, seed)
         assert float(y.std()) < 0.13
-        assert cn.denoise(y, 0.2).report["sigma"] == 0.2
+        assert cn.denoise(y, 0.2, prior="adaptive").report["sigma"] == 0.2

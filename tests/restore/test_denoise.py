@@ -101,9 +101,8 @@ def test_a_constant_comes_back_and_so_does_a_constant_channel():
     assert torch.allclose(cn.denoise(y, 0.1, prior="adaptive").signal[..., 1], torch.tensor(0.5), atol=1e-4)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_the_middle_decides_the_prior(channels):
-    truth = synthetic_photograph(72, 64, channels)
+def test_the_middle_decides_the_prior():
+    truth = synthetic_photograph(72, 64, 1)
     y = noisy(truth, 0.1)
     made, adaptive = (cn.denoise(y, 0.1, prior=prior) for prior in ("auto", "adaptive"))
     tried, score = made.report["tried"], cn.psnr(made.signal, truth, clip=False)
@@ -127,8 +126,8 @@ def test_only_pictures_for_which_there_is_time_take_the_local_prior(monkeypatch)
 
 def test_it_is_exact_again_and_saved(tmp_path):
     y = noisy(synthetic_photograph(40, 33), 0.05)
-    fit = cn.denoise(y, prior="local").fit
-    assert torch.equal(cn.denoise(y, prior="local").signal, fit.render())
+    fit = cn.denoise(y, prior="adaptive").fit
+    assert torch.equal(cn.denoise(y, prior="adaptive").signal, fit.render())
     fit.save(tmp_path / "a.safetensors")
     assert torch.equal(cn.Reconstruction.load(tmp_path / "a.safetensors").render(), fit.render())
     assert fit.render((80, 66)).shape == (80, 66, 3)

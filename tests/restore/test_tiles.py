@@ -54,7 +54,10 @@ def test_inpainting_in_tiles_keeps_what_is_known_and_leaves_no_seams():
 def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr("coordnet.restore.tiles.LARGEST", 12_000)
     write_media(synthetic_photograph(260, 60, 1), tmp_path / "a.png")
-    options = {"reconstruct": ("--sample", "random:0.5", "--prior", "smooth"), "denoise": ("--sigma", 0.05)}[command]
+    options = {
+        "reconstruct": ("--sample", "random:0.5", "--prior", "smooth"),
+        "denoise": ("--sigma", 0.05, "--prior", "adaptive"),
+    }[command]
     status, out, err = run(command, "a.png", *options, "--out", "out")
     assert status == 0, err
     assert "4×1 tiles" in out
