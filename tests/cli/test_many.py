@@ -3,6 +3,7 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,13 @@ def test_an_empty_folder_is_refused(run, tmp_path):
     assert "empty" in err
 
 
-def test_a_worker_that_dies_takes_no_other_with_it():
+def test_local_processes_do_the_work():
+    assert dict(module._outcomes({"a": partial(str, "a")}, Many(workers=2))) == {"a": "a"}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_worker_that_dies_takes_no_other_with_it(monkeypatch):
+    monkeypatch.setattr(module, "get_context", lambda _: get_context("fork"))  # which imports nothing anew
     jobs = {"deadly": partial(signal.raise_signal, signal.SIGKILL), "b": partial(str, "b")}
     assert dict(module._outcomes(jobs, Many(workers=2))) == {"b": "b", "deadly": module.DIED}
 
