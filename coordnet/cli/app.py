@@ -201,10 +201,9 @@ def encoders() -> None:
 @command("data.run")
 def data(
     *,
-    source: Annotated[Path | None, Option("--from", help="Folder of original pictures, clips and sound.")] = None,
-    out: Annotated[Path | None, Option(help="Folder for the parts that are cut from them.")] = None,
-    crop: Annotated[int, Option(help="Height and width of the pictures' centers.")] = 480,
-    check: Annotated[Path | None, Option(help="Compare this prepared folder with its checksums instead.")] = None,
+    source: Annotated[Path, Option("--from", help="Folder of original pictures, clips and sound.")],
+    out: Annotated[Path, Option(help="Folder for the parts that are cut from them.")],
+    crop: Annotated[int, Option(min=1, help="Height and width of the pictures' centers.")] = 480,
     force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
