@@ -31,6 +31,7 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
+Memory = Annotated[str | None, Option(help="Bytes that reading a signal may take, such as 4GiB; 1GiB if not given.")]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 
@@ -123,6 +124,7 @@ class Sampling:
     frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None
     size: Annotated[str | None, Option(help="Resize to HxW first.")] = None
     crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
+    memory: Memory = None
     threshold: Threshold = None
     invert: Invert = False
 

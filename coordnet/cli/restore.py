@@ -51,19 +51,30 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(signals: list[str], mask: Path, threshold: float | None, invert: bool, many: Many, common: Common) -> None:
+def inpaint(
+    signals: list[str],
+    mask: Path,
+    threshold: float | None,
+    invert: bool,
+    memory: str | None,
+    many: Many,
+    common: Common,
+) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert)
+    reading = specs.parse_bytes(memory)
+    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert, memory=reading)
     each("inpaint", work, signals, many, common)
 
 
-def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool) -> Outcome:
+def _inpaint(
+    signal: str, common: Common, mask: Path, threshold: float | None, invert: bool, memory: int | None
+) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
         made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
         return _filled(made, media.signal, known)
 
-    return _restored("inpaint", signal, common, work)
+    return _restored("inpaint", signal, common, work, memory)
 
 
 def _mask_of(signal: str, mask: Path) -> Path:
@@ -76,17 +87,18 @@ def _mask_of(signal: str, mask: Path) -> Path:
     return found[0]
 
 
-def demosaic(signals: list[str], pattern: str, many: Many, common: Common) -> None:
+def demosaic(signals: list[str], pattern: str, memory: str | None, many: Many, common: Common) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    each("demosaic", partial(_demosaic, bayer=Bayer(pattern.upper())), signals, many, common)
+    work = partial(_demosaic, bayer=Bayer(pattern.upper()), memory=specs.parse_bytes(memory))
+    each("demosaic", work, signals, many, common)
 
 
-def _demosaic(raw: str, common: Common, bayer: Bayer) -> Outcome:
+def _demosaic(raw: str, common: Common, bayer: Bayer, memory: int | None) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         made = demosaiced(values, bayer.pattern, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
-    return _restored("demosaic", raw, common, work, image=True)
+    return _restored("demosaic", raw, common, work, memory, image=True)
 
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
@@ -111,12 +123,12 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, many: Many, common: Common) -> None:
+def denoise(signals: list[str], sigma: float | None, memory: str | None, many: Many, common: Common) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
-    each("denoise", partial(_denoise, sigma=sigma), signals, many, common)
+    each("denoise", partial(_denoise, sigma=sigma, memory=specs.parse_bytes(memory)), signals, many, common)
 
 
-def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
+def _denoise(signal: str, common: Common, sigma: float | None, memory: int | None) -> Outcome:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
@@ -130,20 +142,21 @@ def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
         found = {"sigma": made.report["sigma"], "expected_psnr": expected}
         return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
 
-    return _restored("denoise", signal, common, work)
+    return _restored("denoise", signal, common, work, memory)
 
 
 def upscale(signals: list[str], factor: float, memory: str | None, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
-    budget = free if memory is None else specs.parse_bytes(memory)
-    each("upscale", partial(_upscale, factor=factor, budget=budget), signals, many, common)
+    reading = specs.parse_bytes(memory)
+    work = partial(_upscale, factor=factor, budget=free if reading is None else reading, memory=reading)
+    each("upscale", work, signals, many, common)
 
 
-def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
+def _upscale(image: str, common: Common, factor: float, budget: int, memory: int | None) -> Outcome:
     path = Path(image)
-    if _is_large(path, factor, budget):
-        return _upscale_rows(path, factor, budget, common)
+    if _is_large(path, factor, budget, memory):
+        return _upscale_rows(path, factor, budget, memory, common)
 
     def work(media: Media, values: Tensor) -> Shown:
         made = upscaled(values, factor, alpha=media.alpha)
@@ -154,7 +167,7 @@ def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
         return Shown(made, before, GAUSSIANS.format(**made.report), sureness, _settings(made, factor, media.alpha))
 
-    return _restored("upscale", image, common, work, image=True)
+    return _restored("upscale", image, common, work, memory, image=True)
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
@@ -164,12 +177,18 @@ def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict
 
 
 def _restored(
-    command: str, signal: str, common: Common, work: Callable[[Media, Tensor], Shown], *, image: bool = False
+    command: str,
+    signal: str,
+    common: Common,
+    work: Callable[[Media, Tensor], Shown],
+    memory: int | None,
+    *,
+    image: bool = False,
 ) -> Outcome:
-    """Read a signal, restore it, and write what comes out; ``image`` refuses other signals."""
+    """Read a signal in some bytes, restore it, and write what comes out; ``image`` refuses other signals."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal)
+        media = read_media(signal, memory=memory)
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -199,23 +218,23 @@ def _heading(record: report.Record) -> str:
     return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
 
 
-def _is_large(path: Path, factor: float, memory: int) -> bool:
+def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> bool:
     """Whether a file is read in rows: an array always, a picture where it would take more memory than there is."""
     if split_member(path)[0].suffix.lower() in ARRAY_SUFFIXES:
         return True
     try:
-        with open_rows(path) as source:
-            return exceeds(4 * prod(source.shape), factor, memory)
+        with open_rows(path, memory) as source:
+            return exceeds(4 * prod(source.shape), factor, budget)
     except MediaError:
         return False  # the reader of whole files says what is wrong, or reads it
 
 
-def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Outcome:
+def _upscale_rows(path: Path, factor: float, budget: int, memory: int | None, common: Common) -> Outcome:
     """Enlarge a signal in blocks of rows, and write them as they come."""
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
-        open_rows(path) as source,
+        open_rows(path, memory) as source,
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):
@@ -225,7 +244,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
             room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
-        made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
+        made = upscale_rows(source, factor, memory=budget, alpha=source.alpha, progress=common.progress)
         given = split_member(path)[0].suffix.lower()
         suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
         written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
@@ -233,7 +252,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
         if suffix == ".png":
             with report.stage("writing", common):
                 write_pixels(stored, written)
-        found = {**_settings(made, factor, source.alpha), "memory": memory}
+        found = {**_settings(made, factor, source.alpha), "memory": budget}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
         record = _record("upscale", path.stem, shape, **found)
         if len(shape) == 3:
