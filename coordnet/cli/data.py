@@ -6,7 +6,7 @@ from pathlib import Path
 from coordnet import _checks
 from coordnet.bench import prepare
 from coordnet.cli.common import Output
-from coordnet.cli.report import results
+from coordnet.cli.report import print_after_writing, results
 
 LIMITS = {"clip": "cubes of 128×128×128 at most", "sound": "131,072 samples at most"}
 
@@ -22,10 +22,8 @@ def run(
         text = f"{check}: every file agrees with {prepare.MANIFEST}"
     else:
         record, text = _prepare(source, out, crop, force)
-    if as_json:
-        print(json.dumps(record, ensure_ascii=False))
-    elif not quiet:
-        print(text)
+    if as_json or not quiet:
+        print_after_writing(json.dumps(record) if as_json else text)
 
 
 def _prepare(source: Path | None, out: Path | None, crop: int, force: bool) -> tuple[dict[str, object], str]:
