@@ -97,7 +97,7 @@ def inpaint(
     ],
     threshold: options.Threshold = None,
     invert: options.Invert = False,
-    memory: options.Memory = None,
+    prior: options.Prior = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -113,10 +113,6 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
-    memory: Annotated[
-        str | None,
-        Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given, 1GiB to decode one."),
-    ] = None,
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -135,7 +131,6 @@ def denoise(
     sigma: Annotated[
         float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
-    memory: options.Memory = None,
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -149,7 +144,7 @@ def demosaic(
         list[str], Argument(metavar="RAW…", help="Gray pictures, each pixel of one color, or folders of them.")
     ],
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
-    memory: options.Memory = None,
+    prior: options.Prior = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -31,7 +31,9 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
-Memory = Annotated[str | None, Option(help="Bytes that reading a signal may take, such as 4GiB; 1GiB if not given.")]
+Prior = Annotated[
+    str, Option(help="auto, local, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 
@@ -95,6 +97,10 @@ class Common(Output):
     """The options of every command that fits samples."""
 
     device: Device = "auto"
+    memory: Annotated[
+        str | None,
+        Option(help="Bytes that a signal may take, such as 4GiB; 1GiB if not given. Large files are enlarged in them."),
+    ] = None
     keep_model: Annotated[bool, Option("--model", help="Write the model of more than 8 million parameters too.")] = (
         False
     )
@@ -124,7 +130,6 @@ class Sampling:
     frames: Annotated[str | None, Option(help="Take the frames A:B of a video alone.")] = None
     size: Annotated[str | None, Option(help="Resize to HxW first.")] = None
     crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
-    memory: Memory = None
     threshold: Threshold = None
     invert: Invert = False
 

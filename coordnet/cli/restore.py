@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -17,6 +17,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Many
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
+from coordnet.fitting import methods
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
 from coordnet.media.pictures import write_pixels
@@ -35,6 +36,7 @@ from coordnet.restore.upscale import enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
+Prior = methods.Prior | Literal["auto"]
 GAUSSIANS = "complex Gaussian encoding, σ = {sigma}"
 MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
 DETAIL = 96  # pixels a side of the part of a large picture that its figure shows
@@ -52,29 +54,30 @@ class Shown:
 
 
 def inpaint(
-    signals: list[str],
-    mask: Path,
-    threshold: float | None,
-    invert: bool,
-    memory: str | None,
-    many: Many,
-    common: Common,
+    signals: list[str], mask: Path, threshold: float | None, invert: bool, prior: str, many: Many, common: Common
 ) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    reading = specs.parse_bytes(memory)
-    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert, memory=reading)
+    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert, prior=_prior(prior))
     each("inpaint", work, signals, many, common)
 
 
-def _inpaint(
-    signal: str, common: Common, mask: Path, threshold: float | None, invert: bool, memory: int | None
-) -> Outcome:
+def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool, prior: Prior) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
-        made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
+        made = inpainted(
+            values, known, prior=prior, dimensions=len(media.grid), seed=common.seed, progress=common.progress
+        )
         return _filled(made, media.signal, known)
 
-    return _restored("inpaint", signal, common, work, memory)
+    return _restored("inpaint", signal, common, work)
+
+
+def _prior(text: str) -> Prior:
+    """The prior that a text names; without one nothing can be filled."""
+    prior = specs.parse_prior(text)
+    if prior is None:
+        raise _checks.wrong("prior", "auto, local, adaptive or smooth", text)
+    return prior
 
 
 def _mask_of(signal: str, mask: Path) -> Path:
@@ -87,18 +90,17 @@ def _mask_of(signal: str, mask: Path) -> Path:
     return found[0]
 
 
-def demosaic(signals: list[str], pattern: str, memory: str | None, many: Many, common: Common) -> None:
+def demosaic(signals: list[str], pattern: str, prior: str, many: Many, common: Common) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    work = partial(_demosaic, bayer=Bayer(pattern.upper()), memory=specs.parse_bytes(memory))
-    each("demosaic", work, signals, many, common)
+    each("demosaic", partial(_demosaic, bayer=Bayer(pattern.upper()), prior=_prior(prior)), signals, many, common)
 
 
-def _demosaic(raw: str, common: Common, bayer: Bayer, memory: int | None) -> Outcome:
+def _demosaic(raw: str, common: Common, bayer: Bayer, prior: Prior) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
-        made = demosaiced(values, bayer.pattern, seed=common.seed, progress=common.progress)
+        made = demosaiced(values, bayer.pattern, prior=prior, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
-    return _restored("demosaic", raw, common, work, memory, image=True)
+    return _restored("demosaic", raw, common, work, image=True)
 
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
@@ -115,7 +117,9 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
 def _learned(made: Restored) -> str:
     if made.fit is None:
         return f" in {report.size(made.report['tiles'])} tiles"
-    learned = made.fit.report.get("pilot", made.fit.report)
+    learned = made.fit.report
+    if made.report.get("prior") == "local":
+        return report.local_weight(learned)
     if "start" not in learned:
         return ""
     start, rounds = learned["start"], learned["rounds"]
@@ -123,12 +127,12 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, memory: str | None, many: Many, common: Common) -> None:
+def denoise(signals: list[str], sigma: float | None, many: Many, common: Common) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
-    each("denoise", partial(_denoise, sigma=sigma, memory=specs.parse_bytes(memory)), signals, many, common)
+    each("denoise", partial(_denoise, sigma=sigma), signals, many, common)
 
 
-def _denoise(signal: str, common: Common, sigma: float | None, memory: int | None) -> Outcome:
+def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
@@ -142,21 +146,20 @@ def _denoise(signal: str, common: Common, sigma: float | None, memory: int | Non
         found = {"sigma": made.report["sigma"], "expected_psnr": expected}
         return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
 
-    return _restored("denoise", signal, common, work, memory)
+    return _restored("denoise", signal, common, work)
 
 
-def upscale(signals: list[str], factor: float, memory: str | None, many: Many, common: Common) -> None:
+def upscale(signals: list[str], factor: float, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
-    reading = specs.parse_bytes(memory)
-    work = partial(_upscale, factor=factor, budget=free if reading is None else reading, memory=reading)
-    each("upscale", work, signals, many, common)
+    budget = specs.parse_bytes(common.memory) or free
+    each("upscale", partial(_upscale, factor=factor, budget=budget), signals, many, common)
 
 
-def _upscale(image: str, common: Common, factor: float, budget: int, memory: int | None) -> Outcome:
+def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
     path = Path(image)
-    if _is_large(path, factor, budget, memory):
-        return _upscale_rows(path, factor, budget, memory, common)
+    if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
+        return _upscale_rows(path, factor, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
         made = upscaled(values, factor, alpha=media.alpha)
@@ -167,7 +170,7 @@ def _upscale(image: str, common: Common, factor: float, budget: int, memory: int
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
         return Shown(made, before, GAUSSIANS.format(**made.report), sureness, _settings(made, factor, media.alpha))
 
-    return _restored("upscale", image, common, work, memory, image=True)
+    return _restored("upscale", image, common, work, image=True)
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
@@ -177,18 +180,12 @@ def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict
 
 
 def _restored(
-    command: str,
-    signal: str,
-    common: Common,
-    work: Callable[[Media, Tensor], Shown],
-    memory: int | None,
-    *,
-    image: bool = False,
+    command: str, signal: str, common: Common, work: Callable[[Media, Tensor], Shown], *, image: bool = False
 ) -> Outcome:
-    """Read a signal in some bytes, restore it, and write what comes out; ``image`` refuses other signals."""
+    """Read a signal, restore it, and write what comes out; ``image`` refuses other signals."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal, memory=memory)
+        media = read_media(signal, memory=specs.parse_bytes(common.memory))
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -229,12 +226,12 @@ def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> boo
         return False  # the reader of whole files says what is wrong, or reads it
 
 
-def _upscale_rows(path: Path, factor: float, budget: int, memory: int | None, common: Common) -> Outcome:
+def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Outcome:
     """Enlarge a signal in blocks of rows, and write them as they come."""
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
-        open_rows(path, memory) as source,
+        open_rows(path, specs.parse_bytes(common.memory)) as source,
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):
@@ -244,7 +241,7 @@ def _upscale_rows(path: Path, factor: float, budget: int, memory: int | None, co
             room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
-        made = upscale_rows(source, factor, memory=budget, alpha=source.alpha, progress=common.progress)
+        made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
         given = split_member(path)[0].suffix.lower()
         suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
         written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
@@ -252,7 +249,7 @@ def _upscale_rows(path: Path, factor: float, budget: int, memory: int | None, co
         if suffix == ".png":
             with report.stage("writing", common):
                 write_pixels(stored, written)
-        found = {**_settings(made, factor, source.alpha), "memory": budget}
+        found = {**_settings(made, factor, source.alpha), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
         record = _record("upscale", path.stem, shape, **found)
         if len(shape) == 3:

@@ -14,8 +14,8 @@ from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.measurements import Outside
 
-Blend = Literal["similarity", "printed", "linear", "cubic"]
-BLENDS = ("similarity", "printed", "linear", "cubic")
+Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
+BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
 
 
 class Geometry(ABC):
@@ -154,10 +154,10 @@ class ScatteredPoints(Geometry):
         Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
         the squared errors; 1 if not given.
     blending : str, optional
-        How a point depends on the nodes around it: "linear" or "cubic" interpolation, or "similarity", least squares
-        by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take "cubic"
-        in one and two dimensions and "linear" in more, which reproduce constants, and gradient fits evaluate the
-        encoding at the points themselves.
+        How a point depends on the nodes around it: "linear", "cubic" or "quintic" interpolation, or "similarity", least
+        squares by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take
+        "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all reproduce constants,
+        and gradient fits evaluate the encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
         after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
