@@ -115,10 +115,12 @@ class Reconstruction(nn.Module):
             If the points have another number of coordinates, are no floating-point numbers, or are outside.
         """
         d = self.network.encoding.dimensions
+        if not isinstance(points, Tensor) or not points.is_floating_point():
+            found = getattr(points, "dtype", type(points).__name__)
+            raise _checks.wrong("points", "a tensor of floating-point coordinates", found)
         if points.shape[-1:] != (d,):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
-        if not points.is_floating_point():
-            raise _checks.wrong("points", "floating-point coordinates", points.dtype)
+        _checks.integer("memory", memory, 1)
         points = self._inside(points.to(self.offset), _checks.choice("outside", outside, OUTSIDE))
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
@@ -132,7 +134,7 @@ class Reconstruction(nn.Module):
         inside = points.clamp(-margin, 1 + margin)
         if outside == "clamp":
             return inside
-        beyond = (points.detach() - inside.detach()).abs() > ROUNDING  # NaN is not beyond
+        beyond = ~((points.detach() - inside.detach()).abs() <= ROUNDING)  # as NaN is
         if bool(beyond.any()):
             span = "coordinates in [0, 1), or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
             raise _checks.wrong("points", span, f"{float(points[beyond][0]):.6g}")
@@ -156,6 +158,7 @@ class Reconstruction(nn.Module):
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
+        _checks.integer("memory", memory, 1)
         network, dtype, device = self.network, self.offset.dtype, self.offset.device
         if network.is_separable:
             return self._finish(network.on_lattice(axes, dtype, device, exact=exact), len(axes))
