@@ -58,7 +58,8 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
         made = _reserve(final)
     try:
         with staging_folder(final.parent if made else final) as staging:
-            yield staging, final
+            with _naming_final(staging, final):
+                yield staging, final
             publish = _exchange if made else _move
             publish(staging, final, output.force)
     except BaseException:
@@ -66,6 +67,17 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
             with suppress(OSError):
                 folder.rmdir()
         raise
+
+
+@contextmanager
+def _naming_final(staging: Path, final: Path) -> Iterator[None]:
+    """Name the folder for the results, not the hidden one, in what is wrong with a file."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if str(staging) not in str(error):
+            raise
+        raise MediaError(str(error).replace(str(staging), str(final))) from error
 
 
 def _reserve(folder: Path) -> list[Path]:
@@ -149,7 +161,7 @@ def write_results(
     if fit is None and common.keep_model:
         raise ValueError("--model: expected a signal that is fitted as a whole, found one that is restored in tiles")
     if not bool(torch.isfinite(media.signal).all()):
-        raise ValueError("the result: expected finite values, found NaN or infinity")
+        raise ValueError("`result`: expected finite values, found NaN or infinity")
     with stage("writing", common):
         write_media(media, folder / f"reconstruction{media.lossless_suffix}")
         figure.savefig(folder / "figure.png", dpi=110)
@@ -182,7 +194,7 @@ def _json(record: Record, indent: int | None = None) -> str:
     try:
         return json.dumps(record, indent=indent, allow_nan=False)
     except ValueError:
-        raise ValueError("the result: expected finite numbers alone, found NaN or infinity") from None
+        raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
 
 
 @contextmanager

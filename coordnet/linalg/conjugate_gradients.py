@@ -94,8 +94,8 @@ def conjugate_gradients(
 
     The system has A, its preconditioner M and its inner product; ``b`` holds the right-hand sides, and ``start`` the
     initial x, 0 by default. The ``tolerance`` is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩), and ``steps`` the largest
-    number of steps. A system has also converged where ⟨r, Mr⟩ is at most ``least``, the part of b that is rounding, which
-    a singular A need not reach. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
+    number of steps. A system has also converged where ⟨r, Mr⟩ is at most ``least``: the rounding of b, which a singular
+    A need not reach. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
 
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
     No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``. A ``ValueError`` is

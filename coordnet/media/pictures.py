@@ -47,7 +47,7 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     """
     path = readable_file(path, "an image")
     pixels = read_pixels(path, memory)
-    image = resize_and_crop(from_depth(pixels, path), size, crop)
+    image = resize_and_crop(from_depth(pixels, path), size, crop, memory)
     return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=path.suffix.lower())
 
 
@@ -116,12 +116,13 @@ def _read_deep_tiff(path: Path, memory: int | None) -> tuple[np.ndarray, int] | 
         return pixels, int(page.tags.valueof("Orientation", 1))
 
 
-def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None) -> np.ndarray:
+def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memory: int | None = None) -> np.ndarray:
     """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``.
 
     If the margins of a crop from the center differ, the smaller one is at the top or left.
     """
     if size is not None and (shape := _parse("size", _SIZE, size)) != image.shape[:2]:
+        refuse_large("size", math.prod(shape) * math.prod(image.shape[2:]), memory)
         image = np.asarray(resize(image, shape, order=1, anti_aliasing=True, preserve_range=True))
     if crop is not None:
         rows, columns, *place = _parse("crop", _CROP, crop)

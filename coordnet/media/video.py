@@ -55,7 +55,7 @@ def read_video(
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
         clip = []
         for image in selected:
-            clip.append(resize_and_crop(from_depth(image, path), size, crop))
+            clip.append(resize_and_crop(from_depth(image, path), size, crop, memory))
             refuse_large(path, len(clip) * clip[0].size, memory)
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"

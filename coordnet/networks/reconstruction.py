@@ -179,7 +179,11 @@ class Reconstruction(nn.Module):
         return values + offset if is_tracked(values) or is_tracked(offset) else values.add_(offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the reconstruction to a safetensors file, its configuration in the metadata."""
+        """Write the reconstruction to a safetensors file, its configuration in the metadata.
+
+        A ``ValueError`` is raised if the file cannot be written, or the report has a number that is not finite.
+        """
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         network = self.network
@@ -196,7 +200,10 @@ class Reconstruction(nn.Module):
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
         tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
         tensors["offset"] = self.offset.detach().contiguous()
-        save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration, allow_nan=False)})
+        try:
+            save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration, allow_nan=False)})
+        except (SafetensorError, OSError) as error:
+            raise mismatch(path, "a file that can be written", f"an error ({error})") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
