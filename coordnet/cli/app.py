@@ -113,9 +113,6 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
-    memory: Annotated[
-        str | None, Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given.")
-    ] = None,
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -1,6 +1,7 @@
 """The command ``coordnet fit``: a signal from scattered points."""
 
 from itertools import takewhile
+from math import prod
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Model, Place
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
+from coordnet.media.declared import refuse_large
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
@@ -22,6 +24,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, prior = specs.parse_shape(place.shape), specs.parse_prior(model.prior)
     encoder = specs.parse_encoder(model.encoder) if model.encoder else None
+    refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
     device = specs.choose_device(common.device)
     columns = _columns(points, len(shape), values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]

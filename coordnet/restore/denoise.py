@@ -37,6 +37,7 @@ from coordnet.restore.windows import (
 )
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import units_of
 
 ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
@@ -151,6 +152,8 @@ def _estimated(
     """Return the estimate, its expected mean squared error unless the seed is None, and what was learned."""
     if level == 0:
         return signal, None, {}
+    units = units_of(signal.unsqueeze(0))[0]
+    signal, level = signal / units, level / float(units)
     noise, values = clipped_noise(signal, level), signal.movedim(-1, 0).unsqueeze(0)
     total = (1 + PASSES) * (1 if seed is None else 2)
     error = None
@@ -161,7 +164,8 @@ def _estimated(
             step = PROBE * level * (2 * probe - 1).to(values)
             derivative = (_filtered(values + step, noise, bar.update)[0] - means) / step
             error = _expected_error(values, means, derivative, noise, given=given)
-    return noise.unclipped(means)[0].movedim(0, -1), error, learned
+    error = None if error is None else error * float(units) ** 2
+    return units * noise.unclipped(means)[0].movedim(0, -1), error, learned
 
 
 def _model(signal: Signal, report: dict[str, Any], learned: dict[str, Tensor]) -> Reconstruction:
