@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class CoordnetWarning(UserWarning):
@@ -36,8 +39,8 @@ def integer(name: str, value: object, minimum: int) -> int:
     return int(value)
 
 
-def choice(name: str, value: str, options: Iterable[str]) -> str:
+def choice(name: str, value: T, options: Iterable[T]) -> T:
     options = list(options)
     if value not in options:
-        raise wrong(name, "one of " + ", ".join(options), repr(value))
+        raise wrong(name, "one of " + ", ".join(map(str, options)), repr(value))
     return value

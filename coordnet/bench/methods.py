@@ -22,13 +22,14 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 
 ENCODED = 2**16  # points encoded at a time
 # the entries of a fit's report that records keep
-REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen")
-Prior = Smoothness | Adaptive | Local | None
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen", "order", "cutoff")
+Prior = Smoothness | Adaptive | Local | ThinPlate | None
 
 
 @dataclass(frozen=True)

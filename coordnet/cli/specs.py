@@ -19,10 +19,11 @@ from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
 
-PRIORS = {"smooth": Smoothness, "adaptive": Adaptive, "local": Local}
+PRIORS = {"smooth": Smoothness, "adaptive": Adaptive, "local": Local, "plates": ThinPlate}
 
 
 def parse_encoder(text: str) -> EncoderChoice:
@@ -44,7 +45,7 @@ def parse_fitting(options: Fitting) -> dict[str, Any]:
 
 
 def parse_prior(text: str) -> Prior | Literal["auto"] | None:
-    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8`` or ``local`` names."""
+    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8``, ``local`` or ``plates`` names."""
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
     _checks.choice("prior", text.partition(":")[0], ("auto", "none", *PRIORS))

@@ -15,6 +15,8 @@ from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.measurements import Interpolation, Outside
 from coordnet.sampling.samples import Blend, Geometry
 
+QUINTIC = 6  # nodes of a polynomial of degree five
+
 
 def similarity_weights(
     similarity: Callable[[Tensor], Tensor], spacing: float, fraction: Float[Tensor, " n"]
@@ -51,6 +53,14 @@ def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
     inner = 1.5 * u**3 - 2.5 * u.square() + 1
     outer = -0.5 * u**3 + 2.5 * u.square() - 4 * u + 2
     return torch.where(u <= 1, inner, outer)
+
+
+def polynomial_weights(position: Float[Tensor, " n"], count: int) -> Float[Tensor, "n count"]:
+    """Return Lagrange's weights Π (x - j) / (k - j) over j ≠ k of the nodes k = 0 … count - 1, for positions x."""
+    nodes = torch.arange(count).to(position)
+    others = [torch.cat([nodes[:k], nodes[k + 1 :]]) for k in range(count)]
+    columns = [((position.unsqueeze(-1) - o) / (k - o)).prod(-1) for k, o in enumerate(others)]
+    return torch.stack(columns, dim=-1)
 
 
 @dataclass(frozen=True)
@@ -116,7 +126,7 @@ class Blending:
         return nodes
 
     def _by_axis(self, encoders: Sequence[Encoder]) -> Sequence[Encoder | None]:
-        if self.kind in ("linear", "cubic"):
+        if self.kind in ("linear", "cubic", "quintic"):
             return [None] * len(self.lattice)
         if len(encoders) != len(self.lattice):
             raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", self.kind)
@@ -139,6 +149,11 @@ def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blen
     """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
     if axis.count == 1:
         return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
+    if blend == "quintic":
+        nodes = min(QUINTIC, axis.count)
+        first = (scaled.floor() - QUINTIC // 2 + 1).clamp(0, axis.count - nodes)
+        index = first.long().unsqueeze(-1) + torch.arange(nodes, device=scaled.device)
+        return index, polynomial_weights(scaled - first, nodes)
     left = scaled.floor().clamp(0, axis.count - 2)
     fraction = scaled - left
     nearest = fraction.round()

@@ -46,6 +46,17 @@ class IteratedPlan(Plan):
         self.measurement = measure(self.encoding, geometry, **kind)
         self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
 
+    def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
+        """Return centered values in units of a power of two for each signal, zero where unknown, and the units.
+
+        The units are near the largest known value, so that squares neither overflow nor vanish, and the division is
+        exact: a signal times any power of two is fitted alike to the bit.
+        """
+        known = torch.where(self.measurement.weights > 0, values, 0.0)
+        largest = known.detach().abs().amax(tuple(range(1, known.ndim)), keepdim=True)
+        units = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+        return known / units, units
+
 
 class SmoothPlan(IteratedPlan):
     """Minimize Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
@@ -66,8 +77,9 @@ class SmoothPlan(IteratedPlan):
         """Return the coefficients for centered values, with the form, the iterations and the residual."""
         if self.prior.loss == "huber":
             return solve_each(self._solve_robustly, values)
-        z, report = self._solve(values.subtracted(), self.system)
-        return Fitted(self.modes.coefficients(z), report)
+        known, units = self.normalized(values.subtracted())
+        z, report = self._solve(known, self.system)
+        return Fitted(units * self.modes.coefficients(z), report)
 
     def _system(self, measurement: Measurement) -> System:
         if self.form == "constrained":
@@ -95,6 +107,7 @@ class SmoothPlan(IteratedPlan):
     def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
         known = self.measurement.weights.expand_as(values) > 0
+        values, units = self.normalized(values)
         z, report = self._solve(values, self.system)
         limit = torch.zeros(())
         for _ in range(HUBER_ROUNDS):
@@ -102,7 +115,7 @@ class SmoothPlan(IteratedPlan):
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
             z, report = self._solve(values, self._system(reweighted), z)
-        return Fitted(self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(limit)})
+        return Fitted(units * self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(units * limit)})
 
 
 def modes_of(

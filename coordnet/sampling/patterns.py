@@ -19,17 +19,24 @@ from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, Scattered
 class Every:
     """Every k-th sample along each axis, from an offset on; ``Every(1)`` is the full lattice.
 
-    Steps and offsets are one number for all axes, or one per axis.
+    Steps and offsets are one number for all axes, or one per axis. A step below 1 or an offset below 0 raises a
+    ``ValueError``.
     """
 
     steps: int | tuple[int, ...] = 1
     offsets: int | tuple[int, ...] = 0
 
+    def __post_init__(self) -> None:
+        for name, minimum in (("steps", 1), ("offsets", 0)):
+            numbers = getattr(self, name)
+            for number in numbers if isinstance(numbers, tuple) else (numbers,):
+                _checks.integer(name, number, minimum)
+
     def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Lattice:
         """Return the strided lattice of a signal of ``shape`` (*grid, channels)."""
         per_axis = []
         for name, numbers in (("steps", self.steps), ("offsets", self.offsets)):
-            numbers = (numbers,) * (len(shape) - 1) if isinstance(numbers, int) else numbers
+            numbers = numbers if isinstance(numbers, tuple) else (numbers,) * (len(shape) - 1)
             if len(numbers) != len(shape) - 1:
                 raise _checks.wrong(name, f"one number, or {len(shape) - 1}, one per axis", numbers)
             per_axis.append(numbers)
@@ -48,7 +55,7 @@ class Random:
     by_channel: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction <= 1:
+        if not 0 < _checks.nonnegative("fraction", self.fraction) <= 1:
             raise _checks.wrong("fraction", "a number above 0 and at most 1", self.fraction)
 
     def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> MaskedLattice:
@@ -184,6 +191,8 @@ def sample(
         geometry = MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
     else:
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
+        if not isinstance(pattern, Pattern):
+            raise _checks.wrong("pattern", "a text such as 'random:0.25', a pattern or a mask", repr(pattern))
         geometry: Any = pattern.geometry(shape, generator)
         if geometry.is_scattered:
             return Samples(geometry, _spline(signal, geometry.points))

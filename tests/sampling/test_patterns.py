@@ -122,7 +122,7 @@ def test_means_are_weighted():
         (lambda s: sample(s * torch.nan, "scattered:1"), "`signal`: expected one without NaN"),
         (lambda s: sample(s / 0, "full"), "`values`: expected finite values"),
         (lambda s: ScatteredPoints((4, 4), torch.rand(3, 1)), "`points`: expected 2 coordinates"),
-        (lambda s: ScatteredPoints((4,), torch.rand(0, 1)), "`points`: expected at least one point"),
+        (lambda s: ScatteredPoints((4,), torch.rand(0, 1)), "`points`: expected at least one number"),
         (lambda s: ScatteredPoints((4,), torch.tensor([[torch.nan]])), "`points`: expected finite"),
         (lambda s: MaskedLattice((4,), weights=-torch.ones(4, 1)), "`weights`: expected finite numbers"),
         (lambda s: Samples(Lattice((4,)), torch.ones(3, 1)), r"`values`: expected shape \(4, 'channels'\)"),
