@@ -81,10 +81,14 @@ def fit(
     *,
     points: Annotated[Path, Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
     place: options.Place,
-    model: options.Model,
+    fitting: options.Fitting,
     common: options.Common,
 ) -> None:
-    """Reconstruct a signal from scattered points."""
+    """Reconstruct a signal from scattered points.
+
+    A fit in closed form, or one with a --blending, is evaluated between the nodes as the points were: by the blend of
+    the nodes around. Other networks are evaluated at the points themselves.
+    """
 
 
 @command("restore.inpaint")

@@ -38,8 +38,9 @@ def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
     weights, geometry = samples.weights, samples.geometry
     layers = [*network.head.widths, network.channels]
     features = network.encoding.shape
-    on_lattice = network.encoding.is_factored and not geometry.is_scattered
-    points = math.prod(geometry.shape)
+    blended = geometry.blending is not None
+    on_lattice = network.encoding.is_factored and (blended or not geometry.is_scattered)
+    points = math.prod(geometry.shape) + (math.prod(geometry.grid) if blended else 0)
     if weights is not None and not on_lattice:
         points = int((weights > 0).any(-1).sum())
     # Mode products on a lattice multiply each axis's features alone, at most as often as there are points.
