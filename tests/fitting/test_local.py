@@ -33,7 +33,7 @@ def gaussians(generator):
     return Gaussians(roots @ roots.mT, 0.1)
 
 
-@pytest.fixture(params=["many masks", "two masks", "no entry"])
+@pytest.fixture(params=["many masks", "two masks", "no entry", "all entries"])
 def observed(request, generator):
     """Seven patches of six entries in two columns, what is known of them, and pairs with classes."""
     y = torch.randn(7, 2, 6, generator=generator, dtype=torch.float64)
@@ -42,6 +42,8 @@ def observed(request, generator):
         known = known[torch.arange(7) % 2]
     if request.param == "no entry":
         known[3] = False
+    if request.param == "all entries":
+        known[2:5] = True
     rows = torch.arange(7).repeat(3)
     labels = torch.arange(3).repeat_interleave(7)
     return y, known, rows, labels
