@@ -4,6 +4,8 @@ import math
 import warnings
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from coordnet._checks import CoordnetWarning
 from coordnet.networks.network import CoordinateNetwork
@@ -70,7 +72,18 @@ def local_seconds(geometry: Geometry, channels: int, device: torch.device | str 
     if weights is None:
         work = ON_LATTICE
     else:
-        size = math.prod(prior.patch_on(geometry.grid))
-        known = float((weights > 0).float().mean()) * size
-        work = PILOT * channels + CLASSES + SOLVED * known**2 * size / prior.stride ** len(geometry.grid)
+        patch = prior.patch_on(geometry.grid)
+        products = _squared_counts(weights, patch) * math.prod(patch)
+        work = PILOT * channels + CLASSES + SOLVED * products / prior.stride ** len(patch)
     return points * work / (1 if torch.device(device).type == "cpu" else GPU)
+
+
+def _squared_counts(weights: Float[Tensor, "*lattice channels"], patch: tuple[int, ...]) -> float:
+    """Return the mean square of the known entries of a patch, with 0 for a patch without an unknown entry.
+
+    Patches side by side stand for all, and a channel for all.
+    """
+    counts = (weights > 0).float().mean(-1)
+    for axis, length in enumerate(patch):
+        counts = counts.unfold(axis, length, length).sum(-1)
+    return float((counts.square() * (counts < math.prod(patch))).mean())
