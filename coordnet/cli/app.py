@@ -135,6 +135,14 @@ def denoise(
     sigma: Annotated[
         float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
+    prior: Annotated[
+        str,
+        Option(
+            metavar="[auto|local|adaptive]",
+            help="The assumption about the signal: with auto the better one on the middle of a picture, or adaptive, "
+            "which is faster, for large pictures and other signals.",
+        ),
+    ] = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:
