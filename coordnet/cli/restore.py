@@ -149,16 +149,16 @@ def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Ou
     return _restored("denoise", signal, common, work)
 
 
-def upscale(signals: list[str], factor: float, memory: str | None, many: Many, common: Common) -> None:
+def upscale(signals: list[str], factor: float, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
-    budget = free if memory is None else specs.parse_bytes(memory)
+    budget = specs.parse_bytes(common.memory) or free
     each("upscale", partial(_upscale, factor=factor, budget=budget), signals, many, common)
 
 
 def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
     path = Path(image)
-    if _is_large(path, factor, budget):
+    if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
         return _upscale_rows(path, factor, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
@@ -185,7 +185,7 @@ def _restored(
     """Read a signal, restore it, and write what comes out; ``image`` refuses other signals."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal)
+        media = read_media(signal, memory=specs.parse_bytes(common.memory))
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -215,13 +215,13 @@ def _heading(record: report.Record) -> str:
     return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
 
 
-def _is_large(path: Path, factor: float, memory: int) -> bool:
+def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> bool:
     """Whether a file is read in rows: an array always, a picture where it would take more memory than there is."""
     if split_member(path)[0].suffix.lower() in ARRAY_SUFFIXES:
         return True
     try:
-        with open_rows(path) as source:
-            return exceeds(4 * prod(source.shape), factor, memory)
+        with open_rows(path, memory) as source:
+            return exceeds(4 * prod(source.shape), factor, budget)
     except MediaError:
         return False  # the reader of whole files says what is wrong, or reads it
 
@@ -231,7 +231,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
-        open_rows(path) as source,
+        open_rows(path, specs.parse_bytes(common.memory)) as source,
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):

@@ -31,6 +31,7 @@ from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.restore.windows import WINDOW
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import units_of
 
 PROBED = 8  # every how many tiles one is filtered once more, to estimate the remaining error
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
@@ -107,7 +108,7 @@ def denoise(
     tiles = Tiles(tuple(values.shape[:-1]), largest)
     level = statistics.median(noise_level(values[tile]) for tile in tiles) if sigma is None else sigma
     chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
-    clean_part = partial(CLEANERS[chosen], level=level, given=sigma is not None, progress=progress)
+    clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
     report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
     fit = None
     if len(tiles) == 1:
@@ -147,8 +148,8 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[st
     noisier, noise, sigma = _noisier(part, level, seed)
     target = part - noise / ADDED
     errors = {
-        prior: (clean(noisier, level=sigma, given=True, seed=None, progress=False)[0] - target).square()
-        for prior, clean in CLEANERS.items()
+        prior: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target).square()
+        for prior in CLEANERS
     }
     gain = errors["adaptive"] - errors["local"]
     is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
@@ -179,10 +180,18 @@ def _in_tiles(
     return clean, statistics.fmean(found) if found else None
 
 
-def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes."""
+def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+    """Return the estimate by a prior, in units of the signal's size, with its expected error and what was learned."""
     if level == 0:
         return signal, None, {}
+    units = units_of(signal.unsqueeze(0))[0]
+    options = {"level": level / float(units), "given": given, "seed": seed, "progress": progress}
+    estimate, error, learned = CLEANERS[prior](signal / units, **options)
+    return units * estimate, None if error is None else error * float(units) ** 2, learned
+
+
+def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes."""
     noise, values = clipped_noise(signal, level), signal.movedim(-1, 0)
     made = LocalDenoiser(Local(noise=level), lambda means: noise.variance(means) / level**2, progress)(values)
     error = None
@@ -207,8 +216,6 @@ def _sharpness(values: Tensor, estimate: Tensor, level: float, seed: int) -> flo
 
 def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
     """Return the estimate by the Wiener filter, its expected error unless the seed is None, and its spectrum."""
-    if level == 0:
-        return signal, None, {}
     noise, values = clipped_noise(signal, level), signal.movedim(-1, 0).unsqueeze(0)
     total = (1 + PASSES) * (1 if seed is None else 2)
     error = None
