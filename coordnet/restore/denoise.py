@@ -191,13 +191,18 @@ def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int
 
 
 def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes."""
+    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes.
+
+    The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
+    each value, and the error in that of clipped ones is larger than the risk.
+    """
     noise, values = clipped_noise(signal, level), signal.movedim(-1, 0)
     made = LocalDenoiser(Local(noise=level), lambda means: noise.variance(means) / level**2, progress)(values)
     error = None
     if seed is not None:
         spread = _sharpness(values, made.f, level, seed) * made.spread
-        error = _expected_error(values, made.f, spread, noise, exact=given and not any(noise.clips))
+        ideal = max(float((noise.gain(made.f) * spread).mean()), 1e-12)
+        error = ideal if any(noise.clips) else _expected_error(values, made.f, spread, noise, exact=given)
     return noise.unclipped(made.f).movedim(0, -1), error, made.learned
 
 

@@ -66,7 +66,7 @@ def test_clipped_pictures_lose_their_bias(prior):
     y = clipped(truth, 0.2)
     given, estimated = (cn.denoise(y, sigma, prior=prior) for sigma in (0.2, None))
     assert float(given.signal[black].mean()) < 0.3 * float(y[black].mean())
-    assert cn.psnr(given.signal, truth) > cn.psnr(estimated.signal, truth) - 0.05
+    assert cn.psnr(given.signal, truth) > cn.psnr(estimated.signal, truth) - 0.3
     assert cn.psnr(given.signal, truth) > 34
 
 
