@@ -12,8 +12,8 @@ from coordnet.restore.noise_level import noise_level
 from coordnet.sampling.samples import units_of
 
 GRID = (8, 9)
-I, J = torch.meshgrid(*(torch.arange(float(n)) for n in GRID), indexing="ij")
-SIGNAL = torch.stack([torch.sin(I / 3) / 2 + 0.5, (I + J) / 20], dim=-1)
+ROWS, COLUMNS = torch.meshgrid(*(torch.arange(float(n)) for n in GRID), indexing="ij")
+SIGNAL = torch.stack([torch.sin(ROWS / 3) / 2 + 0.5, (ROWS + COLUMNS) / 20], dim=-1)
 POINTS = torch.rand(40, 2, generator=torch.Generator().manual_seed(2)) * 0.9
 FITS = {
     "least squares": (cn.Gaussian, None),
