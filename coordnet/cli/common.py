@@ -60,6 +60,10 @@ class Output:
         """
         if self.out is None:
             return
+        try:
+            self.out.exists()
+        except OSError as error:  # a name that is too long
+            raise refused(self.out, "a folder that can be written", error.strerror) from None
         kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
         if kind in ("image", "video", "audio") and not self.out.exists():
             raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")

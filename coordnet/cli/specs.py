@@ -81,6 +81,8 @@ def _value(key: str, text: str, hint: Any) -> Any:
     try:
         if tuple[float, ...] in kinds and "x" in text:
             return tuple(float(part) for part in text.split("x"))
+        if tuple[int, ...] in kinds:
+            return tuple(int(part) for part in text.split("x"))
         return int(text) if whole else float(text)
     except ValueError:
         if hint is None or kinds & {str, text}:
