@@ -161,7 +161,7 @@ def fit_closed_form(
     if not hasattr(samples, "geometry"):
         raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
     values = samples.values
-    if prior == "auto":
+    if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
         prior = suited_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     return plan(encoding, samples.geometry, prior, **options).fit(values)
