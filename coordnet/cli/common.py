@@ -125,8 +125,8 @@ class Sampling:
     sample: Annotated[
         str | None,
         Option(
-            help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB or mask:PATH. "
-            "If not given: random:0.25, and every:2 for rows."
+            help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB, scattered:FRACTION "
+            "(anywhere between the signal's own samples) or mask:PATH. If not given: random:0.25, and every:2 for rows."
         ),
     ] = None
     row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None
@@ -236,6 +236,13 @@ class Place:
     bounds: Annotated[str | None, Option(help="x0,x1,y0,y1,… instead of the points' own range.")] = None
     at: Annotated[Path | None, Option(help="CSV of query points; their values are written too.")] = None
     clamp: Annotated[bool, Option("--clamp", help="Move points outside the bounds to the border.")] = False
+    blending: Annotated[
+        str | None,
+        Option(
+            help="similarity, printed, linear or cubic: how a point depends on the nodes around it. If not given: "
+            "cubic in closed form (linear for three axes and more), none for networks."
+        ),
+    ] = None
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

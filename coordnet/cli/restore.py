@@ -127,23 +127,23 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, many: Many, common: Common) -> None:
+def denoise(signals: list[str], sigma: float | None, prior: str, many: Many, common: Common) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
-    each("denoise", partial(_denoise, sigma=sigma), signals, many, common)
+    each("denoise", partial(_denoise, sigma=sigma, prior=prior), signals, many, common)
 
 
-def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
+def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Outcome:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = denoised(
-            values, sigma, alpha=media.alpha, dimensions=len(media.grid), seed=common.seed, progress=common.progress
-        )
-        expected = made.expected_psnr
-        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how})"
-        chosen += _learned(made) if made.fit is None else ""
+        options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
+        made = denoised(values, sigma, prior=prior, progress=common.progress, **options)
+        expected, chosen_prior = made.expected_psnr, made.report["prior"]
+        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how}), {chosen_prior} prior"
+        chosen += " (--prior adaptive is faster)" * (chosen_prior == "local" and prior == "auto")
+        chosen += f" in {report.size(made.report['tiles'])} tiles" if made.fit is None else ""
         sureness = "no noise found" if expected is None else f"expected PSNR {about}{expected:.1f} dB"
-        found = {"sigma": made.report["sigma"], "expected_psnr": expected}
+        found = {"sigma": made.report["sigma"], "prior": chosen_prior, "expected_psnr": expected}
         return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
 
     return _restored("denoise", signal, common, work)

@@ -189,4 +189,4 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
     if samples.geometry.blending and not network.encoding.is_factored:
-        raise _checks.wrong("blending", "None for an encoding that is not complex", samples.geometry.blending)
+        raise _checks.wrong("blending", "a complex encoding, or no blending", samples.geometry.blending)
