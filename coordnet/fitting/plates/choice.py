@@ -151,7 +151,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     smoothness and two plates is fitted where these are close, as they are on photographs.
     """
     geometry = samples.geometry
-    if math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
+    if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
