@@ -115,6 +115,7 @@ MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
         (lambda: cn.demosaic(torch.rand(2, 8, 8, 1)), "`raw`: expected 2 axes, and channels in the last"),
         (lambda: cn.demosaic(PICTURE), "`raw`: expected a gray picture of one channel, received 3 channels"),
         (lambda: cn.inpaint(PICTURE, np.ones((20, 24), bool)), r"`mask`: expected shape \(24, 20\) or"),
+        (lambda: cn.inpaint(PICTURE, KNOWN, prior=None), "`prior`: expected auto, or a prior such as"),
         (lambda: cn.inpaint(PICTURE, np.ones((24, 20), complex)), "`mask`: expected bool, integers, float32"),
         (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, float32 or float64, rec"),

@@ -36,12 +36,12 @@ Prior = Smoothness | Adaptive | Local | ThinPlate | None
 class Fit(Estimator):
     """A reconstruction from samples through an encoding; its seconds include the encoding of the samples.
 
-    With ``virtual`` the known samples of a masked lattice are scattered points, tied to a grid with that many times
-    fewer nodes along each axis as in the papers, by the encoders' similarity.
+    With ``blended`` the known samples of a masked lattice are scattered points, tied to a grid with that many times
+    fewer nodes along each axis as in the papers, by the encoders' similarity; the estimate blends the nodes too.
     """
 
     layout: Layout
-    virtual: int | None = None
+    blended: int | None = None
     masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that a prior acts on all
 
     @property
@@ -72,11 +72,11 @@ class Fit(Estimator):
             values = samples.values.new_zeros(*geometry.grid, samples.channels)
             values[geometry.slices] = samples.values
             return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
-        if not self.virtual:
+        if not self.blended:
             return samples
         known = geometry.weights[..., 0] > 0
         points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
-        grid = tuple(max(2, n // self.virtual) for n in samples.grid)
+        grid = tuple(max(2, n // self.blended) for n in samples.grid)
         return Samples(ScatteredPoints(grid, points, blending="similarity"), samples.values[known])
 
 

@@ -97,6 +97,7 @@ def inpaint(
     ],
     threshold: options.Threshold = None,
     invert: options.Invert = False,
+    prior: options.Prior = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -146,6 +147,7 @@ def demosaic(
         list[str], Argument(metavar="RAW…", help="Gray pictures, each pixel of one color, or folders of them.")
     ],
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
+    prior: options.Prior = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -31,6 +31,9 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
+Prior = Annotated[
+    str, Option(help="auto, local, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 

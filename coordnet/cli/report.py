@@ -184,10 +184,11 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
     epochs = f" ({made['report']['epochs']:,} epochs)" if made["solver"] == "gradient" else ""
     times = "".join(f"{duration(seconds[name]):>10}" for name in ("fit", "render"))
+    weight = local_weight(made["report"]) if made["prior"] == "local" else ""
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
         f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made)}, "
-        f"{made['solver']}{epochs}, prior {made['prior']}{' (--prior adaptive is faster)' * (made['prior'] == 'local')}",
+        f"{made['solver']}{epochs}, prior {made['prior']}{weight}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
         f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{times}",
@@ -203,6 +204,15 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     if "tuning" in made:
         lines += _tuning(made["tuning"])
     return [*lines, "", f"written to {folder}"]
+
+
+def local_weight(found: Record) -> str:
+    """The weight α that hidden samples gave to a local prior, from the report of its fit, and what is faster."""
+    faster = " (--prior adaptive is faster)"
+    if "alpha_mean" not in found:
+        return faster
+    low, high = found["alpha_range"]
+    return f", α = {found['alpha_mean']:.2f} ({low:.2f} to {high:.2f}) against {found['against']}{faster}"
 
 
 def _extent(made: Record) -> str:

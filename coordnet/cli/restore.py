@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -17,6 +17,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Many
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
+from coordnet.fitting import methods
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
 from coordnet.media.pictures import write_pixels
@@ -35,6 +36,7 @@ from coordnet.restore.upscale import enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
+Prior = methods.Prior | Literal["auto"]
 GAUSSIANS = "complex Gaussian encoding, σ = {sigma}"
 MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
 DETAIL = 96  # pixels a side of the part of a large picture that its figure shows
@@ -51,19 +53,31 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(signals: list[str], mask: Path, threshold: float | None, invert: bool, many: Many, common: Common) -> None:
+def inpaint(
+    signals: list[str], mask: Path, threshold: float | None, invert: bool, prior: str, many: Many, common: Common
+) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert)
+    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert, prior=_prior(prior))
     each("inpaint", work, signals, many, common)
 
 
-def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool) -> Outcome:
+def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool, prior: Prior) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
-        made = inpainted(values, known, dimensions=len(media.grid), seed=common.seed, progress=common.progress)
+        made = inpainted(
+            values, known, prior=prior, dimensions=len(media.grid), seed=common.seed, progress=common.progress
+        )
         return _filled(made, media.signal, known)
 
     return _restored("inpaint", signal, common, work)
+
+
+def _prior(text: str) -> Prior:
+    """The prior that a text names; without one nothing can be filled."""
+    prior = specs.parse_prior(text)
+    if prior is None:
+        raise _checks.wrong("prior", "auto, local, adaptive or smooth", text)
+    return prior
 
 
 def _mask_of(signal: str, mask: Path) -> Path:
@@ -76,14 +90,14 @@ def _mask_of(signal: str, mask: Path) -> Path:
     return found[0]
 
 
-def demosaic(signals: list[str], pattern: str, many: Many, common: Common) -> None:
+def demosaic(signals: list[str], pattern: str, prior: str, many: Many, common: Common) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    each("demosaic", partial(_demosaic, bayer=Bayer(pattern.upper())), signals, many, common)
+    each("demosaic", partial(_demosaic, bayer=Bayer(pattern.upper()), prior=_prior(prior)), signals, many, common)
 
 
-def _demosaic(raw: str, common: Common, bayer: Bayer) -> Outcome:
+def _demosaic(raw: str, common: Common, bayer: Bayer, prior: Prior) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
-        made = demosaiced(values, bayer.pattern, seed=common.seed, progress=common.progress)
+        made = demosaiced(values, bayer.pattern, prior=prior, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
     return _restored("demosaic", raw, common, work, image=True)
@@ -103,7 +117,9 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
 def _learned(made: Restored) -> str:
     if made.fit is None:
         return f" in {report.size(made.report['tiles'])} tiles"
-    learned = made.fit.report.get("pilot", made.fit.report)
+    learned = made.fit.report
+    if made.report.get("prior") == "local":
+        return report.local_weight(learned)
     if "start" not in learned:
         return ""
     start, rounds = learned["start"], learned["rounds"]

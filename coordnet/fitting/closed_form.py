@@ -77,7 +77,7 @@ def plan(
     if prior is None and not geometry.is_whole_lattice:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
     if prior == "auto":
-        prior = default_prior(geometry, fourier=not encoding.axis_encoders)
+        prior = default_prior(geometry, device=device, fourier=not encoding.axis_encoders)
     if prior is None:
         prior = LeastSquares() if _is_whole(encoding, geometry) else NO_PENALTY
     made = plan_for(
@@ -120,13 +120,11 @@ def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) 
 
 
 def suited_prior(
-    samples: Samples, *, fourier: bool = True, robust: bool = False, seed: int = 0
+    samples: Samples, *, fourier: bool = True, robust: bool = False
 ) -> Smoothness | Adaptive | Local | ThinPlate | None:
-    """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them.
-
-    The arguments are those of ``default_prior``, with the samples in place of their geometry.
-    """
-    prior = default_prior(samples.geometry, fourier=fourier, robust=robust, seed=seed)
+    """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
+    options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
+    prior = default_prior(samples.geometry, **options)
     if prior is None or not fourier or robust:
         return prior
 

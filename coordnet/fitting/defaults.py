@@ -1,10 +1,12 @@
 """The policy of the library: which prior, encoder and encoding suit which samples."""
 
-import math
 from typing import Literal
+
+import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, JointEncoder, Triangle
+from coordnet.fitting.effort import local_seconds
 from coordnet.networks.heads import Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
@@ -22,27 +24,35 @@ POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by
 # What lies between the samples of a strided lattice. Held-out figures at every second sample: 27.58 dB over sixteen
 # photographs (27.33 without a prior); 41.54 dB SNR for speech-like sound (cubic spline 41.40).
 STRIDED = ByAxes({1: Smoothness(2.5, 0.01), 2: Smoothness(1.5, 0.03)})
-LOCAL_POINTS = 2**20  # points of a picture that the local prior reconstructs in less than a minute on two cores
+LONGEST_LOCAL = 60.0  # seconds that a fit with the local prior takes by default at most, by ``local_seconds``
 LONGEST = 8192  # samples along an axis up to which its design matrix is factorized by default
 COMPARED: tuple[Family, ...] = (Gaussian, Triangle, BSpline)  # the encoders of a comparison that names none
 
 
-def default_prior(geometry: Geometry, *, fourier: bool = True, robust: bool = False, seed: int = 0) -> Prior | None:
+def default_prior(
+    geometry: Geometry,
+    *,
+    channels: int = 3,
+    device: torch.device | str = "cpu",
+    fourier: bool = True,
+    robust: bool = False,
+) -> Prior | None:
     """The prior that suits the samples of a geometry.
 
     A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized:
-    then it is a weak smoothness. Pictures with gaps take the local prior, if the encoding may be Fourier's
-    (``fourier``) and they have at most ``LOCAL_POINTS``. Otherwise lattices that skip samples take a smoothness, and
-    other samples the adaptive prior. Where outliers are expected (``robust``) it is a smoothness with Huber's loss,
-    which the other priors do not have. The ``seed`` is that of the hidden samples.
+    then it is a weak smoothness. Pictures and clips with gaps take the local prior, if the encoding may be
+    Fourier's (``fourier``) and ``LONGEST_LOCAL`` seconds suffice for the ``channels`` on the ``device``; among lattices
+    that skip samples only pictures do. Otherwise lattices that skip samples take a smoothness, and other samples the
+    adaptive prior. Where outliers are expected (``robust``) it is a smoothness with Huber's loss,
+    which the other priors do not have.
     """
     dims = len(geometry.grid)
     if robust:
         return Smoothness(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber")
-    if fourier and _is_picture_with_gaps(geometry):
-        return Local(pilot=Adaptive(seed=seed))
+    if fourier and _has_gaps(geometry) and local_seconds(geometry, channels, device) <= LONGEST_LOCAL:
+        return Local()
     if not geometry.is_whole_lattice:
-        return Adaptive(seed=seed)
+        return Adaptive()
     if geometry.shape != geometry.grid:
         return STRIDED[dims]
     return Smoothness(POWER[dims], 1e-3) if _is_long(geometry) else None
@@ -65,12 +75,13 @@ def default_encoding(head: Head, family: Family | None = None) -> Kind:
     return "simple" if head.widths or getattr(family, "joint", False) else "complex"
 
 
-def _is_picture_with_gaps(geometry: Geometry) -> bool:
-    if len(geometry.grid) != 2 or geometry.is_scattered or math.prod(geometry.grid) > LOCAL_POINTS:
+def _has_gaps(geometry: Geometry) -> bool:
+    """Whether a geometry is a picture or a clip with gaps that the local prior reconstructs better than others do."""
+    weights, dims = geometry.weights, len(geometry.grid)
+    if geometry.is_scattered or dims not in (2, 3):
         return False
-    weights = geometry.weights
     if weights is None:
-        return geometry.shape != geometry.grid
+        return dims == 2 and geometry.shape != geometry.grid
     return bool(((weights == 0) | (weights == 1)).all())
 
 

@@ -10,7 +10,7 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.defaults import Family, Kind, Prior, Solver
-from coordnet.fitting.effort import default_epochs, warn_if_long
+from coordnet.fitting.effort import default_epochs, training_seconds, warn_if_long
 from coordnet.fitting.gradient import Callback, fit_gradient
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -93,6 +93,14 @@ class Method:
         """Return the encoding, suited to the samples."""
         return self.encoder.on(samples, self.encoding, generator)
 
+    def expected_seconds(self, samples: Samples, epochs: int | None, generator: torch.Generator | None) -> float:
+        """Estimate the seconds of training that ``fit`` takes on a processor; a closed form counts as 0."""
+        encoding = self.encode(samples, generator)
+        if self.solver == "closed-form":
+            return 0.0
+        network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
+        return training_seconds(network, samples, default_epochs(network, samples) if epochs is None else epochs)
+
     def fit(
         self,
         samples: Samples,
@@ -115,7 +123,7 @@ class Method:
             return fit_closed_form(encoding, samples, self.prior, progress=progress)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
         epochs = default_epochs(network, samples) if epochs is None else epochs
-        warn_if_long(network, samples, epochs)
+        warn_if_long(training_seconds(network, samples, epochs))
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
         return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
+from coordnet.encodings.blending import Blending
 from coordnet.encodings.designs import designs
 from coordnet.fitting.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
@@ -127,6 +128,7 @@ class Plan(ABC):
         encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
+        network.blending = Blending.of(self.geometry)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
         return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned)

@@ -45,9 +45,9 @@ class Media:
     def lossless_suffix(self) -> str:
         """The suffix of a format that holds this signal at its depth; video is compressed at high quality.
 
-        A TIFF file gives a TIFF file, and an animated GIF a GIF, of 256 colors a frame.
+        A TIFF file gives a TIFF file, and a GIF without opacity a GIF, of 256 colors a frame.
         """
-        if self.suffix in (".tif", ".tiff") or (self.kind == "video" and self.suffix == ".gif"):
+        if self.suffix in (".tif", ".tiff") or (self.suffix == ".gif" and self.signal.shape[-1] in (1, 3)):
             return self.suffix
         if self.kind == "image" and (self.signal.shape[-1] > 4 or self.depth not in ("uint8", "uint16")):
             return ".tiff"

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import encoding_from
+from coordnet.encodings.blending import Blending
 from coordnet.linalg.buffers import is_tracked
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.sampling.axes import Alignment, Axes, render_axes
+from coordnet.sampling.axes import Alignment, Axes, Axis, render_axes
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
@@ -27,6 +28,10 @@ OUTSIDE = ("error", "clamp", "extrapolate")
 
 class Reconstruction(nn.Module):
     """A signal as a function: f(x) = network(x) + offset.
+
+    A fit of scattered points that were tied to a lattice is evaluated as it was fitted: f(x) is the blend of the values
+    at the nodes around x, and constant beyond the outermost ones (see ``Blending``). With ``exact`` the encoding is
+    evaluated at x itself, which is another function.
 
     It is a module: ``to`` moves it, its tensors are in its ``state_dict``, and it can be a part of a larger model.
     Gradients flow to points and, where they are followed, to the values that were fitted. The weights of a closed form
@@ -81,7 +86,12 @@ class Reconstruction(nn.Module):
         return ", ".join([*parts, *(f"prior={self.report[name]}" for name in ("prior",) if name in self.report)])
 
     def forward(
-        self, points: Float[Tensor, "*points d"], *, memory: int = MEMORY, outside: Outside = "error"
+        self,
+        points: Float[Tensor, "*points d"],
+        *,
+        memory: int = MEMORY,
+        outside: Outside = "error",
+        exact: bool = False,
     ) -> Float[Tensor, "*result channels"]:
         """Evaluate at points in units of the unit interval: (*batch, *points, channels). Gradients flow to them.
 
@@ -94,6 +104,8 @@ class Reconstruction(nn.Module):
         outside : "error", "clamp" or "extrapolate"
             Whether points beyond that are refused, moved to its border, or evaluated where they are. The last does not
             look at the points, as CUDA graphs and ``torch.vmap`` need it.
+        exact : bool
+            Whether the encoding is evaluated at the points even if the fit blends a lattice's values.
 
         Raises
         ------
@@ -107,7 +119,7 @@ class Reconstruction(nn.Module):
             raise _checks.wrong("points", "floating-point coordinates", points.dtype)
         points = self._inside(points.to(self.offset), _checks.choice("outside", outside, OUTSIDE))
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
-        parts = [self.network(chunk) for chunk in points.reshape(-1, d).split(rows)]
+        parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
         return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
 
     def _inside(self, points: Tensor, outside: str) -> Tensor:
@@ -125,28 +137,33 @@ class Reconstruction(nn.Module):
         return points
 
     def render(
-        self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel", *, memory: int = MEMORY
+        self,
+        shape: int | tuple[int, ...] | None = None,
+        alignment: Alignment = "pixel",
+        *,
+        memory: int = MEMORY,
+        exact: bool = False,
     ) -> Float[Tensor, "*result channels"]:
         """Evaluate on a lattice of ``shape`` outputs, the signal's own by default: (*batch, *shape, channels).
 
         One number is a row or a square. The positions of outputs follow from the alignment, see ``Axis.render``.
-        Lattices that need more than ``memory`` bytes of intermediate results are rendered in blocks of rows. A
-        ``ValueError`` is raised if ``shape`` has another number of axes.
+        Lattices that need more than ``memory`` bytes of intermediate results are rendered in blocks of rows; ``exact``
+        is that of ``forward``. A ``ValueError`` is raised if ``shape`` has another number of axes.
         """
-        return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory)
+        return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory, exact=exact)
 
-    def on_axes(self, axes: Axes, *, memory: int = MEMORY) -> Float[Tensor, "*result channels"]:
+    def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
         network, dtype, device = self.network, self.offset.dtype, self.offset.device
         if network.is_separable:
-            return self._finish(network.on_lattice(axes, dtype, device), len(axes))
+            return self._finish(network.on_lattice(axes, dtype, device, exact=exact), len(axes))
         row = math.prod(a.count for a in axes[1:]) * network.floats_per_point * self.offset.element_size()
         step = max(1, memory // row)
         blocks = []
         for i in range(0, axes[0].count, step):
             count = min(step, axes[0].count - i)
             first = replace(axes[0], count=count, start=axes[0].start + i * axes[0].spacing)
-            blocks.append(network.on_lattice((first, *axes[1:]), dtype, device))
+            blocks.append(network.on_lattice((first, *axes[1:]), dtype, device, exact=exact))
         return self._finish(torch.cat(blocks), len(axes))
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
@@ -168,6 +185,7 @@ class Reconstruction(nn.Module):
             "channels": network.channels,
             "grid": self.grid,
             "batch": self.batch,
+            "blending": network.blending and network.blending.kind,
             "report": self.report,
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
@@ -210,6 +228,8 @@ class Reconstruction(nn.Module):
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
         grid, batch = tuple(configuration["grid"]), tuple(configuration["batch"])
+        if kind := configuration.get("blending"):
+            network.blending = Blending(kind, tuple(Axis(n) for n in grid))
         return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
 
 

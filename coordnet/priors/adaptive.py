@@ -1,6 +1,6 @@
 """The adaptive prior: the variance of every mode is learned from the samples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from coordnet import _checks
@@ -33,6 +33,10 @@ class Adaptive:
     def candidates(self, dims: int) -> tuple[Smoothness, ...]:
         """Return the power laws to start from, for a number of axes."""
         return self.starts or STARTS[dims]
+
+    def seeded(self, seed: int) -> "Adaptive":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, seed=seed)
 
 
 _SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))

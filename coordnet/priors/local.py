@@ -1,6 +1,6 @@
 """The local prior: a mixture of Gaussians over the signal's small patches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from coordnet import _checks
@@ -61,6 +61,10 @@ class Local:
         _checks.positive("strength", self.strength)
         _checks.integer("stride", self.stride, 1)
         _checks.nonnegative("noise", self.noise)
+
+    def seeded(self, seed: int) -> "Local":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, pilot=self.pilot.seeded(seed))
 
     def patch_on(self, lattice: tuple[int, ...]) -> tuple[int, ...]:
         """Return the lengths of a patch on a lattice.

@@ -44,6 +44,10 @@ class Smoothness:
         _checks.choice("form", self.form, ("auto", "modes", "constrained"))
         _checks.choice("loss", self.loss, ("squared", "huber"))
 
+    def seeded(self, seed: int) -> "Smoothness":
+        """Return the prior itself, which hides no samples."""
+        return self
+
     def axis_weights(self, dims: int) -> tuple[float, ...]:
         """Return the anisotropy as one weight per axis; a ``ValueError`` is raised for a tuple of another length."""
         weights = self.anisotropy if isinstance(self.anisotropy, tuple) else (self.anisotropy,) * dims

@@ -1,15 +1,24 @@
 """Demosaicing: the two colors that each pixel of a Bayer sensor did not measure."""
 
 from dataclasses import replace
+from typing import Literal
 
 from coordnet import _checks
+from coordnet.fitting.defaults import Prior
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Bayer
 
 
-def demosaic(raw: Array, pattern: str = "RGGB", *, seed: int = 0, progress: bool = False) -> Restored:
+def demosaic(
+    raw: Array,
+    pattern: str = "RGGB",
+    *,
+    prior: Prior | Literal["auto"] = "auto",
+    seed: int | None = None,
+    progress: bool = False,
+) -> Restored:
     """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
 
     Parameters
@@ -18,6 +27,8 @@ def demosaic(raw: Array, pattern: str = "RGGB", *, seed: int = 0, progress: bool
         The mosaic, at least 2 by 2 pixels. Integers of 8 and 16 bits are scaled to [0, 1].
     pattern : str
         The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
+    prior, seed
+        Those of ``inpaint``.
 
     Raises
     ------
@@ -31,5 +42,5 @@ def demosaic(raw: Array, pattern: str = "RGGB", *, seed: int = 0, progress: bool
         raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
     if min(height, width) < 2:
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
-    made = inpaint(mosaic.expand(height, width, 3), bayer, dimensions=2, seed=seed, progress=progress)
+    made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
     return replace(made, signal=kind.restore(made.signal), report={"pattern": bayer.pattern, **made.report})

@@ -3,15 +3,15 @@
 import math
 import statistics
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import plan
-from coordnet.fitting.defaults import default_prior
+from coordnet.fitting.closed_form import plan, suited_prior
+from coordnet.fitting.defaults import Prior
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
@@ -31,8 +31,9 @@ def inpaint(
     signal: Array,
     known: str | Pattern | Array,
     *,
+    prior: Prior | Literal["auto"] = "auto",
     dimensions: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     largest: int | None = None,
     progress: bool = False,
 ) -> Restored:
@@ -46,10 +47,13 @@ def inpaint(
     known : (*grid,) or (*grid, channels), or a sampling pattern
         True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
         has more axes before these, the signal is a batch.
+    prior : Local, Adaptive, Smoothness, ThinPlate or "auto"
+        The assumption about the unknown samples. With "auto" it is ``suited_prior``, or adaptive where that does not
+        learn from the samples.
     dimensions : int, optional
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
-    seed : int
-        Seed of the hidden samples that decide the prior.
+    seed : int, optional
+        Seed of the hidden samples that decide the prior, in place of the prior's own.
     largest : int
         Points of the largest signal that is filled as a whole, 4 million if not given; others are filled in
         overlapping ``Tiles``, each with a prior of its own. A batch is never cut.
@@ -58,13 +62,12 @@ def inpaint(
     -------
     Restored
         Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden. ``report["known"]`` is
-        the share that is known, and ``report["prior"]`` the name of the prior: local for pictures of up to a million
-        pixels, else adaptive. ``fit`` is None for a signal in tiles.
+        the share that is known, and ``report["prior"]`` the name of the prior. ``fit`` is None for a signal in tiles.
 
     Raises
     ------
     ValueError
-        If the mask has another shape than the signal, or nothing is known.
+        If the mask has another shape than the signal, nothing is known, or the prior is None or of another kind.
     """
     values, kind = as_signal(signal, dimensions=dimensions)
     batch = _batch(values, known)
@@ -74,12 +77,11 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    suited = default_prior(samples.geometry, seed=seed)
-    prior = suited if suited is not None and suited.learns else Adaptive(seed=seed)
+    chosen = _prior(prior, samples, seed)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
-        made = plan(encoding, part.geometry, prior, progress=progress, dtype=values.dtype, device=values.device)
+        made = plan(encoding, part.geometry, chosen, progress=progress, dtype=values.dtype, device=values.device)
         return made.fit(torch.where(kept, values, 0.0) if batch else part.values)
 
     report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
@@ -93,9 +95,19 @@ def inpaint(
         report |= {**tiles.report(), "fits": fits}
         errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, fits) if psnr is not None]
         hidden = -10 * math.log10(statistics.fmean(errors)) if errors else None
-    report["prior"] = prior.name
+    report["prior"] = chosen.name
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)
+
+
+def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:
+    """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
+    if prior == "auto":
+        suited = suited_prior(samples)
+        prior = suited if suited is not None and suited.learns else Adaptive()
+    if not hasattr(prior, "seeded"):
+        raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))
+    return prior if seed is None else prior.seeded(seed)
 
 
 def _batch(values: Tensor, known: str | Pattern | Array) -> int:

@@ -103,7 +103,9 @@ def test_inpaint_writes_a_fresh_folder_and_says_what_it_chose(run, tmp_path):
     assert {p.name for p in folder.iterdir()} == FILES
     record = json.loads((folder / "record.json").read_text())
     assert f"hold-out PSNR {record['hold_out_psnr']:.2f} dB" in out
-    assert "local prior" in out
+    low, high = record["report"]["alpha_range"]
+    weight = f"α = {record['report']['alpha_mean']:.2f} ({low:.2f} to {high:.2f}) against the adaptive prior"
+    assert f"local prior, {weight} (--prior adaptive is faster)" in out
     assert Reconstruction.load(folder / "model.safetensors").render().shape == (40, 37, 3)
     out = ran(run("inpaint", "in/a.png", "--mask", mask, "--json"))
     again = json.loads(out)
@@ -200,6 +202,7 @@ def test_inpaint_refuses(run, tmp_path):
     refused(run("inpaint", "in/a.png", "--mask", "in/empty.png"), tmp_path, "empty.png")
     refused(run("inpaint", "in/b.png", "--mask", "in/small.png"), tmp_path, "b.png")
     refused(run("inpaint", "in/a.png"), tmp_path, "--mask")
+    refused(run("inpaint", "in/a.png", "--mask", "in/a.png", "--prior", "none"), tmp_path, "--prior: expected auto")
 
 
 # upscale
@@ -330,6 +333,7 @@ def test_demosaic_refuses(run, tmp_path):
     refused(run("demosaic", "in/row.png"), tmp_path, "2 by 2")
     refused(run("demosaic", "in/row.png", "--pattern", "RGB"), tmp_path, "pattern")
     refused(run("demosaic", "in/a.npy"), tmp_path, "image")
+    refused(run("demosaic", "in/row.png", "--prior", "rough"), tmp_path, "--prior: expected one of auto")
 
 
 @pytest.mark.parametrize("command", ["inpaint", "upscale", "denoise", "demosaic"])

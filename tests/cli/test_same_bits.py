@@ -35,9 +35,21 @@ def same(written, model, made):
     assert torch.equal(model.render(), made.fit.render())
 
 
-def test_inpaint(command):
-    written, model, given = command("inpaint", "--mask", "mask.npy")
-    same(written, model, cn.inpaint(given, KNOWN, seed=SEED))
+PRIORS = pytest.mark.parametrize(
+    ("options", "prior"),
+    [
+        ((), "auto"),
+        (("--prior", "local:rounds=1"), cn.Local(rounds=1)),
+        (("--prior", "adaptive:rounds=1"), cn.Adaptive(rounds=1)),
+        (("--prior", "smooth:power=2"), cn.Smoothness(2.0)),
+    ],
+)
+
+
+@PRIORS
+def test_inpaint(command, options, prior):
+    written, model, given = command("inpaint", "--mask", "mask.npy", *options)
+    same(written, model, cn.inpaint(given, KNOWN, prior=prior, seed=SEED))
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -53,9 +65,10 @@ def test_denoise(command, options):
     same(written, model, cn.denoise(given, *options[1:], seed=SEED))
 
 
-def test_demosaic(command):
-    written, model, given = command("demosaic", "--pattern", "GRBG", channels=1)
-    same(written, model, cn.demosaic(given[..., 0], "GRBG", seed=SEED))
+@PRIORS
+def test_demosaic(command, options, prior):
+    written, model, given = command("demosaic", "--pattern", "GRBG", *options, channels=1)
+    same(written, model, cn.demosaic(given[..., 0], "GRBG", prior=prior, seed=SEED))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """Which prior, encoder, head and solver are chosen for which samples."""
 
-from math import isqrt
-
 import pytest
 import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
 from coordnet.fitting.choice import choose, combinations
-from coordnet.fitting.defaults import LOCAL_POINTS, LONGEST, STRIDED, default_encoder, default_prior
+from coordnet.fitting.defaults import LONGEST, LONGEST_LOCAL, STRIDED, default_encoder, default_prior
+from coordnet.fitting.effort import local_seconds
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
@@ -32,7 +31,7 @@ def test_priors_suit_the_samples(dims):
     assert default_prior(strided, fourier=False) == STRIDED[dims]
     assert default_prior(random, fourier=False) == Adaptive()
     assert default_prior(strided) == (Local() if dims == 2 else STRIDED[dims])
-    assert default_prior(random, seed=3) == (Local(pilot=Adaptive(seed=3)) if dims == 2 else Adaptive(seed=3))
+    assert default_prior(random) == (Local() if dims in (2, 3) else Adaptive())
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert default_prior(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == Adaptive()
 
@@ -50,10 +49,18 @@ def test_encoders_suit_the_prior_and_the_length():
     assert default_encoder(Lattice((8, 8), (2, 2)), STRIDED[2]) is Gaussian
 
 
-def test_the_local_prior_is_for_pictures_that_it_reconstructs_in_time():
-    side = isqrt(LOCAL_POINTS)
-    assert default_prior(Lattice((side, side), (2, 2))) == Local()
-    assert default_prior(Lattice((side, side + 1), (2, 2))) == STRIDED[2]
+@pytest.mark.parametrize("grid", [(1200, 1200), (110, 110, 110)])
+def test_the_local_prior_is_for_pictures_and_clips_that_it_reconstructs_in_a_minute(grid):
+    few, many = (MaskedLattice(grid, weights=(torch.rand(*grid, 1) < density).float()) for density in (0.03, 0.5))
+    assert local_seconds(few, 1) < LONGEST_LOCAL < local_seconds(many, 1)
+    assert default_prior(few, channels=1) == Local()
+    assert default_prior(few, channels=9) == default_prior(many, channels=1) == Adaptive()
+    assert default_prior(many, device="cuda") == Local()
+
+
+def test_the_local_prior_is_not_for_weights_and_numbers_that_are_tuned():
+    assert default_prior(Lattice((2000, 2000), (2, 2))) == Local()
+    assert default_prior(Lattice((3000, 3000), (2, 2))) == STRIDED[2]
     weighted = MaskedLattice((8, 8), weights=torch.rand(8, 8, 1))
     assert default_prior(weighted) == Adaptive()
     assert choose(sampled("every:2"), tunable=True).prior == STRIDED[2]

@@ -54,7 +54,7 @@ class LocalLatticePlan(Plan):
         report = {
             "method": "posterior means of patches, local prior, against linear interpolation",
             "patch": list(self.prior.patch_on(self.lattice.grid)),
-            **weights.record(signal.range),
+            **weights.record(signal.range, signal.known, "linear interpolation"),
             "iterations": 0,
             "relative_residual": 0.0,
         }

@@ -85,7 +85,7 @@ class LocalPlan(Plan):
         report = {
             "method": f"posterior means of patches, local prior, after {fitted.report['method']}",
             "patch": list(self.shape),
-            **weights.record(signal.range),
+            **weights.record(signal.range, signal.known, "the adaptive prior"),
             "pilot": fitted.report,
             "iterations": fitted.report["iterations"],
             "relative_residual": fitted.report["relative_residual"],

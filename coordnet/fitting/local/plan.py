@@ -6,6 +6,7 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.local.lattices import LocalLatticePlan
 from coordnet.fitting.local.masks import LocalPlan
 from coordnet.fitting.local.mosaics import LocalMosaicPlan, is_mosaic
@@ -18,6 +19,8 @@ from coordnet.sampling.samples import Geometry
 def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: Any) -> Plan:
     """Return the plan for strided lattices, noisy lattices, mosaics, or other masks; the options are ``Plan``'s.
 
+    A strided row takes the pilot alone: its windows teach nothing that its spectrum does not, and on sound they lose.
+
     Raises
     ------
     ValueError
@@ -29,7 +32,10 @@ def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: 
         expected = "samples on a lattice for a local prior; others take the adaptive prior"
         raise _checks.wrong("geometry", expected, type(geometry).__name__)
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
-    if geometry.is_whole_lattice and geometry.shape != geometry.grid:
+    is_strided = geometry.is_whole_lattice and geometry.shape != geometry.grid
+    if is_strided and len(geometry.grid) == 1:
+        return AdaptivePlan(encoding, geometry, prior.pilot, **options)
+    if is_strided:
         kind: Any = LocalLatticePlan
     elif prior.noise and bool((weights == 1).all()):
         kind = LocalNoisePlan

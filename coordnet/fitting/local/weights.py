@@ -51,9 +51,16 @@ class Weights:
         edges = torch.tensor(self.edges, device=known.device)
         return alphas[torch.bucketize(distances(known), edges)]
 
-    def record(self, span: float) -> dict[str, Any]:
-        """Return the weights and the PSNR at hidden samples of a signal with a range, as JSON holds them."""
+    def record(self, span: float, known: Bool[Tensor, "#channels *lattice"], against: str) -> dict[str, Any]:
+        """Return the weights as JSON holds them, and the PSNR at hidden samples of a signal with a range.
+
+        Beside the weight by distance there are its mean and its range over the unknown points.
+        """
         record: dict[str, Any] = {"alpha": dict(zip(map(str, self.edges), self.alphas, strict=True))}
+        at = self.on(known)[~known]
+        if len(at):
+            low, high = at.aminmax()
+            record |= {"alpha_mean": float(at.mean()), "alpha_range": [float(low), float(high)], "against": against}
         if self.errors is not None:
             psnr = [-10 * math.log10(max(e * span**2, 1e-12)) for e in self.errors]
             record["hold_out_psnr"] = {"pilot": psnr[0], "local": psnr[1]}

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from scipy import sparse
 from torch import Tensor
 
-from coordnet.fitting.blending import interpolation
+from coordnet.encodings.blending import Blending
+from coordnet.fitting.plates.energy import Sparse
 from coordnet.sampling.samples import Geometry, MaskedLattice, Samples, ScatteredPoints
 
 
@@ -35,7 +36,7 @@ class Field:
 
     lattice: tuple[int, ...]
     positions: np.ndarray
-    operator: sparse.csr_array
+    operator: Sparse
     values: np.ndarray
     weights: np.ndarray
     on_nodes: bool
@@ -47,7 +48,8 @@ class Field:
         weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
         weight = weights[..., channel].cpu().double().flatten().numpy()
         if geometry.is_scattered:
-            matrix = interpolation(geometry, geometry.blending or "quintic", [], torch.float64)
+            blending = Blending(geometry.blending or "quintic", geometry.axes)
+            matrix = blending.interpolation(geometry.points.cpu(), [], torch.float64, geometry.outside)
             operator = _sparse(matrix.index.numpy(), matrix.weights.numpy(), math.prod(geometry.grid))
             positions = geometry.points.cpu().double().numpy() * np.array(geometry.grid)
         else:
@@ -92,12 +94,12 @@ class Field:
         return Samples(geometry, whole.reshape(*self.lattice, -1))
 
 
-def _selection(positions: np.ndarray, lattice: tuple[int, ...]) -> sparse.csr_array:
-    nodes = np.ravel_multi_index(tuple(positions.astype(int).T), lattice)
+def _selection(positions: np.ndarray, lattice: tuple[int, ...]) -> Sparse:
+    nodes = np.asarray(np.ravel_multi_index(tuple(positions.astype(int).T), lattice))
     return _sparse(nodes[:, None], np.ones((len(nodes), 1)), math.prod(lattice))
 
 
-def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> sparse.csr_array:
+def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
     """Return the matrix with m weights in each row."""
     n, m = index.shape
     starts = np.arange(0, n * m + 1, m)

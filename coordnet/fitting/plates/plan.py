@@ -65,12 +65,10 @@ class ThinPlatePlan(Plan):
         return Fitted(extended.to(values), report)
 
     def _report(self, chosen: ThinPlate, errors: HiddenErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
-        """Return how the solves went; a cut-off of None stands for samples that are interpolated."""
+        """Return how the choice and the solves went."""
         return {
             "method": f"thin plates, {solutions[0].method}",
-            "order": chosen.order,
-            "cutoff": _finite(chosen.cutoff),
-            "tried": [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in errors.tried.items()],
+            **errors.record(chosen),
             "iterations": max(solution.iterations for solution in solutions),
             "relative_residual": max(solution.residual for solution in solutions),
         }
@@ -94,7 +92,3 @@ def solve_plate(field: Field, prior: ThinPlate) -> tuple[np.ndarray, int, PlateS
             warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
         return f, order, solution
     raise _checks.wrong("prior", "samples that determine a plate", reason)
-
-
-def _finite(number: float | None) -> float | None:
-    return None if number is None or math.isinf(number) else number

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
+from coordnet.fitting.plates.energy import Sparse
 from coordnet.sampling.axes import ByAxes
 
 # Unknown points up to which the exact factorization is taken, by the number of axes: its fill grows faster in more.
@@ -36,7 +37,7 @@ class SingularPlate(ValueError):
     """The samples do not determine the plate."""
 
 
-def solve(a: sparse.csr_array, b: np.ndarray, dims: int) -> PlateSolution:
+def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
     Small systems and rows are factorized exactly. Larger pictures are solved by GMRES with an incomplete factorization,
@@ -61,7 +62,7 @@ def solve(a: sparse.csr_array, b: np.ndarray, dims: int) -> PlateSolution:
     return PlateSolution(scale @ found.x, found.method, found.iterations, found.residual)
 
 
-def _exact(a: sparse.csc_array, b: np.ndarray) -> PlateSolution:
+def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
     """Factorize A, and refine the solution once by its residual."""
     try:
         factor = linalg.splu(a, **ORDERING)
@@ -72,7 +73,7 @@ def _exact(a: sparse.csc_array, b: np.ndarray) -> PlateSolution:
     return PlateSolution(x, "sparse factorization", 0, _residual(a, b, x))
 
 
-def _iterated(a: sparse.csc_array, b: np.ndarray, dims: int) -> PlateSolution:
+def _iterated(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     """Iterate, in two dimensions with finer and finer incomplete factorizations until one succeeds."""
     if dims > 2:
         return _krylov(linalg.cg, a, b, "conjugate gradients", maxiter=STEPS)
@@ -82,21 +83,22 @@ def _iterated(a: sparse.csc_array, b: np.ndarray, dims: int) -> PlateSolution:
         except RuntimeError:  # SuperLU met a pivot of zero
             continue
         # The factorization is not quite symmetric, which conjugate gradients do not bear.
-        options = {"M": linalg.LinearOperator(a.shape, factor.solve, dtype=a.dtype), "restart": RESTART, "maxiter": 2}
+        inverse: Any = linalg.LinearOperator(a.shape, matvec=factor.solve)  # type: ignore[call-arg]
+        options = {"M": inverse, "restart": RESTART, "maxiter": 2}
         found = _krylov(linalg.gmres, a, b, "GMRES, incomplete factorization", callback_type="pr_norm", **options)
         if found.residual <= 10 * TOLERANCE:
             return found
     return _exact(a, b)
 
 
-def _krylov(method: Callable, a: sparse.csc_array, b: np.ndarray, name: str, **options: Any) -> PlateSolution:
+def _krylov(method: Callable, a: Sparse, b: np.ndarray, name: str, **options: Any) -> PlateSolution:
     """Solve one column after another; the diagonal of A is 1."""
     steps = itertools.count()
     x = np.stack([method(a, y, rtol=TOLERANCE, callback=lambda _: next(steps), **options)[0] for y in b.T], 1)
     return PlateSolution(x, name, next(steps), _residual(a, b, x))
 
 
-def _residual(a: sparse.csc_array, b: np.ndarray, x: np.ndarray) -> float:
+def _residual(a: Sparse, b: np.ndarray, x: np.ndarray) -> float:
     """Return the largest ‖b - A x‖ / ‖b‖ of the columns that are not zero; infinity if x is not finite."""
     norms = np.linalg.norm(b, axis=0)
     left = np.linalg.norm(b - a @ x, axis=0)[norms > 0] / norms[norms > 0]

@@ -1,0 +1,36 @@
+"""Which samples are hidden."""
+
+import pytest
+import torch
+
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.hold_out import hide
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
+from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
+def test_samples_stay_where_the_mask_was_drawn_from_the_seed_of_the_hidden_ones(share):
+    """The first draw would hide each known point, as all numbers below 0.03 are below the share."""
+    known = torch.rand(96, 96, generator=seeded()) < 0.03
+    measurement = Measurement.mask(known.float()[None, None])
+    hidden = hide(measurement, (96, 96), share, seeded())
+    assert hidden is not None
+    assert bool((hidden[0, 0] <= known).all())
+    assert 0.5 * share < float(hidden.sum()) / int(known.sum()) < 2 * share
+
+
+def test_the_local_prior_is_weighed_where_the_mask_was_drawn_from_its_seed():
+    truth = synthetic_photograph(48, 48, 1)
+    samples = sample(truth, (torch.rand(48, 48, generator=seeded()) < 0.03).float())
+    prior = Local(rounds=1, stride=4, pilot=Adaptive(rounds=1, seed=0))
+    report = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior).report
+    assert set(report["hold_out_psnr"]) == {"pilot", "local"}
