@@ -18,6 +18,7 @@ DROPS = (1e-6, 1e-8)  # of the incomplete factorization; 1e-5 fails for some sys
 FILL = 20
 TOLERANCE = 1e-9  # of the relative residual
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
+SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
 STEPS = 2000  # of conjugate gradients
 RESTART = 30  # steps of GMRES after which it starts anew
 ORDERING = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
@@ -63,11 +64,17 @@ def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
 
 
 def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
-    """Factorize A, and refine the solution once by its residual."""
+    """Factorize A, and refine the solution once by its residual.
+
+    The solution for white noise has a norm of about that of the inverse, which shows a singular matrix.
+    """
     try:
         factor = linalg.splu(a, **ORDERING)
     except RuntimeError:  # SuperLU met a pivot of zero
         raise SingularPlate("a pivot of zero") from None
+    probe = factor.solve(np.random.default_rng(0).normal(size=a.shape[0]))
+    if not np.linalg.norm(probe) < SINGULAR:
+        raise SingularPlate("a matrix that is singular to rounding")
     x = factor.solve(b)
     x += factor.solve(b - a @ x)
     return PlateSolution(x, "sparse factorization", 0, _residual(a, b, x))
