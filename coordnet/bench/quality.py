@@ -164,7 +164,7 @@ EXPERIMENTS = (
             **dict.fromkeys(DRAWN, (*RADIAL, baseline("griddata cubic", peers.spline, kind="cubic"), ADAPTED, PLATES)),
             NOISY: (BEST_RADIAL, ADAPTED, PLATES),
         },
-        FieldFinder(names=("sines", "franke", "peaks"), sizes=(64, 256)),
+        FieldFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
     ),
     part(
         "volume",
