@@ -34,7 +34,8 @@ Invert = Annotated[
 Prior = Annotated[
     str,
     Option(
-        help="auto, local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+        help="auto, local, adaptive[:rounds=8], plates[:order=4,cutoff=1], "
+        "or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
     ),
 ]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]

@@ -32,7 +32,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     with report.results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape))
         samples = Samples(geometry, values.float().to(device))
-        method = choose(samples, encoder, prior=prior, robust=model.robust)
+        method, choosing = once(lambda: choose(samples, encoder, prior=prior, robust=model.robust))
         generator = torch.Generator().manual_seed(common.seed)
         fit, seconds = once(lambda: method.fit(samples, generator=generator, progress=common.progress))
         estimate, render_seconds = once(lambda: fit.render().cpu())
@@ -46,7 +46,7 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
             "prior": described["prior"],
             "parameters": fit.network.parameter_count,
             "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
-            "seconds": {"fit": seconds, "render": render_seconds},
+            "seconds": {"fit": choosing + seconds, "render": render_seconds},
             "report": fit.report,
         }
         title = f"{len(values)} points"
@@ -102,8 +102,10 @@ def _media(estimate: Tensor, values: Tensor, name: str) -> Media:
 
 
 def _table(record: report.Record, folder: Path) -> list[str]:
+    beyond = record["report"].get("beyond_samples", 0.0)
     return [
         f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, prior {record['prior']}",
         f"residual {record['residual']:.3g} at the points, fitted in {report.duration(record['seconds']['fit'])}",
+        *([f"{100 * beyond:.3g} % of the nodes are beyond the outermost points, and extrapolated"] if beyond else []),
         f"written to {folder}",
     ]
