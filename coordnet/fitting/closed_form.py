@@ -65,14 +65,18 @@ def plan(
     Raises
     ------
     ValueError
-        If the encoding has no closed form, the prior does not suit the geometry, or the dtype is neither float32 nor
-        float64.
+        If the encoding has no closed form, the prior does not suit the geometry, the dtype is neither float32 nor
+        float64, or the device is not present.
     """
-    if not encoding.is_factored:
+    if not getattr(encoding, "is_factored", False):
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
     if dtype not in FLOATS:
         raise _checks.wrong("dtype", "torch.float32 or torch.float64", dtype)
+    if not hasattr(geometry, "is_whole_lattice"):
+        raise _checks.wrong("geometry", "a Lattice, a MaskedLattice or ScatteredPoints", type(geometry).__name__)
+    _checks.choice("center", center, (True, False))
+    _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
     if prior is None and not geometry.is_whole_lattice:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
@@ -85,6 +89,14 @@ def plan(
     )
     made.assumed = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
     return made
+
+
+def _check_device(device: torch.device | str) -> None:
+    """Refuse a device on which nothing can be computed with a ``ValueError``."""
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError):  # PyTorch has each of them for another reason
+        raise _checks.wrong("device", "a device that is present", repr(device)) from None
 
 
 @singledispatch
@@ -143,6 +155,8 @@ def fit_closed_form(
     encoding: Encoding, samples: Samples, prior: Prior | Literal["auto"] | None = "auto", **options: Any
 ) -> Reconstruction:
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options."""
+    if not hasattr(samples, "geometry"):
+        raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
     values = samples.values
     if prior == "auto":
         prior = suited_prior(samples, fourier=not encoding.axis_encoders)

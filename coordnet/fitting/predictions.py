@@ -37,7 +37,7 @@ class Predictions:
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
     """Return the predictions that suit a network and its samples, from whose values the offset is subtracted.
 
-    Scattered points are tied to their lattice if the network blends its values. Activations, and samples that are encoded in
+    Scattered points are tied to their lattice if the network blends its values. Activations, and samples encoded in
     advance, take at most ``memory`` bytes each.
     """
     values = samples.values - offset
