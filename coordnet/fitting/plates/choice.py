@@ -25,7 +25,7 @@ from coordnet.sampling.samples import Samples
 WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
-MOST_FOLDS = 10
+MOST_FOLDS = 5
 COMPARED_FOLDS = 1  # for the comparison with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
