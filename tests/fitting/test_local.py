@@ -172,7 +172,7 @@ def test_a_weight_is_shrunk_by_its_variance_as_of_independent_cells(generator):
     known[:, ::2, ::2] = True
     error = torch.randn(1, 4, 4, generator=generator, dtype=torch.float64) + 2
     first = error.repeat_interleave(16, 1).repeat_interleave(16, 2)
-    chosen = choose_weights(known, ~known, torch.zeros_like(first), first, first - 1)
+    chosen = choose_weights(known, ~known, torch.zeros_like(first), first, first - 1, clustered=True)
     mean, variance = float(error.mean()), float(error.var(correction=0))
     assert chosen.alphas == pytest.approx((min(max(mean - variance / 16 / mean, 0), 1.2),))
 
