@@ -31,6 +31,7 @@ from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
 from .priors.local import Local as Local
 from .priors.smoothness import Smoothness as Smoothness
+from .priors.thin_plate import ThinPlate as ThinPlate
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import inpaint as inpaint

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -22,25 +22,26 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 
 ENCODED = 2**16  # points encoded at a time
 # the entries of a fit's report that records keep
-REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen")
-Prior = Smoothness | Adaptive | Local | None
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen", "order", "cutoff")
+Prior = Smoothness | Adaptive | Local | ThinPlate | None
 
 
 @dataclass(frozen=True)
 class Fit(Estimator):
     """A reconstruction from samples through an encoding; its seconds include the encoding of the samples.
 
-    With ``virtual`` the known samples of a masked lattice are scattered points, tied to a grid with that many times
-    fewer nodes along each axis as in the papers, by the encoders' similarity.
+    With ``blended`` the known samples of a masked lattice are scattered points, tied to a grid with that many times
+    fewer nodes along each axis as in the papers, by the encoders' similarity; the estimate blends the nodes too.
     """
 
     layout: Layout
-    virtual: int | None = None
+    blended: int | None = None
     masked: bool = False  # fit a strided lattice as a grid with unknown entries, so that a prior acts on all
 
     @property
@@ -71,11 +72,11 @@ class Fit(Estimator):
             values = samples.values.new_zeros(*geometry.grid, samples.channels)
             values[geometry.slices] = samples.values
             return Samples(MaskedLattice(geometry.grid, weights=geometry.known(1).to(values)), values)
-        if not self.virtual:
+        if not self.blended:
             return samples
         known = geometry.weights[..., 0] > 0
         points = lattice_points(geometry.axes).to(known.device)[known].to(samples.values.dtype)
-        grid = tuple(max(2, n // self.virtual) for n in samples.grid)
+        grid = tuple(max(2, n // self.blended) for n in samples.grid)
         return Samples(ScatteredPoints(grid, points, blending="similarity"), samples.values[known])
 
 
@@ -142,15 +143,17 @@ class Trained(Fit):
 
 @dataclass(frozen=True)
 class Denoised(Estimator):
-    """The adaptive Wiener filter of ``denoise``, with the noise given or estimated."""
+    """The result of ``denoise`` with a prior, with the noise given or estimated."""
 
     given: bool = False
+    prior: Literal["local", "adaptive"] = "adaptive"
 
     def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
-        made, seconds = timed(lambda: denoise(case.samples.values, sigma))
-        return Outcome(made.signal, seconds, notes={"sigma": made.report["sigma"]})
+        made, seconds = timed(lambda: denoise(case.samples.values, sigma, prior=self.prior))
+        notes = {name: made.report[name] for name in ("sigma", "expected_psnr")}
+        return Outcome(made.signal, seconds, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ LIMIT = 120.0  # seconds after which a slow peer is stopped
 NETWORKS: dict[int, tuple[int, Head]] = {PICTURE: (512, MLP(4, 256)), CLIP: (192, MLP(5, 512))}  # features and head
 RATE = 5e-3  # the learning rate of MLPs
 SOLVED, DESCENDED, NETWORK = "closed form, complex {}", "gradient, complex {}", "MLP, simple {}"
-TIED = partial(ClosedForm, virtual=2)  # scattered samples are tied to a grid of half the resolution
+TIED = partial(ClosedForm, blended=2)  # scattered samples are tied to a grid of half the resolution
 
 
 def mlp(layout: Layout) -> Trained:
@@ -96,7 +96,7 @@ TABLE_2 = Experiment(
             BY_SPECTRUM,
             *column("table2", "gradient", SOLVED, TIED, False),
             *column("table2", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=SMOOTH), False),
-            *column("table2", "gradient", DESCENDED, partial(Trained, virtual=2)),
+            *column("table2", "gradient", DESCENDED, partial(Trained, blended=2)),
             *column("table2", "simple", NETWORK, mlp),
         )
     },
@@ -123,7 +123,7 @@ TABLE_3 = Experiment(
             smooth(VIDEO),
             BY_SPECTRUM,
             *column("table3", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=VIDEO), False),
-            *column("clip", "gradient", DESCENDED, partial(Trained, virtual=2)),
+            *column("clip", "gradient", DESCENDED, partial(Trained, blended=2)),
             *column("clip", "simple", NETWORK, mlp),
         ),
     },

@@ -1,8 +1,10 @@
 """Every other library's method, once: SciPy, PyTorch, scikit-image, demosaicing filters, and the papers' procedure."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from coordnet.metrics.stopwatch import timed
 from coordnet.sampling import Axis, Lattice, Samples, lattice_points
 
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
+KERNELS = ("thin_plate_spline", "cubic", "quintic")
+SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # of radial basis functions, of samples one apart
 WAVELET = "sym4"  # better on photographs than the library's default, Haar
 
 
@@ -32,6 +36,12 @@ class Peer(Estimator):
     group = "baseline"
     function: Callable[..., Tensor]
     limit: float | None = None
+    package: str | None = None
+
+    @property
+    def missing(self) -> str | None:
+        """The package of the function, if it is not installed."""
+        return self.package if self.package and find_spec(self.package) is None else None
 
     def __call__(self, case: Case) -> Outcome:
         """Call the function."""
@@ -40,9 +50,14 @@ class Peer(Estimator):
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
 
 
-def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
-    """Return another library's method, which is stopped at a limit in seconds if one is given."""
-    return Method(name, Peer(partial(function, **options) if options else function, limit))
+def baseline(
+    name: str, function: Callable[..., Any], limit: float | None = None, package: str | None = None, **options: Any
+) -> Method:
+    """Return another library's method, which is stopped at a limit in seconds if one is given.
+
+    A study leaves it out where its ``package`` is not installed.
+    """
+    return Method(name, Peer(partial(function, **options) if options else function, limit, package))
 
 
 def spline(case: Case, kind: str, **options: Any) -> Tensor:
@@ -69,6 +84,26 @@ def torch_interpolate(case: Case) -> Tensor:
     mode = {1: "linear", 2: "bicubic", 3: "trilinear"}[dims]
     estimate = interpolate(padded, size=size, mode=mode, align_corners=True)
     return estimate[(0, slice(None), *(slice(n) for n in geometry.grid))].movedim(0, -1)
+
+
+def radial_basis(case: Case, kernel: str, neighbors: int = 60, smoothing: float = 0.0) -> Tensor:
+    """Interpolate by SciPy's ``RBFInterpolator`` with a kernel of its own names, from the nearest samples."""
+    samples = case.samples
+    known = samples.geometry.known(1)[..., 0].numpy()
+    x = lattice_points(tuple(Axis(n) for n in samples.grid)).numpy() * np.asarray(samples.grid)
+    estimate = np.zeros((*samples.grid, samples.channels))
+    samples.geometry.put(samples.values.double().cpu(), torch.from_numpy(estimate))
+    options = {"neighbors": min(neighbors, int(known.sum())), "kernel": kernel, "smoothing": smoothing}
+    where = ~known if smoothing == 0 else np.ones_like(known)
+    estimate[where] = RBFInterpolator(x[known], estimate[known], **options)(x[where])
+    return torch.from_numpy(estimate).to(samples.values)
+
+
+def best_radial_basis(case: Case) -> Tensor:
+    """Smooth by the best of three kernels and four smoothings of ``RBFInterpolator``, chosen with hindsight."""
+    assert case.score is not None
+    choices = itertools.product(KERNELS, SMOOTHINGS)
+    return max((radial_basis(case, kernel, smoothing=smoothing) for kernel, smoothing in choices), key=case.score)
 
 
 def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
@@ -112,6 +147,17 @@ def non_local_means(case: Case, blind: bool = False) -> Tensor:
     return _restored(values, restoration.denoise_nl_means, **options)
 
 
+def block_matching(case: Case) -> Tensor:
+    """Denoise by BM3D, or by CBM3D three channels, with the true noise (Dabov, Foi, Katkovnik and Egiazarian, 2007)."""
+    import bm3d
+
+    values = case.samples.values
+    work = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
+    return (
+        torch.from_numpy(np.asarray(work(values.double().cpu().numpy(), case.noise))).reshape(values.shape).to(values)
+    )
+
+
 def best_total_variation(case: Case) -> Tensor:
     """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
     assert case.score is not None
@@ -130,6 +176,29 @@ def demosaiced(case: Case, kind: str) -> Tensor:
     """Demosaic by "bilinear" interpolation, or by the 5×5 filters of Malvar, He and Cutler ("malvar")."""
     assert case.samples.weights is not None
     return demosaicing.METHODS[kind](case.samples.values, case.samples.weights > 0)
+
+
+def menon(case: Case) -> Tensor:
+    """Demosaic by the directional filter of Menon, Andriani and Calvagno (2007), from colour-demosaicing."""
+    from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007
+
+    values, weights = case.samples.values, case.samples.weights
+    assert weights is not None
+    pattern = "".join("RGB"[int(weights[y, x].argmax())] for y in (0, 1) for x in (0, 1))
+    mosaic = (values * weights).sum(-1).double().cpu().numpy()
+    return torch.from_numpy(demosaicing_CFA_Bayer_Menon2007(mosaic, pattern)).to(values)
+
+
+def telea(case: Case, radius: float = 5.0) -> Tensor:
+    """Inpaint the points that are unknown by OpenCV's fast marching (Telea 2004), at 8 bits."""
+    import cv2
+
+    values, weights = case.samples.values, case.samples.weights
+    assert weights is not None
+    unknown = (weights[..., 0] == 0).cpu().numpy().astype(np.uint8)
+    picture = (255 * values.clamp(0, 1)).round().cpu().numpy().astype(np.uint8)
+    estimate = torch.from_numpy(cv2.inpaint(picture, unknown, radius, cv2.INPAINT_TELEA)).reshape(values.shape)
+    return torch.where(weights > 0, values, estimate.to(values) / 255)
 
 
 def rect_bivariate_spline(samples: Samples) -> None:

@@ -11,6 +11,7 @@ from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.fields import FieldFinder
 from coordnet.bench.layouts import Layout, complex_, fourier
 from coordnet.bench.methods import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
 from coordnet.bench.peers import baseline
@@ -20,6 +21,7 @@ from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 
 SIGMA, TOLERANCE = 0.1, 1e-4  # of noise, and the relative residual to which iterations are counted
 PAIR = ("kodim05", "kodim10")
@@ -37,12 +39,16 @@ SPLINES = (
     baseline("cubic spline", peers.spline, kind="cubic"),
     baseline("linear interpolation", peers.spline, kind="linear"),
 )
+TELEA = baseline("OpenCV, Telea", peers.telea, package="cv2")
 DENOISERS = (
     baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
     baseline("non-local means", peers.non_local_means, blind=True),
-    Method("denoise", Denoised()),
-    baseline("total variation, best weight", peers.best_total_variation),
+    Method("adaptive", Denoised()),
+    baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
+    Method("local", Denoised(prior="local")),
 )
+UNCLIPPED = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
+CLIPPED = {Task(f"clipped, σ = {s}", "full", s, "clean", clipped=True): DENOISERS for s in (0.05, SIGMA, 0.2)}
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
     for start in Adaptive().candidates(2)
@@ -53,6 +59,16 @@ EVERY_SMOOTH = tuple(
     for power in (1.0, 1.25, 1.5, 1.75, 2.0)
     for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 )
+PLATES = Method("plates", ClosedForm(FOURIER, prior=ThinPlate()))
+RADIAL = tuple(
+    baseline(
+        f"RBF {kernel.removesuffix('_spline').replace('_', ' ')}, 60 neighbours", peers.radial_basis, kernel=kernel
+    )
+    for kernel in peers.KERNELS
+)
+BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
+DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
+NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -115,6 +131,7 @@ EXPERIMENTS = (
         (
             baseline("bilinear", peers.demosaiced, kind="bilinear"),
             baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+            baseline("Menon 2007", peers.menon, package="colour_demosaicing"),
             ADAPTED,
             PATCHES,
         ),
@@ -123,7 +140,7 @@ EXPERIMENTS = (
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
         [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
-        (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED, PATCHES),
+        (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES),
     ),
     part(
         "every",
@@ -141,13 +158,36 @@ EXPERIMENTS = (
             Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
         ),
     ),
-    part("denoise", "Every pixel, with noise", [Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean")], DENOISERS),
+    Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
     part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
         [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
         STEPS,
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
+    ),
+    Experiment(
+        "fields",
+        "Smooth fields in two dimensions",
+        {
+            **dict.fromkeys(DRAWN, (*RADIAL, baseline("griddata cubic", peers.spline, kind="cubic"), ADAPTED, PLATES)),
+            NOISY: (BEST_RADIAL, ADAPTED, PLATES),
+        },
+        FieldFinder(names=("sines", "franke", "peaks"), sizes=(64, 256)),
+    ),
+    part(
+        "volume",
+        "A smooth field in three dimensions",
+        DRAWN[:1],
+        (*RADIAL, baseline("griddata linear", peers.spline, kind="linear", patient=True), ADAPTED, PLATES),
+        FieldFinder(names=("waves",), sizes=(32,)),
+    ),
+    part(
+        "tone",
+        "Every second sample of a decaying tone",
+        [Task("every second sample", "every:2")],
+        (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
+        FieldFinder(names=("tone",), sizes=(512,)),
     ),
     part(
         "hindsight",

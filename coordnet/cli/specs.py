@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_type_hints
 import torch
 
 from coordnet import _checks
+from coordnet.cli.common import Fitting
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
@@ -18,10 +19,11 @@ from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
 
-PRIORS = {"smooth": Smoothness, "adaptive": Adaptive, "local": Local}
+PRIORS = {"smooth": Smoothness, "adaptive": Adaptive, "local": Local, "plates": ThinPlate}
 
 
 def parse_encoder(text: str) -> EncoderChoice:
@@ -35,8 +37,15 @@ def parse_head(text: str) -> Head:
     return kind(**options)
 
 
+def parse_fitting(options: Fitting) -> dict[str, Any]:
+    """The arguments of ``choose`` that the options of a command name."""
+    asked: dict[str, Any] = {"encoding": options.encoding, "solver": options.solver, "robust": options.robust}
+    asked |= {"head": parse_head(options.head), "prior": parse_prior(options.prior)}
+    return asked | {"encoder": None if options.encoder is None else parse_encoder(options.encoder)}
+
+
 def parse_prior(text: str) -> Prior | Literal["auto"] | None:
-    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8`` or ``local`` names."""
+    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8``, ``local`` or ``plates`` names."""
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
     _checks.choice("prior", text.partition(":")[0], ("auto", "none", *PRIORS))
@@ -129,8 +138,10 @@ def _numbers(text: str, kind: type, argument: str, expected: str, count: int | N
     return numbers
 
 
-def parse_bytes(text: str) -> int:
-    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``."""
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
+    if text is None:
+        return None
     match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
     number = float(match[1]) if match else math.nan
     if match is None or not 1 <= number < math.inf:

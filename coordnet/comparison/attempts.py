@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet.fitting.effort import warn_if_long
 from coordnet.fitting.methods import Method
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scoring import Scoring
@@ -59,10 +60,10 @@ def attempted(
     """Fit samples by several methods and by SciPy's interpolations, the best first.
 
     Every method draws from a copy of the generator, so that its result does not depend on the others. A method that
-    does not suit the samples raises a ``ValueError``; any other error is recorded as a failure of its method.
+    does not suit the samples raises a ``ValueError``; any other error is recorded as a failure of its method. More than
+    ten minutes of training in all, on a processor, give a warning before the first method begins.
     """
-    for method in methods:
-        method.encode(samples, generator.clone_state())
+    warn_if_long(sum(method.expected_seconds(samples, epochs, generator.clone_state()) for method in methods))
     total = len(methods) + len(BASELINES)
     with tqdm(total=total, desc="comparing", disable=not progress, dynamic_ncols=True) as bar:
         works = [(Attempt(m.name, m), partial(_fitted, m, samples, epochs, generator, bar)) for m in methods]

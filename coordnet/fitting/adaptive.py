@@ -70,9 +70,9 @@ class Trail:
         self.penalties.append(self.penalty)
         return solution
 
-    def record(self) -> dict[str, Any]:
-        """Return the start and the hold-out PSNR of each round, as JSON holds it."""
-        psnr = [-10 * math.log10(max(e, 1e-12)) for e in self.errors]
+    def record(self, units: float) -> dict[str, Any]:
+        """Return the start and the hold-out PSNR of each round, of a signal in some units, as JSON holds it."""
+        psnr = [-10 * math.log10(max(e, 1e-12)) - 20 * math.log10(units) for e in self.errors]
         return {**_power_law(self.start), "hold_out_psnr": psnr}
 
 
@@ -110,6 +110,7 @@ class AdaptivePlan(IteratedPlan):
 
         The second is None if no sample was hidden, or the samples are no mask.
         """
+        values, units = self.normalized(values)
         problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
         plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
@@ -140,22 +141,22 @@ class AdaptivePlan(IteratedPlan):
             "method": f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
             "start": _power_law(start),
             "rounds": kept,
-            "tried": [trail.record() for trail in trails],
+            "tried": [trail.record(float(units)) for trail in trails],
             "iterations": solution.iterations,
             "relative_residual": float(solution.relative_residual.max()),
         }
-        coefficients = rotate(problem.rotation, problem.modes.coefficients(solution.x))
+        coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         fitted = Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
-        return fitted, None if chosen is None else self._held_out(deciding, chosen.best_z, hidden)
+        return fitted, None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
 
-    def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None) -> HeldOut | None:
+    def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None, units: Tensor) -> HeldOut | None:
         if z is None or hidden is None or not self.measurement.is_mask:
             return None
         lattice = self.measurement.operator.domain
         part = tuple(slice(0, n) for n in lattice)
         if not problem.constrained and problem.modes.lattice != lattice:
             part = middle(lattice, CROP)
-        f = rotate(problem.rotation, problem.modes(z))[0]
+        f = (units * rotate(problem.rotation, problem.modes(z)))[0]
         inside = tuple(slice(0, s.stop - s.start) for s in part)
         return HeldOut(part, hidden[0][(..., *inside)] > 0, f[(..., *inside)])
 

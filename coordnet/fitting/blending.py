@@ -1,122 +1,25 @@
-"""Blending: the weights of the lattice nodes around scattered points, and the measurement of a geometry's samples."""
-
-import itertools
-import math
-from collections.abc import Callable
+"""The measurement of a geometry's samples: a mask of a lattice, or the blends of its nodes at scattered points."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from coordnet import _checks
 from coordnet.encodings import Encoding
-from coordnet.encodings.encoders import Encoder
-from coordnet.sampling.axes import Axis
-from coordnet.sampling.measurements import Interpolation, Measurement
-from coordnet.sampling.samples import Blend, Geometry
-
-
-def similarity_weights(
-    similarity: Callable[[Tensor], Tensor], spacing: float, fraction: Float[Tensor, " n"]
-) -> Float[Tensor, "n 2"]:
-    """Return the weights of the two nodes around a point whose encodings approximate the point's best.
-
-    With the similarity D of an encoder as a function of distance, the nodes' distance d (``spacing``, in units of the
-    unit interval) and the point's fraction β of it, in [0, 1], least squares gives
-    α = [D(0) D(βd) - D(d) D((1-β)d), D(0) D((1-β)d) - D(d) D(βd)] / (D(0)² - D(d)²).
-
-    Notes
-    -----
-    The normal equations of min ‖ψ(x) - α₁ψ(x₀) - α₂ψ(x₀ + d)‖²; Zheng et al. (ECCV 2022), section 5.2. Where the
-    nodes' encodings are equal (D(d) = D(0)) the equations are singular, and the linear weights are their limit.
-    """
-    zero, one = similarity(fraction.new_tensor([0.0, spacing]))
-    near, far = similarity(fraction * spacing), similarity((1 - fraction) * spacing)
-    determinant = zero.square() - one.square()
-    if float(determinant) < 1e-12 * float(zero.square()):
-        return torch.stack([1 - fraction, fraction], dim=-1)
-    weights = torch.stack([zero * near - one * far, zero * far - one * near], dim=-1)
-    return weights / determinant
-
-
-def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
-    """Return the weights of the four nodes around a point in Keys' cubic convolution with a = -1/2.
-
-    Notes
-    -----
-    Keys, "Cubic convolution interpolation for digital image processing" (IEEE TASSP 1981), equation 15.
-    """
-    t = fraction.unsqueeze(-1) + torch.tensor([1.0, 0.0, -1.0, -2.0]).to(fraction)
-    u = t.abs()
-    inner = 1.5 * u**3 - 2.5 * u.square() + 1
-    outer = -0.5 * u**3 + 2.5 * u.square() - 4 * u + 2
-    return torch.where(u <= 1, inner, outer)
-
-
-def interpolation(
-    geometry: Geometry, blend: Blend, encoders: list[Encoder], dtype: torch.dtype, device: torch.device | str = "cpu"
-) -> Interpolation:
-    """Return the sparse matrix that maps a lattice signal to values at scattered points.
-
-    The blends are those of ``ScatteredPoints``; "similarity" and "printed" need one encoder per axis. The dtype and
-    device are those of the lattice signals. A point outside the lattice, or a missing encoder, raises a ``ValueError``.
-    """
-    axes, lattice = geometry.axes, tuple(axis.count for axis in geometry.axes)
-    if blend in ("similarity", "printed") and len(encoders) != len(axes):
-        raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", blend)
-    points, parts = geometry.points.to(device).double(), []
-    for j, axis in enumerate(axes):
-        scaled = _node_positions(axis, points[:, j], j, geometry.outside)
-        parts.append(_axis_blend(axis, scaled, encoders[j] if encoders else None, blend))
-    strides = [math.prod(lattice[j + 1 :]) for j in range(len(lattice))]
-    indices, weights = [], []
-    for corner in itertools.product(*(range(weight.shape[1]) for _, weight in parts)):
-        chosen = [(index[:, k], weight[:, k]) for (index, weight), k in zip(parts, corner, strict=True)]
-        indices.append(sum(i * stride for (i, _), stride in zip(chosen, strides, strict=True)))
-        weights.append(math.prod(weight for _, weight in chosen).to(dtype))  # type: ignore[arg-type]
-    return Interpolation(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
+from coordnet.encodings.blending import Blending
+from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.samples import Geometry
 
 
 def measure(
     encoding: Encoding, geometry: Geometry, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Measurement:
-    """Return the map from the lattice signal to the samples of a geometry, with their weights."""
+    """Return the map from the lattice signal to the samples of a geometry, with their weights.
+
+    A ``ValueError`` is raised if a point is outside the lattice, or the blending needs encoders that are missing.
+    """
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
-    if not geometry.is_scattered:
+    blending = Blending.of(geometry)
+    if blending is None:
         return Measurement.mask(weights)
-    blend = geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear")
-    operator = interpolation(geometry, blend, encoding.axis_encoders, dtype, device)
+    points = geometry.points.to(device)
+    operator = blending.interpolation(points, encoding.axis_encoders, dtype, geometry.outside)
     return Measurement(operator, weights, operator.weights.square().sum(1))
-
-
-def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
-    """Return positions relative to the axis's first node, in spacings, clamped to the nodes."""
-    scaled = (x - axis.start) / axis.spacing
-    slack = 1e-9 * axis.count
-    beyond = (scaled < -slack) | (scaled >= axis.count + slack)
-    if outside == "error" and bool(beyond.any()):
-        span = f"[{axis.start:.6g}, {axis.stop:.6g}) on axis {j}"
-        worst = float(x[beyond][0])
-        raise _checks.wrong("points", f"coordinates within {span} (or outside='clamp')", f"{worst:.6g}")
-    return scaled.clamp(0, axis.count - 1)
-
-
-def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blend) -> tuple[Tensor, Tensor]:
-    """Return the indices (n, m) of the nodes around each point along one axis, and their weights (n, m)."""
-    if axis.count == 1:
-        return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
-    left = scaled.floor().clamp(0, axis.count - 2)
-    fraction = scaled - left
-    nearest = fraction.round()
-    fraction = torch.where((fraction - nearest).abs() < 1e-9 * axis.count, nearest, fraction)
-    first = 0
-    if blend == "cubic":
-        first, weights = -1, cubic_weights(fraction)
-    elif blend == "linear" or encoder is None:
-        weights = torch.stack([1 - fraction, fraction], dim=-1)
-    else:
-        similarity = encoder.similarity if blend == "similarity" else encoder.printed_similarity
-        weights = similarity_weights(similarity, axis.spacing, fraction)
-    offsets = torch.arange(first, first + weights.shape[-1], device=scaled.device)
-    return (left.long().unsqueeze(-1) + offsets).clamp(0, axis.count - 1), weights

@@ -10,6 +10,7 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder
+from coordnet.fitting.closed_form import suited_prior
 from coordnet.fitting.defaults import (
     COMPARED,
     POWER,
@@ -72,7 +73,7 @@ def choose(
     samples : Samples
         The samples of the signal.
     encoder, encoding, prior
-        By default ``default_encoder``, ``default_encoding`` and ``default_prior``; a prior of None is no prior. The
+        By default ``default_encoder``, ``default_encoding`` and ``suited_prior``; a prior of None is no prior. The
         encoding is "complex" or "simple": whether the features of the axes are multiplied or concatenated.
     head : Head, optional
         The function of the encoding; linear if not given.
@@ -96,9 +97,7 @@ def choose(
         prior = None
     elif prior == "auto":
         fourier = (encoder is None or encoder.is_fourier) and not tunable
-        prior = default_prior(
-            samples.geometry, channels=samples.channels, device=samples.values.device, fourier=fourier, robust=robust
-        )
+        prior = suited_prior(samples, fourier=fourier, robust=robust)
     elif robust and hasattr(prior, "loss"):
         prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:

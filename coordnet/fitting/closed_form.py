@@ -8,22 +8,25 @@ from typing import Any, Literal
 import torch
 
 from coordnet import _checks
-from coordnet.encodings import Encoding
+from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.defaults import default_prior
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local.plan import local_plan
 from coordnet.fitting.plan import Plan
+from coordnet.fitting.plates.choice import plates_instead
+from coordnet.fitting.plates.plan import ThinPlatePlan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.samples import Geometry, Samples
 
-Prior = LeastSquares | Smoothness | Adaptive | Local
+Prior = LeastSquares | Smoothness | Adaptive | Local | ThinPlate
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
 LEAST_NORM = "`prior`: with None, what the samples leave open is of least norm; 'auto' or cn.Adaptive() estimates it"
 
@@ -47,7 +50,7 @@ def plan(
         The encoding.
     geometry : Lattice, MaskedLattice or ScatteredPoints
         Where the values will be; ``samples.geometry``.
-    prior : LeastSquares, Smoothness, Adaptive, Local, "auto" or None
+    prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
         The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
         squares, and other samples get the interpolation of least norm, with a ``CoordnetWarning``.
     solver : ConjugateGradients, optional
@@ -62,14 +65,18 @@ def plan(
     Raises
     ------
     ValueError
-        If the encoding has no closed form, the prior does not suit the geometry, or the dtype is neither float32 nor
-        float64.
+        If the encoding has no closed form, the prior does not suit the geometry, the dtype is neither float32 nor
+        float64, or the device is not present.
     """
-    if not encoding.is_factored:
+    if not getattr(encoding, "is_factored", False):
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
     if dtype not in FLOATS:
         raise _checks.wrong("dtype", "torch.float32 or torch.float64", dtype)
+    if not hasattr(geometry, "is_whole_lattice"):
+        raise _checks.wrong("geometry", "a Lattice, a MaskedLattice or ScatteredPoints", type(geometry).__name__)
+    _checks.choice("center", center, (True, False))
+    _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
     if prior is None and not geometry.is_whole_lattice:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
@@ -82,6 +89,14 @@ def plan(
     )
     made.assumed = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
     return made
+
+
+def _check_device(device: torch.device | str) -> None:
+    """Refuse a device on which nothing can be computed with a ``ValueError``."""
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError):  # PyTorch has each of them for another reason
+        raise _checks.wrong("device", "a device that is present", repr(device)) from None
 
 
 @singledispatch
@@ -111,6 +126,29 @@ def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> P
     return local_plan(encoding, geometry, prior, **options)
 
 
+@plan_for.register
+def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    return ThinPlatePlan(encoding, geometry, prior, **options)
+
+
+def suited_prior(
+    samples: Samples, *, fourier: bool = True, robust: bool = False
+) -> Smoothness | Adaptive | Local | ThinPlate | None:
+    """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them.
+
+    The arguments are those of ``default_prior``, with the samples in place of their geometry, channels and device.
+    """
+    where = {"channels": samples.channels, "device": samples.values.device}
+    prior = default_prior(samples.geometry, **where, fourier=fourier, robust=robust)
+    if prior is None or not fourier or robust:
+        return prior
+
+    def fit(part: Samples, prior: Any) -> Reconstruction:
+        return fit_closed_form(FourierEncoding.like(part), part, prior)
+
+    return plates_instead(samples, prior, fit) or prior
+
+
 def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
     """Whether the whole lattice of the encoding is sampled; the padding of a Fourier encoding never is."""
     return geometry.is_whole_lattice and bool(encoding.axis_encoders)
@@ -120,6 +158,10 @@ def fit_closed_form(
     encoding: Encoding, samples: Samples, prior: Prior | Literal["auto"] | None = "auto", **options: Any
 ) -> Reconstruction:
     """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options."""
+    if not hasattr(samples, "geometry"):
+        raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
     values = samples.values
+    if prior == "auto":
+        prior = suited_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     return plan(encoding, samples.geometry, prior, **options).fit(values)

@@ -25,6 +25,7 @@ PILOT = 8e-6  # of one channel of the adaptive prior before it
 CLASSES = 14e-6  # of the choice of classes
 SOLVED = 2e-9  # of a product in the solves of a patch
 ON_LATTICE = 1e-5  # of a strided lattice, all of whose patches share a factorization
+DENOISED = 1.5e-5  # of a sample from which the local prior removes noise
 GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
 
 
@@ -40,8 +41,9 @@ def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
     weights, geometry = samples.weights, samples.geometry
     layers = [*network.head.widths, network.channels]
     features = network.encoding.shape
-    on_lattice = network.encoding.is_factored and not geometry.is_scattered
-    points = math.prod(geometry.shape)
+    blended = geometry.blending is not None
+    on_lattice = network.encoding.is_factored and (blended or not geometry.is_scattered)
+    points = math.prod(geometry.shape) + (math.prod(geometry.grid) if blended else 0)
     if weights is not None and not on_lattice:
         points = int((weights > 0).any(-1).sum())
     # Mode products on a lattice multiply each axis's features alone, at most as often as there are points.
@@ -52,14 +54,16 @@ def epoch_seconds(network: CoordinateNetwork, samples: Samples) -> float:
     return points * (PRODUCT * products + FEATURE * floats) * (COMPLEX if network.head.complex else 1)
 
 
-def warn_if_long(network: CoordinateNetwork, samples: Samples, epochs: int) -> None:
-    """Say how long a gradient fit is going to take on a processor, if that is more than ``LONGEST_TRAINING``."""
-    if samples.values.device.type != "cpu":
-        return
-    seconds = epochs * epoch_seconds(network, samples)
+def training_seconds(network: CoordinateNetwork, samples: Samples, epochs: int) -> float:
+    """Estimate the seconds of a gradient fit on a processor; on other devices they are not known and count as 0."""
+    return epochs * epoch_seconds(network, samples) if samples.values.device.type == "cpu" else 0.0
+
+
+def warn_if_long(seconds: float) -> None:
+    """Say how long training is going to take, if that is more than ``LONGEST_TRAINING``."""
     if seconds > 1.01 * LONGEST_TRAINING:
         long = f"{seconds / 3600:.2g} hours" if seconds > 5400 else f"{seconds / 60:.2g} minutes"
-        text = f"training for {epochs:,} epochs takes about {long} on a processor; fewer epochs take less"
+        text = f"training takes about {long} on a processor; fewer epochs take less"
         warnings.warn(text, CoordnetWarning, stacklevel=3)
 
 
@@ -84,3 +88,8 @@ def _squared_counts(weights: Float[Tensor, "*lattice channels"], patch: tuple[in
     for axis, length in enumerate(patch):
         counts = counts.unfold(axis, length, length).sum(-1)
     return float((counts.square() * (counts < math.prod(patch))).mean())
+
+
+def denoising_seconds(points: int, channels: int, device: torch.device | str = "cpu") -> float:
+    """Estimate the seconds in which the local prior removes noise, on one core or on a graphics processor."""
+    return points * channels * DENOISED / (1 if torch.device(device).type == "cpu" else GPU)

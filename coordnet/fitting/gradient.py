@@ -10,6 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.encodings.blending import Blending
 from coordnet.fitting.predictions import Predictions, predictions
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
@@ -44,7 +45,8 @@ def fit_gradient(
         The initial network; a copy of it is trained.
     samples : Samples
         The targets. Scattered points with a named ``blending`` are tied to their lattice, which is evaluated by mode
-        products (the virtual grid of Zheng et al.); otherwise each point has its own encoding.
+        products (the virtual grid of Zheng et al.), and the result blends its values too; otherwise each point has its
+        own encoding.
     epochs, lr, weight_decay
         Passes over the samples, and Adam's learning rate and weight decay, with betas (0.9, 0.999).
     batch : int, optional
@@ -88,7 +90,11 @@ def fit_gradient(
     for name, number in (("epochs", epochs), ("memory", memory), ("batch", 1 if batch is None else batch)):
         _checks.integer(name, number, 1)
     _checks.positive("lr", lr)
+    if held_out is not None and not hasattr(held_out, "geometry"):
+        raise _checks.wrong("held_out", "samples, or None", type(held_out).__name__)
     network = copy.deepcopy(network).to(samples.values).train()
+    if samples.geometry.blending:
+        network.blending = Blending.of(samples.geometry)
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = predictions(network, samples, offset, memory)
     batch = batch or len(problem.target)
@@ -183,4 +189,4 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
     if samples.geometry.blending and not network.encoding.is_factored:
-        raise _checks.wrong("blending", "None for an encoding that is not complex", samples.geometry.blending)
+        raise _checks.wrong("blending", "a complex encoding, or no blending", samples.geometry.blending)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
+from coordnet.encodings.blending import Blending
 from coordnet.encodings.designs import designs
 from coordnet.fitting.capture import CudaGraph
 from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
@@ -119,30 +120,41 @@ class Plan(ABC):
         Raises
         ------
         ValueError
-            If the shape does not end in the geometry's and the channels, or the dtype is not the plan's.
+            If the shape does not end in the geometry's and the channels, the dtype or the device is not the plan's, a
+            value is not finite, or their sum overflows. Values on a GPU are not looked at, which would wait for it.
         """
         centered = self.centered(values)
+        if values.numel() == 0:
+            raise _checks.wrong("values", "at least one signal and one channel", f"shape {tuple(values.shape)}")
         fitted = self.solve(centered)
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
         encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
+        if weight.device.type == "cpu" and not bool(torch.isfinite(weight).all()):
+            expected = "values that this plan can fit: a finite result"
+            raise _checks.wrong("values", expected, "NaN or infinity in it; another prior may do")
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
+        network.blending = Blending.of(self.geometry)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
         return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
+        if not isinstance(values, Tensor) or values.dtype != self.dtype:
+            found = getattr(values, "dtype", type(values).__name__)
+            raise _checks.wrong("values", f"{self.dtype}, the dtype of the plan", found)
+        if values.device.type != torch.device(self.device).type:
+            raise _checks.wrong("values", f"{self.device}, the device of the plan", values.device)
         shape = self.geometry.shape
-        batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1]
+        batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1] if values.ndim else 0
         if tuple(values.shape[len(batch) : -1]) != shape:
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
-        if values.dtype != self.dtype:
-            raise _checks.wrong("values", f"{self.dtype}, the dtype of the plan", values.dtype)
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
-        if not self.center:
-            return CenteredValues(stack, stack.new_zeros(stack.shape[:2]), batch)
-        return CenteredValues(stack, channel_means(stack, self.geometry.weights), batch)
+        means = channel_means(stack, self.geometry.weights)
+        if means.device.type == "cpu" and not bool(torch.isfinite(means).all()):
+            raise _checks.wrong("values", "finite values, with a finite sum", "NaN, infinity or an overflow")
+        return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch)
 
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)``; ``ValueError`` if the plan iterates."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coordnet.fitting.blending import interpolation
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.samples import Samples
@@ -38,13 +37,13 @@ class Predictions:
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:
     """Return the predictions that suit a network and its samples, from whose values the offset is subtracted.
 
-    Scattered points with a named ``blending`` are tied to their lattice. Activations, and samples that are encoded in
+    Scattered points are tied to their lattice if the network blends its values. Activations, and samples encoded in
     advance, take at most ``memory`` bytes each.
     """
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)
     learns = any(p.requires_grad for p in network.encoding.parameters())
-    if network.encoding.is_factored and (samples.geometry.blending or not samples.geometry.is_scattered):
+    if network.encoding.is_factored and (network.blending or not samples.geometry.is_scattered):
         return _on_lattice(network, samples, values, weights, learns, memory)
     return _at_points(network, samples, values, weights, learns, memory)
 
@@ -59,7 +58,7 @@ def _on_lattice(
         return network.encoding.matrices(samples.axes, values.dtype, values.device)
 
     fixed = None if learns else designs()
-    if geometry.blending is None:
+    if network.blending is None:
 
         def rows(index: Tensor | slice) -> Tensor:
             along_first, *others = fixed or designs()
@@ -67,8 +66,8 @@ def _on_lattice(
 
         row = values[0].numel() + values[0, ..., 0].numel() * 2 * sum(network.head.widths)
         return Predictions(rows, values, weights, max(1, memory // (row * values.element_size())))
-    encoders = network.encoding.axis_encoders
-    operator = interpolation(geometry, geometry.blending, encoders, values.dtype, values.device)
+    where, encoders = geometry.points.to(values.device), network.encoding.axis_encoders
+    operator = network.blending.interpolation(where, encoders, values.dtype, geometry.outside)
 
     def points(index: Tensor | slice) -> Tensor:
         nodes = first.on_lattice(fixed or designs())  # type: ignore[operator]

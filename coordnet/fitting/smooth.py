@@ -18,7 +18,7 @@ from coordnet.priors.modes import EncodingModes, Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.samples import Geometry
+from coordnet.sampling.samples import Geometry, units_of
 
 TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
@@ -46,6 +46,12 @@ class IteratedPlan(Plan):
         self.measurement = measure(self.encoding, geometry, **kind)
         self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
 
+    def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
+        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units."""
+        known = torch.where(self.measurement.weights > 0, values, 0.0)
+        units = units_of(known)
+        return known / units, units
+
 
 class SmoothPlan(IteratedPlan):
     """Minimize Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
@@ -66,8 +72,9 @@ class SmoothPlan(IteratedPlan):
         """Return the coefficients for centered values, with the form, the iterations and the residual."""
         if self.prior.loss == "huber":
             return solve_each(self._solve_robustly, values)
-        z, report = self._solve(values.subtracted(), self.system)
-        return Fitted(self.modes.coefficients(z), report)
+        known, units = self.normalized(values.subtracted())
+        z, report = self._solve(known, self.system)
+        return Fitted(units * self.modes.coefficients(z), report)
 
     def _system(self, measurement: Measurement) -> System:
         if self.form == "constrained":
@@ -95,6 +102,7 @@ class SmoothPlan(IteratedPlan):
     def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
         known = self.measurement.weights.expand_as(values) > 0
+        values, units = self.normalized(values)
         z, report = self._solve(values, self.system)
         limit = torch.zeros(())
         for _ in range(HUBER_ROUNDS):
@@ -102,7 +110,7 @@ class SmoothPlan(IteratedPlan):
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
             z, report = self._solve(values, self._system(reweighted), z)
-        return Fitted(self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(limit)})
+        return Fitted(units * self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(units * limit)})
 
 
 def modes_of(

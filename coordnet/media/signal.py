@@ -31,6 +31,11 @@ class Media:
     suffix: str = ""  # of the file, for formats that a signal is written in as it was read
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
 
+    def __post_init__(self) -> None:
+        """Replace the bytes of a name that are not UTF-8, which neither figures nor JSON hold."""
+        printable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        object.__setattr__(self, "name", printable)
+
     @property
     def grid(self) -> tuple[int, ...]:
         """The lengths of the axes, without the channels."""
@@ -45,9 +50,9 @@ class Media:
     def lossless_suffix(self) -> str:
         """The suffix of a format that holds this signal at its depth; video is compressed at high quality.
 
-        A TIFF file gives a TIFF file, and an animated GIF a GIF, of 256 colors a frame.
+        A TIFF file gives a TIFF file, and a GIF without opacity a GIF, of 256 colors a frame.
         """
-        if self.suffix in (".tif", ".tiff") or (self.kind == "video" and self.suffix == ".gif"):
+        if self.suffix in (".tif", ".tiff") or (self.suffix == ".gif" and self.signal.shape[-1] in (1, 3)):
             return self.suffix
         if self.kind == "image" and (self.signal.shape[-1] > 4 or self.depth not in ("uint8", "uint16")):
             return ".tiff"

@@ -36,6 +36,8 @@ def write_media(
     if suffix not in KINDS or suffix in (".npz", ".zarr"):
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
     signal = media.signal if isinstance(media, Media) else media
+    if suffix == ".gif" and signal.ndim == 3:
+        signal = signal.unsqueeze(0)  # a picture is an animation of one frame
     target: Kind = "video" if suffix == ".gif" else KINDS[suffix]
     source = media if isinstance(media, Media) else Media(media, target, "", "")
     axes = _AXES.get(target, signal.ndim - 1)

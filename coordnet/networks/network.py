@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings.blending import Blending
 from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Head
 from coordnet.networks.layers import Activation, ComplexLinear, KroneckerLinear
@@ -19,12 +20,16 @@ from coordnet.sampling.axes import Axes, lattice_points
 class CoordinateNetwork(nn.Module):
     """A head applied to an encoding: a function of points in [0, 1)^d.
 
-    On a complex encoding the first layer is a ``KroneckerLinear``; further layers act on each point.
+    On a complex encoding the first layer is a ``KroneckerLinear``; further layers act on each point. With a
+    ``blending``, which fits of scattered points set, the first layer is evaluated at the nodes of a lattice and blended
+    between them; ``exact`` evaluates the encoding itself.
 
     The initial weights are uniform within the head's bounds, by default drawn with seed 0. A linear head on a complex
     encoding can have the ``weight`` (channels, K₁, …, K_d) of a closed-form fit; on a Fourier encoding it must, else a
     ``ValueError`` is raised.
     """
+
+    blending: Blending | None = None
 
     def __init__(
         self,
@@ -49,7 +54,9 @@ class CoordinateNetwork(nn.Module):
         self.rest = nn.Sequential(*rest)
 
     def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
-        encoding = self.encoding
+        encoding, shape = self.encoding, (width, *self.encoding.shape)
+        if weight is not None and tuple(weight.shape) != shape:
+            raise _checks.wrong("weight", f"shape {shape}", tuple(weight.shape))
         if isinstance(encoding, FourierEncoding):
             if weight is None:
                 raise _checks.wrong("weight", "the solution of a closed-form fit, for a Fourier encoding", "none")
@@ -63,15 +70,21 @@ class CoordinateNetwork(nn.Module):
         first = KroneckerLinear(nn.Parameter(torch.empty(width, *encoding.shape)), bias)
         return _drawn(first, features, self.head, 0, generator)
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points channels"]:
+    def forward(self, points: Float[Tensor, "*points d"], *, exact: bool = False) -> Float[Tensor, "*points channels"]:
         """Evaluate at points in units of the unit interval."""
-        return self.rest(self.first(self.encoding(points)))
+        if self.blending is None or exact:
+            return self.rest(self.first(self.encoding(points)))
+        nodes = self.first.on_axes(self.encoding, self.blending.lattice)  # type: ignore[operator]
+        return self.rest(self.blending.at_points(nodes, points, self.encoding.axis_encoders))
 
-    def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device, *, exact: bool = False) -> Tensor:
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
         if not self.encoding.is_factored:
             return self(lattice_points(axes, dtype, device))
-        return self.rest(self.first.on_axes(self.encoding, axes))  # type: ignore[operator]
+        if self.blending is None or exact:
+            return self.rest(self.first.on_axes(self.encoding, axes))  # type: ignore[operator]
+        nodes = self.first.on_axes(self.encoding, self.blending.lattice)  # type: ignore[operator]
+        return self.rest(self.blending.on_axes(nodes, axes, self.encoding.axis_encoders))
 
     @property
     def is_separable(self) -> bool:

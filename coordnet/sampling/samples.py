@@ -14,8 +14,8 @@ from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.measurements import Outside
 
-Blend = Literal["similarity", "printed", "linear", "cubic"]
-BLENDS = ("similarity", "printed", "linear", "cubic")
+Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
+BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
 
 
 class Geometry(ABC):
@@ -66,12 +66,16 @@ class Lattice(Geometry):
     is_whole_lattice = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.grid, tuple) or not self.grid:
+            raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
         object.__setattr__(self, "steps", self.steps or (1,) * len(self.grid))
         object.__setattr__(self, "offsets", self.offsets or (0,) * len(self.grid))
+        if not len(self.grid) == len(self.steps) == len(self.offsets):
+            raise _checks.wrong("steps", f"{len(self.grid)} numbers, one for each axis", self.steps)
         for length, step, offset in zip(self.grid, self.steps, self.offsets, strict=True):
             _checks.integer("grid", length, 1)
             _checks.integer("steps", step, 1)
-            if not 0 <= offset < length:
+            if not 0 <= _checks.integer("offsets", offset, 0) < length:
                 raise _checks.wrong("offsets", f"at least 0 and below the axis's {length} samples", offset)
 
     def __repr__(self) -> str:
@@ -150,10 +154,10 @@ class ScatteredPoints(Geometry):
         Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
         the squared errors; 1 if not given.
     blending : str, optional
-        How a point depends on the nodes around it: "linear" or "cubic" interpolation, or "similarity", least squares
-        by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take "cubic"
-        in one and two dimensions and "linear" in more, which reproduce constants, and gradient fits evaluate the
-        encoding at the points themselves.
+        How a point depends on the nodes around it: "linear", "cubic" or "quintic" interpolation, or "similarity", least
+        squares by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take
+        "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all reproduce constants,
+        and gradient fits evaluate the encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
         after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
@@ -167,16 +171,14 @@ class ScatteredPoints(Geometry):
     is_scattered = True
 
     def __post_init__(self) -> None:
-        if self.points.dtype not in FLOATS:
-            raise _checks.wrong("points", "torch.float32 or torch.float64", self.points.dtype)
-        if self.points.shape[1] != len(self.grid):
-            raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", self.points.shape[1])
-        if len(self.points) == 0:
-            raise _checks.wrong("points", "at least one point", "none")
-        if not bool(torch.isfinite(self.points).all()):
-            raise _checks.wrong("points", "finite coordinates", "NaN or infinity")
+        Lattice(self.grid)
+        check_values("points", self.points)
+        if self.points.ndim != 2 or self.points.shape[1] != len(self.grid):
+            raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", tuple(self.points.shape))
         if self.weights is not None:
             _check_weights(self.weights)
+            if self.weights.ndim != 2 or len(self.weights) != len(self.points):
+                raise _checks.wrong("weights", f"shape ({len(self.points)}, 1)", tuple(self.weights.shape))
         if self.blending is not None:
             _checks.choice("blending", self.blending, BLENDS)
         _checks.choice("outside", self.outside, ("error", "clamp"))
@@ -211,6 +213,18 @@ class ScatteredPoints(Geometry):
         onto[tuple(torch.minimum(index, lengths - 1).T)] = values
 
 
+def check_values(name: str, values: object) -> Tensor:
+    """Return a tensor of finite float32 or float64 numbers, at least one; others raise a ``ValueError``."""
+    if not isinstance(values, Tensor) or values.dtype not in FLOATS:
+        found = values.dtype if isinstance(values, Tensor) else type(values).__name__
+        raise _checks.wrong(name, "a tensor of torch.float32 or torch.float64", found)
+    if values.numel() == 0:
+        raise _checks.wrong(name, "at least one number", f"shape {tuple(values.shape)}")
+    if not bool(torch.isfinite(values).all()):
+        raise _checks.wrong(name, "finite values", "NaN or infinity")
+    return values
+
+
 def _check_weights(weights: Float[Tensor, "..."]) -> None:
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise _checks.wrong("weights", "finite numbers of at least 0", "NaN, infinity or a negative number")
@@ -236,10 +250,10 @@ class Samples:
             if shape[-len(expected) :] == expected:
                 whole += ", one signal (a batch goes to `cn.plan(encoding, geometry).fit`)"
             raise _checks.wrong("values", whole, tuple(self.values.shape))
-        if self.values.dtype not in FLOATS:
-            raise _checks.wrong("values", "torch.float32 or torch.float64", self.values.dtype)
-        if not bool(torch.isfinite(self.values).all()):
-            raise _checks.wrong("values", "finite values", "NaN or infinity")
+        check_values("values", self.values)
+        if self.weights is not None and self.weights.shape[-1] not in (1, self.channels):
+            expected = f"1 or {self.channels} in the last axis, the number of channels"
+            raise _checks.wrong("weights", expected, tuple(self.weights.shape))
 
     def __repr__(self) -> str:
         """Return the geometry, the number of channels and the dtype."""
@@ -268,6 +282,16 @@ class Samples:
     def mean(self) -> Float[Tensor, " channels"]:
         """Return the (weighted) mean of every channel."""
         return channel_means(self.values.movedim(-1, 0).unsqueeze(0), self.weights)[0]
+
+
+def units_of(values: Float[Tensor, "signals *rest"]) -> Float[Tensor, "signals *ones"]:
+    """Return a power of two near the largest magnitude of each signal.
+
+    In these units squares neither overflow nor vanish, and because a division by a power of two is exact, a signal
+    times any power of two is treated alike to the bit.
+    """
+    largest = values.detach().abs().amax(tuple(range(1, values.ndim)), keepdim=True)
+    return torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
 
 
 def channel_means(

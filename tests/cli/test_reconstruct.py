@@ -13,6 +13,7 @@ from scipy.io import wavfile
 from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import sample
@@ -213,7 +214,7 @@ def test_sound(reconstruct, inputs, dtype, channels):
         half = 2.0 ** (8 * np.dtype(dtype).itemsize - 1)
         values = (values.astype(np.float64) * half + (half if dtype == np.uint8 else 0)).astype(dtype)
     wavfile.write(inputs / "a.wav", 8000, values)
-    record, folder = reconstruct(inputs / "a.wav", "--sample", "random:0.5")
+    record, folder = reconstruct(inputs / "a.wav", "--sample", "random:0.5", "--prior", "smooth:power=2")
     assert record["snr"] > 20
     rate, made = wavfile.read(folder / "reconstruction.wav")
     assert (rate, made.dtype, made.reshape(600, -1).shape) == (8000, dtype, (600, channels))
@@ -221,7 +222,7 @@ def test_sound(reconstruct, inputs, dtype, channels):
 
 def test_tables(reconstruct, inputs):
     write_table(inputs / "a.csv", ["up", "down"], torch.from_numpy(wave_of(120, 2)))
-    record, folder = reconstruct(inputs / "a.csv", "--sample", "random:0.5")
+    record, folder = reconstruct(inputs / "a.csv", "--sample", "random:0.5", "--prior", "smooth:power=2")
     assert record["shape"] == [120, 2]
     assert record["snr"] > 15
     assert (folder / "reconstruction.csv").read_text().splitlines()[0] == "up,down"
@@ -242,7 +243,8 @@ def test_arrays_of_one_to_four_axes(reconstruct, inputs, shape):
     axes = np.meshgrid(*(np.linspace(0, 2, n) for n in shape), indexing="ij")
     values = np.prod([np.sin(a + 0.5) for a in axes], axis=0)
     np.save(inputs / "a.npy", values)
-    record, folder = reconstruct(inputs / "a.npy", "--sample", "random:0.5")
+    prior = "auto" if len(shape) > 3 else "smooth:power=2"
+    record, folder = reconstruct(inputs / "a.npy", "--sample", "random:0.5", "--prior", prior)
     assert record["psnr"]["held_out"] > 15
     made = np.load(folder / "reconstruction.npy")
     assert (made.shape, made.dtype) == (shape, values.dtype)
@@ -357,6 +359,23 @@ def test_values_at_query_points(fit, inputs):
     assert table.columns == ("x", "y", "value0")
     assert np.allclose(table.signal[:, :2].numpy(), query[:, :2], atol=1e-5)
     assert np.abs(table.signal[:, 2].numpy() - query[:, 2]).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    ("options", "head", "solver", "blending"),
+    [
+        ("--blending similarity --prior smooth --encoder triangle", "linear", "closed-form", "similarity"),
+        ("--blending linear --solver gradient --epochs 60", "linear", "gradient", "linear"),
+        ("--head mlp:depth=1,width=16 --epochs 5", "mlp:depth=1,width=16", "gradient", None),
+    ],
+)
+def test_points_are_fitted_as_the_options_say(fit, inputs, options, head, solver, blending):
+    path = save_points(inputs / "points.csv", scattered())
+    record, folder = fit(path, "--shape", "12,16", *options.split())
+    assert (record["head"], record["solver"], record["blending"]) == (head, solver, blending)
+    blended = Reconstruction.load(folder / "model.safetensors").network.blending
+    assert (blended and blended.kind) == blending
+    assert record["residual"] < (0.3 if head != "linear" else 0.03)
 
 
 def test_repeated_points_and_robust_fits(fit, inputs):

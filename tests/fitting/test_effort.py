@@ -1,5 +1,7 @@
 """How long training takes is estimated from the work, and is said before it starts where it is long."""
 
+import math
+
 import pytest
 import torch
 
@@ -48,11 +50,29 @@ def test_a_long_training_is_announced(monkeypatch):
 
     monkeypatch.setattr("coordnet.fitting.methods.fit_gradient", begin)
     samples = sampled(64)
-    announced = r"training for 1,000,000 epochs takes about [\d.]+ hours on a processor"
+    announced = r"training takes about [\d.]+ hours on a processor"
     with pytest.warns(CoordnetWarning, match=announced), pytest.raises(Begun, match="1000000"):
         cn.fit(samples, head=Siren(), epochs=1_000_000)
     with pytest.raises(Begun, match="5"):
         cn.fit(samples, head=Siren(), epochs=5)
+
+
+def test_a_comparison_announces_the_training_of_all_its_methods_before_the_first(monkeypatch):
+    class Begun(Exception):
+        pass
+
+    def begin(*arguments, **options):
+        raise Begun
+
+    monkeypatch.setattr("coordnet.comparison.attempts._attempt", begin)
+    image = torch.rand(64, 64, 1, generator=torch.Generator().manual_seed(0))
+    each = epoch_seconds(network(sampled(64), Siren()), sampled(64))
+    epochs = math.ceil(0.7 * LONGEST_TRAINING / each)  # one method alone stays below the bound
+    options = {"heads": [Siren()], "epochs": epochs}
+    with pytest.raises(Begun):
+        cn.compare(image, "random:0.25", encoders=[Gaussian], **options)
+    with pytest.warns(CoordnetWarning, match=r"training takes about 1[0-9] minutes"), pytest.raises(Begun):
+        cn.compare(image, "random:0.25", encoders=[Gaussian, cn.Triangle], **options)
 
 
 def test_the_seconds_of_a_local_prior_grow_with_the_points_and_with_the_square_of_what_a_patch_knows():

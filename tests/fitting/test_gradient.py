@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
-from coordnet.encodings.encoders import Gaussian, LogFourier, RandomFourier
-from coordnet.fitting.blending import interpolation
+from coordnet.encodings.blending import Blending
+from coordnet.encodings.encoders import Gaussian, LogFourier, RandomFourier, Triangle
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
@@ -11,6 +11,8 @@ from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.axes import lattice_points, render_axes
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import MaskedLattice, Samples, ScatteredPoints
 from tests.helpers import kron
@@ -150,12 +152,27 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     values = torch.rand(60, 2, generator=generator, dtype=torch.float64)
     samples = Samples(ScatteredPoints((8, 8), points, blending="similarity"), values)
     encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
-    operator = interpolation(samples.geometry, "similarity", encoding.axis_encoders, torch.float64)
+    operator = Blending("similarity", samples.axes).interpolation(points, encoding.axis_encoders, torch.float64)
     matrix = operator(kron(encoding.matrices(samples.geometry.axes)).T.reshape(16, 8, 8)).T
     centred = values - values.mean(0)
     best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
     made = fit_gradient(CoordinateNetwork(encoding, Linear(), 2), samples, epochs=400, lr=5e-2, weight_decay=0.0)
     assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
+
+
+@pytest.mark.parametrize("head", [Linear(), MLP(1, 8)])
+def test_a_virtual_grid_is_evaluated_as_it_was_fitted(head, generator, tmp_path):
+    """The last loss is that of the parameters before the last step, which a learning rate of 1e-12 does not move."""
+    points = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 0.9
+    samples = Samples(ScatteredPoints((8, 8), points, blending="similarity"), points.cos())
+    encoding = ComplexEncoding.like(Triangle, samples)
+    fit = fit_gradient(CoordinateNetwork(encoding, head, 2), samples, epochs=1, lr=1e-12)
+    assert float((fit(points) - samples.values).square().mean()) == pytest.approx(fit.report["loss"], rel=1e-7)
+    assert not torch.allclose(fit(points, exact=True), fit(points), atol=1e-3)
+    fit.save(tmp_path / "fit.safetensors")
+    again = Reconstruction.load(tmp_path / "fit.safetensors")
+    assert torch.equal(again(points), fit(points)) and torch.equal(again.render(11), fit.render(11))
+    assert torch.allclose(fit.render(11), fit(lattice_points(render_axes(11, (8, 8)))), atol=1e-12)
 
 
 def test_blending_needs_a_complex_encoding():

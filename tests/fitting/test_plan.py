@@ -206,7 +206,7 @@ def test_learnable_encoders_are_fitted_as_they_are(prior, grid, kind, generator)
 
 def test_values_without_channels_are_refused():
     plan = cn.plan(*gaussian(8, 8))
-    with pytest.raises(ValueError, match="`channels`: expected an integer of at least 1"):
+    with pytest.raises(ValueError, match="`values`: expected at least one signal and one channel"):
         plan.fit(torch.zeros(8, 8, 0))
     assert plan.renderer((9, 9))(torch.zeros(8, 8, 0)).shape == (9, 9, 0)
 

@@ -11,6 +11,7 @@ from skimage import data
 
 from coordnet._checks import CoordnetWarning
 from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form, plan
@@ -313,6 +314,25 @@ def test_blending_is_near_the_exact_design(generator):
     exact = dense_point_fit(encoding, samples, dense_roughness((16, 16), (1.0, 1.0), 2.0), 1e-4)
     errors = [float((fit(fresh) - franke(fresh)).norm()) for fit in (blended, exact)]
     assert errors[0] < 3 * errors[1]
+
+
+@pytest.mark.parametrize(("encoder", "blend"), [(Triangle, "similarity"), (Gaussian, "printed"), (None, "cubic")])
+def test_scattered_points_are_evaluated_as_they_were_fitted(encoder, blend, generator):
+    """The fit's values at its samples against the dense minimizer over the lattice, whose blends they are."""
+    points = torch.rand(150, 2, generator=generator, dtype=torch.float64) * 7 / 8
+    samples = Samples(ScatteredPoints((8, 8), points, blending=blend), franke(points))
+    encoding = FourierEncoding.like(samples, padding=0) if encoder is None else ComplexEncoding.like(encoder, samples)
+    fit = fit_closed_form(encoding, samples, Smoothness(2.0, 1e-2), solver=ConjugateGradients(1e-12))
+    blended = Blending(blend, samples.axes).interpolation(points, encoding.axis_encoders, torch.float64)
+    rows = blended(torch.eye(64, dtype=torch.float64).reshape(64, 8, 8)).T
+    lattice = fit.render().reshape(64, 1)
+    assert torch.allclose(fit(points), rows @ (lattice - fit.offset) + fit.offset, atol=1e-12)
+    if encoder:
+        mean = samples.values.mean(0)
+        penalty = 1e-2 * dense_roughness((8, 8), (1.0, 1.0), 2.0)
+        best = torch.linalg.solve(rows.T @ rows + penalty, rows.T @ (samples.values - mean))
+        assert torch.allclose(fit(points), rows @ best + mean, atol=1e-8)
+    assert float((fit(points, exact=True) - fit(points)).abs().max()) > 1e-4
 
 
 def test_duplicate_points_and_weights_average(generator):

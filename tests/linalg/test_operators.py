@@ -17,8 +17,8 @@ from torch import Tensor
 
 from coordnet import encodings, fitting, linalg, priors, sampling
 from coordnet.encodings import ComplexEncoding, FourierEncoding
+from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fitting.blending import interpolation
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
@@ -27,7 +27,7 @@ from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.measurements import Interpolation
-from coordnet.sampling.samples import Lattice, ScatteredPoints
+from coordnet.sampling.samples import Lattice
 from tests.helpers import kron
 
 DOUBLE = torch.float64
@@ -230,7 +230,7 @@ def blending(lattice, generator):
     points = torch.rand(6, len(lattice), dtype=DOUBLE, generator=generator)
     points[4] = points[1]
     encoders = [Gaussian.like(axis) for axis in Lattice(lattice).axes]
-    return Case(interpolation(ScatteredPoints(lattice, points), "similarity", encoders, DOUBLE))
+    return Case(Blending("similarity", Lattice(lattice).axes).interpolation(points, encoders, DOUBLE))
 
 
 OPERATORS = {

@@ -146,6 +146,15 @@ def test_an_animation_gives_one_of_its_rate(tmp_path, channels):
     assert torch.allclose(media.signal, clip.expand(3, 8, 9, 3), atol=2 / 255)
 
 
+def test_a_gif_of_one_frame_comes_back_as_one(tmp_path):
+    image = torch.zeros(16, 16, 3)
+    image[4:9, 5:11] = torch.tensor([1.0, 0.0, 0.2])  # two colors need no quantization
+    write_media(image, tmp_path / "a.gif")
+    media = read_media(tmp_path / "a.gif")
+    assert (media.kind, media.lossless_suffix) == ("image", ".gif")
+    torch.testing.assert_close(media.signal, image)
+
+
 def test_truncated_gif_is_refused(tmp_path):
     numbered(tmp_path / "a.gif")
     data = (tmp_path / "a.gif").read_bytes()

@@ -63,7 +63,7 @@ class Weights:
             low, high = at.aminmax()
             record |= {"alpha_mean": float(at.mean()), "alpha_range": [float(low), float(high)], "against": against}
         if self.errors is not None:
-            psnr = [-10 * math.log10(max(e * span**2, 1e-12)) for e in self.errors]
+            psnr = [-10 * math.log10(max(e, 1e-12)) - 20 * math.log10(span) for e in self.errors]
             record["hold_out_psnr"] = {"pilot": psnr[0], "local": psnr[1]}
         return record
 

@@ -4,11 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import map_coordinates
 
+from coordnet.encodings.blending import Blending, cubic_weights, similarity_weights
 from coordnet.encodings.encoders import Encoder, Gaussian, Triangle
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fitting.blending import cubic_weights, interpolation, similarity_weights
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import ScatteredPoints
 
 KINDS = ["similarity", "printed", "linear", "cubic"]
 
@@ -16,9 +15,8 @@ ONE_AXIS = [name for name, encoder in ENCODERS.items() if issubclass(encoder, En
 
 
 def blending(grid, points, kind, encoder=Gaussian, **options):
-    geometry = ScatteredPoints(grid, points, **options)
-    encoders = [encoder.like(axis) for axis in geometry.axes]
-    return interpolation(geometry, kind, encoders, torch.float64)
+    axes = tuple(Axis(n) for n in grid)
+    return Blending(kind, axes).interpolation(points, [encoder.like(axis) for axis in axes], torch.float64, **options)
 
 
 @pytest.mark.parametrize("name", ONE_AXIS)
@@ -93,13 +91,32 @@ def test_equal_nodes_fall_back_to_linear():
 def test_points_outside_are_refused_or_clamped():
     outside = torch.tensor([[0.5, 1.2], [0.1, 0.1]], dtype=torch.float64)
     with pytest.raises(ValueError, match=r"`points`: expected coordinates within \[0, 1\) on axis 1 .*received 1.2"):
-        blending((4, 4), outside, "linear")
+        blending((4, 4), outside, "linear", outside="error")
     clamped = blending((4, 4), outside, "linear", outside="clamp")
     f = torch.arange(16, dtype=torch.float64).reshape(4, 4)
     assert float(clamped(f)[0]) == 11
 
 
 def test_similarity_needs_encoders():
-    points = ScatteredPoints((3,), torch.rand(2, 1))
+    blend = Blending("similarity", (Axis(3),))
     with pytest.raises(ValueError, match="`blending`: expected linear or cubic for an encoding without"):
-        interpolation(points, "similarity", [], torch.float64)
+        blend.interpolation(torch.rand(2, 1), [], torch.float64)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lattice_is_blended_as_its_points_are(kind, generator):
+    blend, encoders = Blending(kind, (Axis(7), Axis(5), Axis(1))), [Gaussian.like(Axis(n)) for n in (7, 5, 1)]
+    nodes = torch.randn(7, 5, 1, 2, dtype=torch.float64, generator=generator)
+    axes = (Axis.render(9, 7), Axis(5), Axis.render(3, 1))
+    points = lattice_points(axes)
+    expected = blend.at_points(nodes, points, encoders)
+    assert torch.allclose(blend.on_axes(nodes, axes, encoders), expected, atol=1e-12)
+
+
+def test_gradients_flow_through_the_blend_at_nodes_and_between(generator):
+    """The slope of a parabola, which cubic weights reproduce."""
+    x = torch.tensor([[0.25], [0.4]], dtype=torch.float64, requires_grad=True)
+    axes = (Axis(16),)
+    values = Blending("cubic", axes).at_points(axes[0].points().square().unsqueeze(-1), x, [])
+    (slope,) = torch.autograd.grad(values.sum(), x)
+    assert torch.allclose(slope, 2 * x.detach(), atol=1e-9)

@@ -1,0 +1,181 @@
+"""The choice of a plate's order and cut-off, and of plates at all, by the errors at hidden samples."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from coordnet.fitting.defaults import POWER, Prior
+from coordnet.fitting.hold_out import hide, middle
+from coordnet.fitting.plates.energy import plate_energy
+from coordnet.fitting.plates.field import Field
+from coordnet.fitting.plates.plate import plate
+from coordnet.fitting.plates.solve import SingularPlate
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.thin_plate import ThinPlate
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.samples import Samples
+
+WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
+FEWEST = 100  # samples in that part, or it is enlarged
+FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
+MOST_FOLDS = 10
+COMPARED_FOLDS = 2  # for the comparison with another prior, which may be slow
+LOWEST = 2  # the first order that is tried
+HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
+LARGE = 128**2
+MIN_GAIN = 0.02  # of the hidden error, that an order or a cut-off must bring
+PATIENCE = 2  # orders or cut-offs without it after which the search ends
+CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
+EXACT = 1e-9  # of the variance: a hidden error below which samples have no noise
+GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
+EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
+MOST_NODES = ByAxes({1: 2**20, 2: 2**20, 3: 2**18})  # of a lattice on which plates are taken unasked
+
+Fit = Callable[[Samples, Prior], Reconstruction]
+
+
+class HiddenErrors:
+    """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
+
+    def __init__(self, field: Field, prior: ThinPlate, most_folds: int = MOST_FOLDS) -> None:
+        self.field, self.prior, self.most_folds = field, prior, most_folds
+        self.tried: dict[tuple[int, float], float] = {}
+
+    @cached_property
+    def folds(self) -> list[np.ndarray]:
+        """The hidden samples of each fold, as a mask; none if there are too few samples."""
+        generator = torch.Generator().manual_seed(self.prior.seed)
+        count = len(self.field.values)
+        known = torch.ones(1, 1, count)
+        if self.field.on_nodes:
+            known = torch.zeros(1, 1, *self.field.lattice)
+            known.view(-1)[self.field.nodes] = 1.0
+        measurement = Measurement.mask(known)
+        rounds = min(self.most_folds, math.ceil(FOLDED / max(count, 1)))
+        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(rounds))
+        flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
+        return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
+
+    def of_plate(self, order: int, cutoff: float) -> float:
+        """Return the error of plates; infinity if the samples do not determine them."""
+        if (order, cutoff) not in self.tried:
+            energy = plate_energy(self.field.lattice, order)
+            try:
+                self.tried[order, cutoff] = self._mean(lambda shown: plate(shown, order, cutoff, energy)[0])
+            except SingularPlate:
+                self.tried[order, cutoff] = math.inf
+        return self.tried[order, cutoff]
+
+    def of_prior(self, fit: Fit, prior: Prior) -> float:
+        """Return the error of a fit with another prior."""
+
+        def on_nodes(shown: Field) -> np.ndarray:
+            samples = shown.samples()
+            fitted = fit(samples, prior)
+            return fitted.on_axes(samples.geometry.axes).flatten(0, -2).numpy()
+
+        return self._mean(on_nodes)
+
+    def _mean(self, estimate: Callable[[Field], np.ndarray]) -> float:
+        """Return the mean over folds of the weighted squared error at hidden samples."""
+        errors = []
+        for hidden in self.folds:
+            f, test = estimate(self.field.select(~hidden)), self.field.select(hidden)
+            squared = np.square(test.operator @ f - test.values).mean(1)
+            errors.append(np.average(squared, weights=test.weights))
+        return float(np.mean(errors))
+
+
+def deciding_part(field: Field) -> Field:
+    """Return the middle of a large lattice, with at least ``FEWEST`` samples, or all of it."""
+    size = WINDOW[len(field.lattice)]
+    while size < math.prod(field.lattice):
+        part = field.part(middle(field.lattice, size))
+        if len(part.values) >= FEWEST:
+            return part
+        size *= 4
+    return field
+
+
+def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, HiddenErrors]:
+    """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
+
+    Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
+    tried with every order: the higher it is, the lower its best cut-off.
+    """
+    errors = HiddenErrors(deciding_part(field), prior)
+    order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
+    if prior.is_chosen or not errors.folds:
+        return replace(prior, order=order, cutoff=cutoff), errors
+    volume = len(field.lattice) > 2 or math.prod(field.lattice) > LARGE
+    orders = range(LOWEST, (HIGHEST_LARGE if volume else HIGHEST) + 1) if prior.order is None else [prior.order]
+    order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
+    if prior.cutoff is None and errors.of_plate(order, cutoff) > EXACT * errors.field.values.var():
+        cutoffs: dict[int, float] = {}
+
+        def smoothed(p: int) -> float:
+            lowest = min(cutoffs.values(), default=math.inf)
+            cutoffs[p] = _climb([w for w in CUTOFFS if w <= lowest], lambda w: errors.of_plate(p, w))
+            return errors.of_plate(p, cutoffs[p])
+
+        best = _climb(orders, smoothed)
+        if errors.of_plate(best, cutoffs[best]) < errors.of_plate(order, cutoff):
+            order, cutoff = best, cutoffs[best]
+    return replace(prior, order=order, cutoff=cutoff), errors
+
+
+def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:
+    """Return the best candidate, trying one after another until ``PATIENCE`` of them bring no gain."""
+    best, least, failures = candidates[0], error(candidates[0]), 0
+    for candidate in candidates[1:]:
+        found = error(candidate)
+        failures = 0 if found < (1 - MIN_GAIN) * least else failures + 1
+        if found < least:
+            best, least = candidate, found
+        if failures == PATIENCE:
+            break
+    return best
+
+
+def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None:
+    """Return the plates that suit samples by 6 dB better than a prior, as hidden samples say; None if none does.
+
+    The middle of a large lattice decides, and if it is for plates, two of its corners with it. Nothing more than a
+    smoothness and two plates is fitted where these are close, as they are on photographs.
+    """
+    geometry = samples.geometry
+    if math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
+        return None
+    values = (samples.values - samples.mean()).movedim(-1, 0)
+    field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
+    part, plates = deciding_part(field), ThinPlate(seed=getattr(prior, "seed", 0))
+    first = HiddenErrors(part, plates, most_folds=1)
+    if not first.folds or not part.values.any():
+        return None
+    rough = first.of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01))
+    if min(first.of_plate(order, math.inf) for order in (LOWEST, LOWEST + 1)) * EARLY_GAIN > rough:
+        return None
+    chosen, _ = choose_plate(field, plates)
+    ours = theirs = 0.0
+    for compared in (part, *_corners(field, part.lattice)):
+        errors = HiddenErrors(compared, plates, COMPARED_FOLDS)
+        if errors.folds:
+            ours += errors.of_plate(chosen.order or LOWEST, chosen.cutoff or math.inf)
+            theirs += errors.of_prior(fit, prior)
+        if ours * GAIN > theirs:
+            return None
+    return chosen
+
+
+def _corners(field: Field, lengths: tuple[int, ...]) -> Iterator[Field]:
+    """Yield the first and the last part of a lattice, if they are not all of it."""
+    if lengths != field.lattice:
+        yield field.part(tuple(slice(0, m) for m in lengths))
+        yield field.part(tuple(slice(n - m, n) for m, n in zip(lengths, field.lattice, strict=True)))

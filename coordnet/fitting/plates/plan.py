@@ -1,0 +1,104 @@
+"""Closed-form fits of smooth fields by discrete thin plates."""
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.fitting.plates.choice import HiddenErrors, choose_plate
+from coordnet.fitting.plates.field import Field
+from coordnet.fitting.plates.plate import plate, share_beyond
+from coordnet.fitting.plates.solve import PlateSolution, SingularPlate
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.priors.thin_plate import ThinPlate
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Geometry
+
+
+class ThinPlatePlan(Plan):
+    """Minimize the energy of a thin plate through the samples, or near them, on the signal's own grid.
+
+    The plate is solved for in float64 on the CPU (see ``plates.plate``), for each mask of the channels. The Fourier
+    encoding interpolates the resulting lattice, which is continued smoothly beyond its borders. Scattered points depend
+    on the lattice by quintic interpolation, unless their geometry names another. Gradients do not flow to the values.
+
+    The parameters are those of ``plan``; the encoding of a strided lattice is replaced by that of the signal's grid. A
+    ``ValueError`` is raised if the encoding is not Fourier's, and by ``fit`` if the samples do not determine a plate.
+    """
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: ThinPlate, **options: Any) -> None:
+        if encoding.axis_encoders:
+            raise _checks.wrong(
+                "encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__
+            )
+        if geometry.shape != geometry.grid and not geometry.is_scattered:
+            encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
+        if geometry.is_scattered and geometry.blending is None:
+            geometry = replace(geometry, blending="quintic")  # type: ignore[type-var]
+        super().__init__(encoding, geometry, **options)
+        self.prior = prior
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""
+        if not self.prior.is_chosen:
+            return solve_each(self._solve, values)
+        return self._solve(values.subtracted())
+
+    def _solve(self, values: Float[Tensor, "signals channels *samples"]) -> Fitted:
+        weights = self.geometry.weights
+        masks = 1 if weights is None else weights.shape[-1]
+        parts = [values] if masks == 1 else values.split(1, dim=1)
+        fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
+        chosen, errors = choose_plate(fields[0], self.prior)
+        solved = [solve_plate(field, chosen) for field in fields]
+        lattices = [torch.from_numpy(f.T.reshape(len(values), -1, *self.geometry.grid)) for f, _, _ in solved]
+        order = max(order for _, order, _ in solved)
+        extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, order)  # type: ignore[arg-type]
+        report = self._report(replace(chosen, order=order), errors, [solution for *_, solution in solved])
+        report["beyond_samples"] = max(map(share_beyond, fields))
+        return Fitted(extended.to(values), report)
+
+    def _report(self, chosen: ThinPlate, errors: HiddenErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
+        """Return how the solves went; a cut-off of None stands for samples that are interpolated."""
+        return {
+            "method": f"thin plates, {solutions[0].method}",
+            "order": chosen.order,
+            "cutoff": _finite(chosen.cutoff),
+            "tried": [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in errors.tried.items()],
+            "iterations": max(solution.iterations for solution in solutions),
+            "relative_residual": max(solution.residual for solution in solutions),
+        }
+
+
+def solve_plate(field: Field, prior: ThinPlate) -> tuple[np.ndarray, int, PlateSolution]:
+    """Return the plate with a prior's numbers, its order and the solve.
+
+    A system that is singular to rounding is solved with a lower order, with a ``CoordnetWarning``; if there is none, a
+    ``ValueError`` is raised.
+    """
+    given = prior.order or 1
+    for order in range(given, 0, -1):
+        try:
+            f, solution = plate(field, order, prior.cutoff or math.inf)
+        except SingularPlate as error:
+            reason = str(error)
+            continue
+        if order < given:
+            text = (
+                f"`prior`: plates of order {given} are not determined by the samples; those of order {order} are taken"
+            )
+            warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
+        return f, order, solution
+    raise _checks.wrong("prior", "samples that determine a plate", reason)
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None or math.isinf(number) else number

@@ -1,0 +1,59 @@
+"""The plate through the samples of a field, or near them."""
+
+import math
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial import ConvexHull, Delaunay, QhullError
+
+from coordnet.fitting.plates.energy import plate_energy, polynomials
+from coordnet.fitting.plates.field import Field
+from coordnet.fitting.plates.solve import PlateSolution, SingularPlate, solve
+
+INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
+
+
+def plate(
+    field: Field, order: int, cutoff: float, energy: sparse.csr_array | None = None
+) -> tuple[np.ndarray, PlateSolution]:
+    """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
+
+    Samples at nodes are held fixed and K_uu x = -K_uk y is solved for the unknown nodes. With a finite cut-off ω, and
+    with samples between the nodes, (SᵀWS + λK) f = SᵀW y is solved for all nodes with λ = ω^(-2p). The ``energy`` K is
+    computed if it is not given.
+
+    Raises
+    ------
+    SingularPlate
+        If the samples do not determine the plate.
+    """
+    count, dims = len(field.values), len(field.lattice)
+    if count < polynomials(order, dims):
+        raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
+    k = plate_energy(field.lattice, order) if energy is None else energy
+    if field.on_nodes and cutoff == math.inf:
+        f = np.zeros((k.shape[0], field.values.shape[1]))
+        f[field.nodes] = field.values
+        unknown = np.ones(len(f), dtype=bool)
+        unknown[field.nodes] = False
+        rows = k[np.flatnonzero(unknown)]
+        solution = solve(rows[:, np.flatnonzero(unknown)], -(rows @ f), dims)
+        f[unknown] = solution.x
+        return f, solution
+    weighted = sparse.csr_array(field.operator.T * field.weights)
+    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
+    solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
+    return solution.x, solution
+
+
+def share_beyond(field: Field) -> float:
+    """Return the share of the lattice's nodes that are outside the convex hull of the samples."""
+    nodes = np.stack(np.meshgrid(*map(np.arange, field.lattice), indexing="ij"), -1).reshape(-1, len(field.lattice))
+    if len(field.lattice) == 1:
+        low, high = field.positions.min(), field.positions.max()
+        return float(((nodes < low) | (nodes > high)).mean())
+    try:
+        hull = field.positions[ConvexHull(field.positions).vertices]
+        return float((Delaunay(hull).find_simplex(nodes, tol=1e-9) < 0).mean())
+    except QhullError:  # the samples are in a plane
+        return 1.0

@@ -1,0 +1,62 @@
+"""The thin plate: a penalty on all derivatives of one order, for smooth fields."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordnet import _checks
+
+ORDERS = (1, 8)  # the lowest and the highest order: above, float64 does not hold the solution
+
+
+@dataclass(frozen=True)
+class ThinPlate:
+    """The energy Σ p!/α! ‖D^α f‖² of a lattice signal f over all derivatives of order |α| = p, by first differences D.
+
+    The lattice is open: nothing is assumed beyond its borders, where the plate is free. A polynomial of degree below
+    the order p has no energy. It suits smooth fields, as physics and geography have them; photographs have edges, which
+    it does not suit.
+
+    Attributes
+    ----------
+    order : int, optional
+        The order p of the derivatives, from 1 to 8; hidden samples choose it if it is not given.
+    cutoff : float, optional
+        The frequency ω, in radians a sample of the lattice, above which samples count as noise: the energy has the
+        weight ω^(-2p) against squared errors of weight 1. With ``math.inf`` samples are interpolated. Hidden samples
+        choose it if it is not given.
+    hold_out : float
+        The fraction of the samples that is hidden for a choice.
+    seed : int
+        The seed of the hidden samples.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Notes
+    -----
+    Duchon, "Splines minimizing rotation-invariant semi-norms in Sobolev spaces" (1977), has the continuous energy;
+    Wahba, "Spline Models for Observational Data" (1990), chapter 2.
+    """
+
+    name: ClassVar[str] = "plates"
+    learns: ClassVar[bool] = True  # whether the samples change it
+    order: int | None = None
+    cutoff: float | None = None
+    hold_out: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order is not None and not ORDERS[0] <= _checks.integer("order", self.order, ORDERS[0]) <= ORDERS[1]:
+            raise _checks.wrong("order", f"an integer from {ORDERS[0]} to {ORDERS[1]}", self.order)
+        if self.cutoff is not None and self.cutoff != math.inf:
+            _checks.positive("cutoff", self.cutoff)
+        if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
+            raise _checks.wrong("hold_out", "a number above 0 and below 1", self.hold_out)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether both numbers are given, so that no sample needs to be hidden."""
+        return self.order is not None and self.cutoff is not None
