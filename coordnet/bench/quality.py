@@ -98,6 +98,7 @@ EXPERIMENTS = (
             _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
             TUNED,
             ADAPTED,
+            PATCHES,
         ),
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),

@@ -150,8 +150,9 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
     each = np.random.default_rng(0).random((3, 12, 14)) < 0.7
     np.save("in/each.npy", each)
     mask_file("in/one.png", one)
-    for mask, known in (("one.png", np.stack([one] * 3)), ("each.npy", each)):
-        ran(run("inpaint", "in/a.mp4", "--mask", f"in/{mask}", "--out", "out", "--force", "--quiet"))
+    for mask, known, prior in (("one.png", np.stack([one] * 3), "auto"), ("each.npy", each, "adaptive")):
+        options = ("--mask", f"in/{mask}", "--prior", prior, "--out", "out", "--force", "--quiet")
+        ran(run("inpaint", "in/a.mp4", *options))
         made = result(suffix=".npy")
         assert torch.equal(made[known], truth[known])
         assert read_media("out/reconstruction.mp4").signal.shape == truth.shape
