@@ -265,14 +265,14 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     truth = 0.3 + 0.4 * synthetic_photograph(96, 80)  # clipped noise is not white
     g = torch.Generator().manual_seed(0)
     noisy = stored("in/a.png", truth + 0.08 * torch.randn(truth.shape, generator=g))
-    out = ran(run("denoise", "in/a.png", "--out", "out", "--json"))
+    out = ran(run("denoise", "in/a.png", "--prior", "adaptive", "--out", "out", "--json"))
     record = json.loads(out)
     assert record["sigma"] == pytest.approx(0.08, rel=0.1)
     score = cn.psnr(result(), truth)
     assert score > cn.psnr(noisy, truth) + 6
     assert {p.name for p in (tmp_path / "out").iterdir()} == FILES
-    out = run("denoise", "in/a.png", "--sigma", 0.08, "--out", "given")[1]
-    assert "0.08 (given)" in out
+    out = run("denoise", "in/a.png", "--sigma", 0.08, "--prior", "adaptive", "--out", "given")[1]
+    assert "0.08 (given), adaptive prior" in out
     assert "expected PSNR" in out
     given = json.loads(Path("given/record.json").read_text())
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
@@ -299,6 +299,7 @@ def test_denoise_refuses(run, tmp_path):
     np.save("in/nan.npy", np.array([[1.0, np.nan], [0.0, 1.0]]))
     refused(run("denoise", "in/a.png", "--sigma", -1), tmp_path, "sigma")
     refused(run("denoise", "in/a.png", "--sigma", "nan"), tmp_path, "sigma")
+    refused(run("denoise", "in/a.png", "--prior", "smooth"), tmp_path, "prior")
     refused(run("denoise", "in/nan.npy"), tmp_path, "signal")
     refused(run("denoise", "in/a.png", "--device", "abacus"), tmp_path, "device")
 
