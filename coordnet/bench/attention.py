@@ -32,6 +32,8 @@ CHOICE_SEED, TEST_SEED = 1000, 2026
 LINE = Axis(SIDE * SIDE)
 SQUARE = (Axis(SIDE), Axis(SIDE))
 
+MODULATOR: dict[str, Any] = {"fourier": 64, "hidden": 32, "layer_norm": True}
+
 Choices = dict[str, Any]  # the highest learning rate, the root mean square norm, and γ
 FIRST: Choices = {"rate": 3e-3, "norm": 1.0, "gamma": "2px"}
 CANDIDATES = {"rate": (1e-3, 3e-3, 1e-2), "norm": (0.5, 1.0, 2.0), "gamma": ("1px", "2px", "4px")}
@@ -48,7 +50,7 @@ ENCODINGS: dict[str, Callable[[Choices, torch.Generator], DenseEncoding | None]]
         LearnableFourier.like(SQUARE, gamma=c["gamma"], fourier=64, hidden=0, generator=g)
     ),
     "learnable Fourier + MLP": lambda c, g: JointEncoding(
-        LearnableFourier.like(SQUARE, gamma=c["gamma"], fourier=64, hidden=32, features=WIDTH, generator=g)
+        LearnableFourier.like(SQUARE, gamma=c["gamma"], features=WIDTH, **MODULATOR, generator=g)
     ),
 }
 
@@ -133,6 +135,7 @@ class Attention(Study):
     def cell(self, name: str, seed: int, choices: Choices, epochs: int) -> Cell:
         """Return the training of a network with one encoding."""
         method = {"name": name} | {option: choices[option] for option in concerns(name)}
+        method |= MODULATOR if "MLP" in name else {}
         subject = {"task": "digits", "model": {**MODEL, "batch": BATCH}, "method": method}
         work = partial(trained, name, choices)
         return Cell(experiment=self.name, subject=subject, work=work, seed=seed, epochs=epochs)

@@ -81,10 +81,14 @@ def fit(
     *,
     points: Annotated[Path, Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
     place: options.Place,
-    model: options.Model,
+    fitting: options.Fitting,
     common: options.Common,
 ) -> None:
-    """Reconstruct a signal from scattered points."""
+    """Reconstruct a signal from scattered points.
+
+    A fit in closed form, or one with a --blending, is evaluated between the nodes as the points were: by the blend of
+    the nodes around. Other networks are evaluated at the points themselves.
+    """
 
 
 @command("restore.inpaint")
@@ -113,9 +117,6 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
-    memory: Annotated[
-        str | None, Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given.")
-    ] = None,
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -134,6 +135,14 @@ def denoise(
     sigma: Annotated[
         float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
+    prior: Annotated[
+        str,
+        Option(
+            metavar="[auto|local|adaptive]",
+            help="The assumption about the signal: with auto the better one on the middle of a picture, or adaptive, "
+            "which is faster, for large pictures and other signals.",
+        ),
+    ] = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coordnet.bench import prepare
 from coordnet.cli.common import Output
-from coordnet.cli.report import results
+from coordnet.cli.report import print_after_writing, results
 
 LIMITS = {"clip": "cubes of 128×128×128 at most", "sound": "131,072 samples at most"}
 
@@ -18,11 +18,9 @@ def run(source: Path, out: Path, crop: int, force: bool, as_json: bool, quiet: b
     limits = {"picture": f"{crop}×{crop} pixels at most", **LIMITS}
     counts = {kind: list(kinds.values()).count(kind) for kind in limits}
     files, others = [place.as_posix() for place in places], [place.as_posix() for place in kinds if not kinds[place]]
-    if as_json:
-        head = {"from": str(source), "out": str(final), "crop": crop}
-        print(json.dumps({**head, **counts, "files": files, "left_out": others}, ensure_ascii=False))
-        return
     lines = [f"{kind + 's:':10}{counts[kind]:>4}, {text}" for kind, text in limits.items() if counts[kind]]
     lines += [f"left out: {', '.join(others)}"] if others else []
-    if not quiet:
-        print("\n".join([*lines, f"written to {final}, with {prepare.MANIFEST}"]))
+    lines.append(f"written to {final}, with {prepare.MANIFEST}")
+    record = {"from": str(source), "out": str(final), "crop": crop, **counts, "files": files, "left_out": others}
+    if as_json or not quiet:
+        print_after_writing(json.dumps(record) if as_json else "\n".join(lines))

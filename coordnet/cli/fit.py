@@ -1,15 +1,17 @@
 """The command ``coordnet fit``: a signal from scattered points."""
 
 from itertools import takewhile
+from math import prod
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from coordnet.cli import report, specs
-from coordnet.cli.common import Common, Model, Place
+from coordnet.cli.common import Common, Fitting, Place
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
+from coordnet.media.declared import refuse_large
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
@@ -18,10 +20,10 @@ from coordnet.sampling.samples import Samples, ScatteredPoints
 COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
 
 
-def run(points: Path, place: Place, model: Model, common: Common) -> None:
+def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
     """Read the points, fit, render, write."""
-    shape, prior = specs.parse_shape(place.shape), specs.parse_prior(model.prior)
-    encoder = specs.parse_encoder(model.encoder) if model.encoder else None
+    shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
+    refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
     device = specs.choose_device(common.device)
     columns = _columns(points, len(shape), values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
@@ -30,11 +32,11 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
     query = None if place.at is None else _columns(place.at, len(shape), values=0)
     asked = None if query is None else _within(query, bounds, place.at, clamp=place.clamp)
     with report.results(common, "fit", points.stem) as (staging, final):
-        geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape))
+        geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))
-        method = choose(samples, encoder, prior=prior, robust=model.robust)
-        generator = torch.Generator().manual_seed(common.seed)
-        fit, seconds = once(lambda: method.fit(samples, generator=generator, progress=common.progress))
+        method, generator = choose(samples, **model), torch.Generator().manual_seed(common.seed)
+        options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
+        fit, seconds = once(lambda: method.fit(samples, **options))
         estimate, render_seconds = once(lambda: fit.render().cpu())
         described = report.describe(method, fit)
         record = {
@@ -42,8 +44,8 @@ def run(points: Path, place: Place, model: Model, common: Common) -> None:
             "points": len(values),
             "shape": [*shape, values.shape[1]],
             "bounds": bounds.tolist(),
-            "encoder": described["encoder"],
-            "prior": described["prior"],
+            **described,
+            "blending": fit.network.blending and fit.network.blending.kind,
             "parameters": fit.network.parameter_count,
             "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
             "seconds": {"fit": seconds, "render": render_seconds},
@@ -102,8 +104,10 @@ def _media(estimate: Tensor, values: Tensor, name: str) -> Media:
 
 
 def _table(record: report.Record, folder: Path) -> list[str]:
+    blended = f", blended by {record['blending']}" if record["blending"] else ""
     return [
-        f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, prior {record['prior']}",
+        f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, {record['head']} head, "
+        f"prior {record['prior']}{blended}",
         f"residual {record['residual']:.3g} at the points, fitted in {report.duration(record['seconds']['fit'])}",
         f"written to {folder}",
     ]

@@ -34,19 +34,17 @@ def run(signals: list[str], sampling: Sampling, fitting: Fitting, tuning: Tuning
 
 def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning) -> Outcome:
     """Read, sample, fit, render, score, write."""
-    asked = {"encoding": fitting.encoding, "solver": fitting.solver, "robust": fitting.robust}
-    asked |= {"head": specs.parse_head(fitting.head), "prior": specs.parse_prior(fitting.prior)}
-    encoder = None if fitting.encoder is None else specs.parse_encoder(fitting.encoder)
+    asked = specs.parse_fitting(fitting)
     _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal, **sampling.part)
+        media = read_media(signal, **sampling.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         text = sampling.sample or default_pattern(media.grid)
         pattern = specs.parse_sample(text, media.grid, **sampling.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
-        method, tried = _tuned(choose(samples, encoder, **asked, tunable=tuning.tune), samples, tuning, common)
+        method, tried = _tuned(choose(samples, **asked, tunable=tuning.tune), samples, tuning, common)
         work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
         fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
         with report.stage("scoring", common):

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_type_hints
 import torch
 
 from coordnet import _checks
+from coordnet.cli.common import Fitting
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
@@ -34,6 +35,13 @@ def parse_head(text: str) -> Head:
     """The head that ``linear``, ``mlp:depth=4,width=256`` or ``siren:omega=30`` names."""
     kind, options = _parse(text, "head", HEADS)
     return kind(**options)
+
+
+def parse_fitting(options: Fitting) -> dict[str, Any]:
+    """The arguments of ``choose`` that the options of a command name."""
+    asked: dict[str, Any] = {"encoding": options.encoding, "solver": options.solver, "robust": options.robust}
+    asked |= {"head": parse_head(options.head), "prior": parse_prior(options.prior)}
+    return asked | {"encoder": None if options.encoder is None else parse_encoder(options.encoder)}
 
 
 def parse_prior(text: str) -> Prior | Literal["auto"] | None:
@@ -130,8 +138,10 @@ def _numbers(text: str, kind: type, argument: str, expected: str, count: int | N
     return numbers
 
 
-def parse_bytes(text: str) -> int:
-    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``."""
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
+    if text is None:
+        return None
     match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
     number = float(match[1]) if match else math.nan
     if match is None or not 1 <= number < math.inf:

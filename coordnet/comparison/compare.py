@@ -39,7 +39,7 @@ def compare(
     ----------
     signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
         The signal; integers of 8 and 16 bits are scaled to [0, 1], and NaN is unknown.
-    pattern : str, Every, Random, Bayer, or a mask
+    pattern : str, Every, Random, Bayer, Scattered, or a mask
         Where the signal is sampled; see ``cn.sample``.
     encoders : sequence of encoder classes, or of ``cn.EncoderChoice`` for those with options
         Such as ``[cn.Gaussian, cn.EncoderChoice(cn.Triangle, {"half_width": "1.5px"})]``.

@@ -66,6 +66,8 @@ def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "c
     """
     is_strided_row = len(geometry.grid) == 1 and geometry.is_whole_lattice and geometry.shape != geometry.grid
     smooth_row = is_strided_row and prior is not None
+    if geometry.blending in ("similarity", "printed"):  # of the encoders of axes, which Fourier's encoding has not
+        return Gaussian
     fourier = getattr(prior, "learns", False) or _is_long(geometry) or smooth_row
     return FourierEncoding if fourier and solver == "closed-form" else Gaussian
 

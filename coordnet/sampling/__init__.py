@@ -1,7 +1,7 @@
 """Axes, samples of a signal, and the patterns by which they are drawn."""
 
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.patterns import Bayer, Every, Random, sample
+from coordnet.sampling.patterns import Bayer, Every, Random, Scattered, sample
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "MaskedLattice",
     "Random",
     "Samples",
+    "Scattered",
     "ScatteredPoints",
     "lattice_points",
     "render_axes",

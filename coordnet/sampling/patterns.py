@@ -3,14 +3,16 @@
 import math
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import Array, as_mask, as_signal
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
+from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,36 @@ class Bayer:
         return MaskedLattice(shape[:-1], weights=weights)
 
 
-Pattern = Every | Random | Bayer
+@dataclass(frozen=True)
+class Scattered:
+    """Points drawn uniformly between a signal's samples, not on them: round(fraction × samples), at least one.
+
+    The signal there is its cubic spline, SciPy's ``map_coordinates``. A fraction outside (0, 1] raises a
+    ``ValueError``.
+    """
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        Random(self.fraction)
+
+    def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> ScatteredPoints:
+        """Draw the points of a signal of ``shape`` (*grid, channels), between its first and its last sample."""
+        grid = torch.tensor(shape[:-1], dtype=torch.float64)
+        count = max(1, round(self.fraction * math.prod(shape[:-1])))
+        generator = generator or torch.Generator().manual_seed(0)
+        points = torch.rand(count, len(grid), dtype=torch.float64, generator=generator)
+        return ScatteredPoints(shape[:-1], points * (grid - 1) / grid)
+
+
+Pattern = Every | Random | Bayer | Scattered
 PATTERNS = {
     "full": "full",
     "every": "every:K[xK…][+OFFSET]",
     "random": "random:FRACTION",
     "entries": "entries:FRACTION",
     "bayer": "bayer:RGGB",
+    "scattered": "scattered:FRACTION",
 }
 
 
@@ -103,8 +128,8 @@ def parse_pattern(text: str) -> Pattern:
     """Return the sampling pattern that a text names.
 
     The texts are ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
-    (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``. Others
-    raise a ``ValueError``.
+    (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``;
+    ``scattered:0.25`` (points between the samples). Others raise a ``ValueError``.
     """
     kind, _, rest = text.partition(":")
     try:
@@ -117,6 +142,8 @@ def parse_pattern(text: str) -> Pattern:
                 return Random(float(rest), by_channel=kind == "entries")
             case "bayer":
                 return Bayer(rest.upper() or "RGGB")
+            case "scattered":
+                return Scattered(float(rest))
     except ValueError as error:
         raise _checks.wrong("sample", f"a valid {kind} pattern", f"{text!r} ({error})") from None
     raise _checks.wrong("sample", f"one of {', '.join(PATTERNS.values())}", repr(text))
@@ -141,7 +168,7 @@ def sample(
     signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
         The signal; integers of 8 and 16 bits are scaled to [0, 1]. NaN counts as unknown, and the samples are then on a
         masked lattice.
-    pattern : str, Every, Random, Bayer, or a mask
+    pattern : str, Every, Random, Bayer, Scattered, or a mask
         A mask is an array of the signal's grid, or of its shape: true, or a positive weight, where a sample is known.
         Texts are documented in ``parse_pattern``.
     dimensions : int, optional
@@ -166,7 +193,9 @@ def sample(
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
         if not isinstance(pattern, Pattern):
             raise _checks.wrong("pattern", "a text such as 'random:0.25', a pattern or a mask", repr(pattern))
-        geometry = pattern.geometry(shape, generator)
+        geometry: Any = pattern.geometry(shape, generator)
+        if geometry.is_scattered:
+            return Samples(geometry, _spline(signal, geometry.points))
     values, weights = signal[geometry.slices], geometry.weights
     missing = torch.isnan(values)
     if bool(missing.any()):
@@ -179,6 +208,16 @@ def sample(
         geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, weights.to(values))
         values = torch.where(missing | (weights == 0), 0.0, values)
     return Samples(geometry, values)
+
+
+def _spline(signal: Tensor, points: Tensor) -> Tensor:
+    """Return the cubic spline of a signal (*grid, channels) at points (n, d): (n, channels)."""
+    if bool(torch.isnan(signal).any()):
+        raise _checks.wrong("signal", "one without NaN, for scattered samples", "NaN")
+    where = (points * torch.tensor(signal.shape[:-1])).T.numpy()
+    channels = signal.cpu().double().movedim(-1, 0).numpy()
+    found = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
+    return torch.from_numpy(found).to(signal)
 
 
 def _numbers(text: str) -> int | tuple[int, ...]:

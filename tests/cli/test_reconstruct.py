@@ -13,6 +13,7 @@ from scipy.io import wavfile
 from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import sample
@@ -358,6 +359,23 @@ def test_values_at_query_points(fit, inputs):
     assert table.columns == ("x", "y", "value0")
     assert np.allclose(table.signal[:, :2].numpy(), query[:, :2], atol=1e-5)
     assert np.abs(table.signal[:, 2].numpy() - query[:, 2]).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    ("options", "head", "solver", "blending"),
+    [
+        ("--blending similarity --prior smooth --encoder triangle", "linear", "closed-form", "similarity"),
+        ("--blending linear --solver gradient --epochs 60", "linear", "gradient", "linear"),
+        ("--head mlp:depth=1,width=16 --epochs 5", "mlp:depth=1,width=16", "gradient", None),
+    ],
+)
+def test_points_are_fitted_as_the_options_say(fit, inputs, options, head, solver, blending):
+    path = save_points(inputs / "points.csv", scattered())
+    record, folder = fit(path, "--shape", "12,16", *options.split())
+    assert (record["head"], record["solver"], record["blending"]) == (head, solver, blending)
+    blended = Reconstruction.load(folder / "model.safetensors").network.blending
+    assert (blended and blended.kind) == blending
+    assert record["residual"] < (0.3 if head != "linear" else 0.03)
 
 
 def test_repeated_points_and_robust_fits(fit, inputs):

@@ -33,7 +33,7 @@ def gaussians(generator):
     return Gaussians(roots @ roots.mT, 0.1)
 
 
-@pytest.fixture(params=["many masks", "two masks", "no entry"])
+@pytest.fixture(params=["many masks", "two masks", "no entry", "all entries"])
 def observed(request, generator):
     """Seven patches of six entries in two columns, what is known of them, and pairs with classes."""
     y = torch.randn(7, 2, 6, generator=generator, dtype=torch.float64)
@@ -42,6 +42,8 @@ def observed(request, generator):
         known = known[torch.arange(7) % 2]
     if request.param == "no entry":
         known[3] = False
+    if request.param == "all entries":
+        known[2:5] = True
     rows = torch.arange(7).repeat(3)
     labels = torch.arange(3).repeat_interleave(7)
     return y, known, rows, labels
@@ -162,6 +164,17 @@ def test_weights_are_the_least_squares_of_hidden_samples(generator):
     assert chosen.errors[1] < 0.01 * chosen.errors[0]
     assert choose_weights(known, hidden, values, first, noise).are_zero
     assert float(chosen.on(known).max()) == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_weight_is_shrunk_by_its_variance_as_of_independent_cells(generator):
+    """In each cell the errors are the same, so that as many values count as there are cells, not as samples."""
+    known = torch.zeros(1, 64, 64, dtype=torch.bool)
+    known[:, ::2, ::2] = True
+    error = torch.randn(1, 4, 4, generator=generator, dtype=torch.float64) + 2
+    first = error.repeat_interleave(16, 1).repeat_interleave(16, 2)
+    chosen = choose_weights(known, ~known, torch.zeros_like(first), first, first - 1)
+    mean, variance = float(error.mean()), float(error.var(correction=0))
+    assert chosen.alphas == pytest.approx((min(max(mean - variance / 16 / mean, 0), 1.2),))
 
 
 @pytest.fixture(scope="module")

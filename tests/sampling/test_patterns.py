@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordnet.sampling.patterns import Bayer, Every, Random, parse_pattern, sample
+from coordnet.sampling.patterns import Bayer, Every, Random, Scattered, parse_pattern, sample
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
 
@@ -28,10 +28,21 @@ def test_every_takes_the_slice_and_knows_it(height, width, down, across, offset)
         ("random:0.25", Random(0.25)),
         ("entries:0.3", Random(0.3, by_channel=True)),
         ("bayer:rggb", Bayer("RGGB")),
+        ("scattered:0.25", Scattered(0.25)),
     ],
 )
 def test_texts_name_patterns(text, pattern):
     assert parse_pattern(text) == pattern
+
+
+def test_scattered_samples_are_the_signal_between_its_samples():
+    """A cubic, which its spline reproduces away from the ends, where the second derivative is not zero."""
+    x = torch.arange(60, dtype=torch.float64) / 60
+    samples = sample((x - 0.5).pow(3).unsqueeze(-1), "scattered:0.5")
+    points = samples.geometry.points
+    assert len(points) == 30 and bool(((points * 60).frac() > 1e-6).all()) and float(points.max()) <= 59 / 60
+    inside = (points > 0.3) & (points < 0.7)
+    assert torch.allclose(samples.values[inside], (points - 0.5).pow(3)[inside], atol=1e-7)
 
 
 BAD_TEXTS = ["", "half", "every", "every:0", "every:x", "every:2+", "random:0", "random:2", "random:nan"]
@@ -108,6 +119,7 @@ def test_means_are_weighted():
         (lambda s: sample(s, "bayer:RGGB"), "three channels"),
         (lambda s: sample(s, "every:2+7"), "`offsets`: expected at least 0 and below the axis's 6 samples"),
         (lambda s: sample(s, Every((2, 2, 2))), "`steps`: expected one number, or 2"),
+        (lambda s: sample(s * torch.nan, "scattered:1"), "`signal`: expected one without NaN"),
         (lambda s: sample(s / 0, "full"), "`values`: expected finite values"),
         (lambda s: ScatteredPoints((4, 4), torch.rand(3, 1)), "`points`: expected 2 coordinates"),
         (lambda s: ScatteredPoints((4,), torch.rand(0, 1)), "`points`: expected at least one number"),

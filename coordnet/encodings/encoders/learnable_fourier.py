@@ -19,7 +19,9 @@ class LearnableFourier(JointEncoder):
     The d coordinates are G ``groups`` of M; the weights are shared by the groups, each of which gives K/G features. W
     is drawn from N(0, γ⁻²), and stored in units of γ⁻¹; ``gamma``, the width of the similarity in units of the unit
     interval, is trained too if ``learnable``. ``fourier`` is |F|, which is even: twice the number of rows of W.
-    ``hidden`` is the width |H| of the modulator, or 0 for none, which requires K = G |F|.
+    ``hidden`` is the width |H| of the modulator, or 0 for none, which requires K = G |F|. In the modulator
+    ``layer_norm`` normalizes the input of each dense layer, and ``dropout`` drops a share of H in training, both as in
+    the authors' experiments on images.
 
     Source: Li et al., "Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding" (NeurIPS 2021),
     Algorithm 1. F·F' is ½ exp(-‖δ‖² / (2γ²)) in the mean over W.
@@ -33,6 +35,8 @@ class LearnableFourier(JointEncoder):
     fourier: int = 384
     hidden: int = 32
     groups: int = 1
+    layer_norm: bool = False
+    dropout: float = 0.0
 
     def _draw(self, generator: torch.Generator) -> None:
         self._check_groups()
@@ -44,12 +48,20 @@ class LearnableFourier(JointEncoder):
         for layer, fan_in in zip(linear, sizes, strict=False):
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
-        self.modulator = nn.Sequential(linear[0], nn.GELU(), linear[1]) if linear else nn.Sequential()
+        self.modulator = nn.Sequential()
+        if linear:
+            first, last = (self._dense(layer) for layer in linear)
+            self.modulator.extend((first, nn.Sequential(nn.GELU(), nn.Dropout(self.dropout)), last))
+
+    def _dense(self, layer: nn.Linear) -> nn.Module:
+        return nn.Sequential(nn.LayerNorm(layer.in_features), layer) if self.layer_norm else layer
 
     def _check_groups(self) -> None:
         groups = _checks.integer("groups", self.groups, 1)
         if _checks.integer("fourier", self.fourier, 2) % 2:
             raise _checks.wrong("fourier", "an even number, a cosine and a sine for each frequency", self.fourier)
+        if not 0 <= _checks.nonnegative("dropout", self.dropout) < 1:
+            raise _checks.wrong("dropout", "a share below 1", self.dropout)
         if self.dimensions % groups:
             raise _checks.wrong("groups", f"a divisor of the {self.dimensions} dimensions", groups)
         if self.features % groups:

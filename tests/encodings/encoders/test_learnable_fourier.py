@@ -45,6 +45,17 @@ def test_it_is_algorithm_1():
     f = torch.cat([phase.cos(), phase.sin()], -1) / math.sqrt(6)
     y = torch.nn.functional.gelu(f @ first.weight.T + first.bias) @ last.weight.T + last.bias
     assert torch.allclose(psi(x), y)
+    normed = LearnableFourier(2, 10, 0.5, fourier=6, hidden=4, layer_norm=True).double()
+    norm = torch.nn.functional.layer_norm
+    inner = torch.nn.functional.gelu(norm(f, (6,)) @ first.weight.T + first.bias)
+    assert torch.allclose(normed(x), norm(inner, (4,)) @ last.weight.T + last.bias)
+
+
+def test_dropout_is_of_training_alone():
+    psi = LearnableFourier(2, 10, 0.5, fourier=6, hidden=4, dropout=0.5)
+    x = torch.rand(50, 2)
+    assert not torch.equal(psi.train()(x), psi(x))
+    assert torch.equal(psi.eval()(x), psi(x))
 
 
 def test_inner_product_at_initialisation():
@@ -82,6 +93,7 @@ def test_divergence_is_zero_at_the_prior():
         ({"fourier": 5}, "`fourier`: expected an even number"),
         ({"hidden": -1}, "`hidden`: expected an integer of at least 0"),
         ({"hidden": 0}, "`features`: expected 384"),
+        ({"dropout": 1.0}, "`dropout`: expected a share below 1"),
         ({"gamma": 0.0}, "`gamma`: expected a positive"),
     ],
 )
