@@ -148,7 +148,7 @@ def test_configuration_and_command_line(head):
         (lambda: GaussianMLP(scale=0.0), "`scale`: expected a positive"),
         (lambda: Wire(depth=-1), "`depth`: expected an integer"),
         (lambda: parse_head("siren:color=1"), "`head`: expected siren with depth, width, omega"),
-        (lambda: parse_head("linear:depth=1"), "`head`: expected linear without options"),
+        (lambda: parse_head("linear:depth=1"), "`head`: expected linear with init"),
         (lambda: parse_head("tree"), "`head`: expected one of linear, mlp, siren"),
         (lambda: head_from({"kind": "tree"}), "`configuration`: expected that of a head"),
     ],
