@@ -183,7 +183,8 @@ FEATURES = Experiment(
     "Rows and columns of pictures: rank and PSNR against the dimension K of encodings of equal stable rank by theory, "
     "that of a Gaussian of σ = 0.01 (Zheng et al. 2021 and 2022)",
     {
-        Task("row", "every:2"): tuple(
+        Task("row", "every:2"): SPLINES
+        + tuple(
             Method(f"{encoder.name}, K = {count}", ClosedForm(Layout(complex_, encoder, scale, PICTURE, count)))
             for encoder, scale in ((e.Gaussian, 0.01), (e.RandomFourier, MATCHED / 0.01))
             for count in (16, 32, 64, 128, 256, 1024, 4096)
@@ -198,6 +199,7 @@ EPOCHS = Experiment(
     "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)",
     {
         Task("separable", "every:2"): (
+            *SPLINES,
             *column("table1", "gradient", DESCENDED, Trained, False),
             *column("table1", "simple", NETWORK, mlp, False),
         )

@@ -152,8 +152,8 @@ def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, t
     chosen = {
         "rethinking": ("*spline*", "closed form, gaussian*"),
         "figure7": ("*spline*", "gaussian σ*, depth 0"),
-        "features": ("gaussian, K = 16", "rff, K = 32"),
-        "epochs": ("gradient, complex gaussian",),
+        "features": ("*spline*", "gaussian, K = 16", "rff, K = 32"),
+        "epochs": ("*spline*", "gradient, complex gaussian"),
         "noise": ("wavelets*", "closed form, adaptive filter"),
         "sampling": ("griddata linear*", "closed form, smooth prior"),
     }[name]
