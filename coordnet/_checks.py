@@ -1,10 +1,13 @@
 """The gate: argument checks that name the argument, what was expected and what came."""
 
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import TypeVar
 
 T = TypeVar("T")
+MOST = 2**63 - 1  # of any integer: PyTorch and NumPy hold no larger one
+LARGEST = sys.float_info.max
 
 
 class CoordnetWarning(UserWarning):
@@ -16,19 +19,19 @@ def wrong(name: str, expected: str, received: object) -> ValueError:
 
 
 def positive(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= LARGEST:
         raise wrong(name, "a positive finite number", repr(value))
     return float(value)
 
 
 def nonnegative(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= LARGEST:
         raise wrong(name, "a finite number of at least 0", repr(value))
     return float(value)
 
 
 def finite(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) <= LARGEST:
         raise wrong(name, "a finite number", repr(value))
     return float(value)
 
@@ -36,6 +39,8 @@ def finite(name: str, value: object) -> float:
 def integer(name: str, value: object, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
         raise wrong(name, f"an integer of at least {minimum}", repr(value))
+    if int(value) > MOST:
+        raise wrong(name, f"an integer of at most {MOST}", repr(value))
     return int(value)
 
 

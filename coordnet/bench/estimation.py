@@ -52,6 +52,11 @@ class Estimator(ABC):
         """Whether the estimate depends on the seed."""
         return self.group == "gradient"
 
+    @property
+    def missing(self) -> str | None:
+        """The optional package that the estimator needs and that is not installed, if any."""
+        return None
+
     @abstractmethod
     def __call__(self, case: Case) -> Outcome:
         """Estimate the signal."""
@@ -75,6 +80,7 @@ class Task:
     noise: float = 0.0  # standard deviation of white Gaussian noise on the samples
     measure: Measure = "held_out"
     mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # of a grid and a seed, one for each signal
+    clipped: bool = False  # whether the noisy values are clipped to [0, 1] and rounded to 8 bits
 
     @property
     def draws(self) -> bool:
@@ -85,6 +91,8 @@ class Task:
         """Return the samples of a signal on a device, and the signal with its noise."""
         white = torch.randn(signal.shape, generator=torch.Generator().manual_seed(seed)) if self.noise else 0.0
         observed = signal + self.noise * white
+        if self.clipped:
+            observed = (255 * observed.clamp(0, 1)).round() / 255
         pattern = self.pattern if self.mask is None else self.mask(tuple(signal.shape[:-1]), seed)
         return sample(observed.to(device), pattern, generator=torch.Generator().manual_seed(seed)), observed
 

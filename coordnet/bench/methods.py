@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -143,15 +143,17 @@ class Trained(Fit):
 
 @dataclass(frozen=True)
 class Denoised(Estimator):
-    """The adaptive Wiener filter of ``denoise``, with the noise given or estimated."""
+    """The result of ``denoise`` with a prior, with the noise given or estimated."""
 
     given: bool = False
+    prior: Literal["local", "adaptive"] = "adaptive"
 
     def __call__(self, case: Case) -> Outcome:
         """Remove the noise."""
         sigma = case.noise if self.given else None
-        made, seconds = timed(lambda: denoise(case.samples.values, sigma))
-        return Outcome(made.signal, seconds, notes={"sigma": made.report["sigma"]})
+        made, seconds = timed(lambda: denoise(case.samples.values, sigma, prior=self.prior))
+        notes = {name: made.report[name] for name in ("sigma", "expected_psnr")}
+        return Outcome(made.signal, seconds, notes=notes)
 
 
 @dataclass(frozen=True)

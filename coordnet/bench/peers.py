@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ class Peer(Estimator):
     group = "baseline"
     function: Callable[..., Tensor]
     limit: float | None = None
+    package: str | None = None
+
+    @property
+    def missing(self) -> str | None:
+        """The package of the function, if it is not installed."""
+        return self.package if self.package and find_spec(self.package) is None else None
 
     def __call__(self, case: Case) -> Outcome:
         """Call the function."""
@@ -43,9 +50,14 @@ class Peer(Estimator):
         return Outcome(*limited(partial(self.function, replace(case, score=None)), self.limit))
 
 
-def baseline(name: str, function: Callable[..., Any], limit: float | None = None, **options: Any) -> Method:
-    """Return another library's method, which is stopped at a limit in seconds if one is given."""
-    return Method(name, Peer(partial(function, **options) if options else function, limit))
+def baseline(
+    name: str, function: Callable[..., Any], limit: float | None = None, package: str | None = None, **options: Any
+) -> Method:
+    """Return another library's method, which is stopped at a limit in seconds if one is given.
+
+    A study leaves it out where its ``package`` is not installed.
+    """
+    return Method(name, Peer(partial(function, **options) if options else function, limit, package))
 
 
 def spline(case: Case, kind: str, **options: Any) -> Tensor:
@@ -135,6 +147,17 @@ def non_local_means(case: Case, blind: bool = False) -> Tensor:
     return _restored(values, restoration.denoise_nl_means, **options)
 
 
+def block_matching(case: Case) -> Tensor:
+    """Denoise by BM3D, or by CBM3D three channels, with the true noise (Dabov, Foi, Katkovnik and Egiazarian, 2007)."""
+    import bm3d
+
+    values = case.samples.values
+    work = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
+    return (
+        torch.from_numpy(np.asarray(work(values.double().cpu().numpy(), case.noise))).reshape(values.shape).to(values)
+    )
+
+
 def best_total_variation(case: Case) -> Tensor:
     """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
     assert case.score is not None
@@ -153,6 +176,29 @@ def demosaiced(case: Case, kind: str) -> Tensor:
     """Demosaic by "bilinear" interpolation, or by the 5×5 filters of Malvar, He and Cutler ("malvar")."""
     assert case.samples.weights is not None
     return demosaicing.METHODS[kind](case.samples.values, case.samples.weights > 0)
+
+
+def menon(case: Case) -> Tensor:
+    """Demosaic by the directional filter of Menon, Andriani and Calvagno (2007), from colour-demosaicing."""
+    from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007
+
+    values, weights = case.samples.values, case.samples.weights
+    assert weights is not None
+    pattern = "".join("RGB"[int(weights[y, x].argmax())] for y in (0, 1) for x in (0, 1))
+    mosaic = (values * weights).sum(-1).double().cpu().numpy()
+    return torch.from_numpy(demosaicing_CFA_Bayer_Menon2007(mosaic, pattern)).to(values)
+
+
+def telea(case: Case, radius: float = 5.0) -> Tensor:
+    """Inpaint the points that are unknown by OpenCV's fast marching (Telea 2004), at 8 bits."""
+    import cv2
+
+    values, weights = case.samples.values, case.samples.weights
+    assert weights is not None
+    unknown = (weights[..., 0] == 0).cpu().numpy().astype(np.uint8)
+    picture = (255 * values.clamp(0, 1)).round().cpu().numpy().astype(np.uint8)
+    estimate = torch.from_numpy(cv2.inpaint(picture, unknown, radius, cv2.INPAINT_TELEA)).reshape(values.shape)
+    return torch.where(weights > 0, values, estimate.to(values) / 255)
 
 
 def rect_bivariate_spline(samples: Samples) -> None:

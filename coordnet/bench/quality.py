@@ -39,12 +39,16 @@ SPLINES = (
     baseline("cubic spline", peers.spline, kind="cubic"),
     baseline("linear interpolation", peers.spline, kind="linear"),
 )
+TELEA = baseline("OpenCV, Telea", peers.telea, package="cv2")
 DENOISERS = (
     baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
     baseline("non-local means", peers.non_local_means, blind=True),
-    Method("denoise", Denoised()),
-    baseline("total variation, best weight", peers.best_total_variation),
+    Method("adaptive", Denoised()),
+    baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
+    Method("local", Denoised(prior="local")),
 )
+UNCLIPPED = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
+CLIPPED = {Task(f"clipped, σ = {s}", "full", s, "clean", clipped=True): DENOISERS for s in (0.05, SIGMA, 0.2)}
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
     for start in Adaptive().candidates(2)
@@ -126,6 +130,7 @@ EXPERIMENTS = (
         (
             baseline("bilinear", peers.demosaiced, kind="bilinear"),
             baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+            baseline("Menon 2007", peers.menon, package="colour_demosaicing"),
             ADAPTED,
             PATCHES,
         ),
@@ -134,7 +139,7 @@ EXPERIMENTS = (
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
         [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
-        (baseline("biharmonic", peers.biharmonic), SMOOTH, ADAPTED, PATCHES),
+        (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES),
     ),
     part(
         "every",
@@ -152,7 +157,7 @@ EXPERIMENTS = (
             Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
         ),
     ),
-    part("denoise", "Every pixel, with noise", [Task(f"full, σ = {SIGMA}", "full", SIGMA, "clean")], DENOISERS),
+    Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
     part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",

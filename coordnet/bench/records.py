@@ -34,10 +34,12 @@ def read(folder: Path) -> dict[str, Record]:
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
+            if not isinstance(record["key"], str) or not isinstance(record.get("cell", {}), dict):
+                raise TypeError(line)
             if record["key"] not in found or not failed(record) or failed(found[record["key"]]):
                 found.pop(record["key"], None)
                 found[record["key"]] = record
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(f"{path}: expected a record in line {number}, found {line[:40]!r}") from None
     return found
 

@@ -29,7 +29,10 @@ def report(name: str, options: Options | None, folder: Path, *, progress: bool =
     if options is not None:
         count, broken = run(study, options, folder, progress=progress)
         lines.append(f"{count} cells, {broken} of them failed, in {folder / NAME}")
-    written = study.write(folder)
+    try:
+        written = study.write(folder)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"{folder / NAME}: expected records of {name}, found others ({error!r})") from error
     lines.insert(0, written[0].read_text(encoding="utf-8"))
     return "\n".join([*lines, "written to " + ", ".join(str(path) for path in written)])
 

@@ -1,5 +1,6 @@
 """Studies: the interface that every ``coordnet bench`` command runs, and the options of a run."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,6 +111,10 @@ class Experiment(Study):
         cells = []
         for task, method in ((task, m) for task, methods in self.blocks.items() for m in methods if m.name in chosen):
             estimator = method.estimator
+            if estimator.missing:
+                text = f"{method.name} is left out: the package {estimator.missing} is not installed"
+                warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
+                continue
             run: dict[str, Any] = {"experiment": self.name}
             run["epochs"] = epochs if estimator.group == "gradient" else None
             run["device"] = "cpu" if estimator.group == "baseline" else options.device

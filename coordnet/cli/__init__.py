@@ -8,7 +8,8 @@ import sys
 from coordnet.cli.app import app
 from coordnet.cli.common import plain_warnings
 
-TOO_LITTLE = "expected enough memory for this signal, found too little; try a smaller one"
+TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
+LONGEST = 500  # characters of a message, whose middle is left out beyond
 SPINS = 10_000  # rounds in which a waiting OpenMP thread keeps its core, beside other work at a high price
 
 
@@ -17,6 +18,8 @@ def main() -> int:
 
     Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
     """
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for an ASCII locale
     plain_warnings()
     bound_spinning()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -29,7 +32,7 @@ def main() -> int:
         return int(app(arguments, standalone_mode=False) or 0)
     except TyperException as error:
         message = error.format_message()
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, OverflowError, FloatingPointError) as error:
         message = as_typed(str(error), arguments)
     except MemoryError:
         message = TOO_LITTLE
@@ -40,8 +43,14 @@ def main() -> int:
     except KeyboardInterrupt:
         print("coordnet: interrupted", file=sys.stderr)
         return 130
-    print("coordnet: " + " ".join(message.split()), file=sys.stderr)
+    print("coordnet: " + shortened(" ".join(message.split())), file=sys.stderr)
     return 2
+
+
+def shortened(message: str) -> str:
+    """Leave out the middle of a long message."""
+    half = LONGEST // 2
+    return message if len(message) <= LONGEST else f"{message[:half]} … {message[-half:]}"
 
 
 def bound_spinning() -> None:

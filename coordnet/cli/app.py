@@ -117,9 +117,6 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
-    memory: Annotated[
-        str | None, Option(help="Bytes for large files, such as 2GiB; half of the free memory if not given.")
-    ] = None,
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -138,6 +135,14 @@ def denoise(
     sigma: Annotated[
         float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
     ] = None,
+    prior: Annotated[
+        str,
+        Option(
+            metavar="[auto|local|adaptive]",
+            help="The assumption about the signal: with auto the better one on the middle of a picture, or adaptive, "
+            "which is faster, for large pictures and other signals.",
+        ),
+    ] = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -207,10 +212,9 @@ def encoders() -> None:
 @command("data.run")
 def data(
     *,
-    source: Annotated[Path | None, Option("--from", help="Folder of original pictures, clips and sound.")] = None,
-    out: Annotated[Path | None, Option(help="Folder for the parts that are cut from them.")] = None,
-    crop: Annotated[int, Option(help="Height and width of the pictures' centers.")] = 480,
-    check: Annotated[Path | None, Option(help="Compare this prepared folder with its checksums instead.")] = None,
+    source: Annotated[Path, Option("--from", help="Folder of original pictures, clips and sound.")],
+    out: Annotated[Path, Option(help="Folder for the parts that are cut from them.")],
+    crop: Annotated[int, Option(min=1, help="Height and width of the pictures' centers.")] = 480,
     force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

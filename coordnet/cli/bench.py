@@ -15,6 +15,7 @@ bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode
 
 Quick = Annotated[bool, Option("--quick", help="Run a small part: minutes.")]
 Only = Annotated[str | None, Option(help="The parts to run, separated by commas.")]
+LARGEST = 2**15  # samples along a side that are timed
 EXPERIMENTS = {
     "table1": "Pictures on every second pixel: Zheng et al. (2022), table 1.",
     "table2": "Pictures on a random quarter of the pixels: Zheng et al. (2022), table 2.",
@@ -42,8 +43,10 @@ class Records:
 class Training:
     """The options of experiments that train."""
 
-    epochs: Annotated[int | None, Option(min=1, help="Epochs of trained methods instead of the experiment's.")] = None
-    seeds: Annotated[int | None, Option(min=1, help="Seeds 0 … SEEDS - 1 of whatever is drawn.")] = None
+    epochs: Annotated[
+        int | None, Option(min=1, max=10**9, help="Epochs of trained methods instead of the experiment's.")
+    ] = None
+    seeds: Annotated[int | None, Option(min=1, max=10_000, help="Seeds 0 … SEEDS - 1 of whatever is drawn.")] = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ class Signals(Workers):
 
     data: Annotated[Path | None, Option(help="Folder with kodak/ (or images/, or pictures), video/ and audio/.")] = None
     quick: Quick = False
-    images: Annotated[int | None, Option(min=1, help="Run this number of files only, from the first on.")] = None
+    images: Annotated[
+        int | None, Option(min=1, max=10**6, help="Run this number of files only, from the first on.")
+    ] = None
     methods: Annotated[
         list[str] | None, Option(help="baseline, 'closed form', gradient, or a name with * and ?; may be repeated.")
     ] = None
@@ -134,9 +139,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _sizes(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(name) for name in _names(text))
+        sizes = tuple(int(name) for name in _names(text))
     except ValueError:
-        raise _checks.wrong("sizes", "numbers separated by commas", repr(text)) from None
+        sizes = (0,)
+    if not all(1 <= size <= LARGEST for size in sizes):
+        raise _checks.wrong("sizes", f"numbers from 1 to {LARGEST} separated by commas", repr(text))
+    return sizes
 
 
 def _device(text: str) -> str:

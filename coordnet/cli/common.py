@@ -97,6 +97,10 @@ class Common(Output):
     """The options of every command that fits samples."""
 
     device: Device = "auto"
+    memory: Annotated[
+        str | None,
+        Option(help="Bytes that a signal may take, such as 4GiB; 1GiB if not given. Large files are enlarged in them."),
+    ] = None
     keep_model: Annotated[bool, Option("--model", help="Write the model of more than 8 million parameters too.")] = (
         False
     )
@@ -106,7 +110,7 @@ class Common(Output):
 class Many:
     """The options that spread work over processes."""
 
-    workers: Annotated[int, Option(min=1, help="Local processes.")] = 1
+    workers: Annotated[int, Option(min=1, max=1024, help="Local processes.")] = 1
     dask: Annotated[str | None, Option(help="Address of a Dask scheduler whose workers do the work.")] = None
 
 
@@ -175,7 +179,8 @@ class Fitting(Model):
     head: Annotated[str, Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian, wire.")] = "linear"
     solver: Annotated[str | None, Option(help="closed-form or gradient; closed-form where it can be.")] = None
     epochs: Annotated[
-        int | None, Option(help="Number of epochs of the gradient solver; what suits the device if not given.")
+        int | None,
+        Option(min=1, max=10**9, help="Number of epochs of the gradient solver; what suits the device if not given."),
     ] = None
     lr: Annotated[float | None, Option(help="Learning rate; 0.1 for complex and linear, else 0.005.")] = None
 
@@ -202,7 +207,8 @@ class Compared:
         list[str] | None, Option(help="closed-form, the default where it can be, or gradient; may be repeated.")
     ] = None
     epochs: Annotated[
-        int | None, Option(help="Number of epochs of the gradient solver; what suits the device if not given.")
+        int | None,
+        Option(min=1, max=10**9, help="Number of epochs of the gradient solver; what suits the device if not given."),
     ] = None
     html: Annotated[bool, Option("--html", help="Write a page too, with a table to sort and sliders.")] = False
 
@@ -213,7 +219,9 @@ class Tuning:
 
     tune: Annotated[bool, Option("--tune", help="Choose the free numbers by hidden samples.")] = False
     criterion: Annotated[str, Option(help="hold-out, or gcv for noisy lattices.")] = "hold-out"
-    folds: Annotated[int, Option(min=1, help="Number of hidden sets of samples that --tune averages over.")] = 1
+    folds: Annotated[
+        int, Option(min=1, max=100, help="Number of hidden sets of samples that --tune averages over.")
+    ] = 1
 
 
 @dataclass(frozen=True)

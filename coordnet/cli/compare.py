@@ -17,7 +17,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
-    media = read_media(sampled.signal, **sampled.part)
+    media = read_media(sampled.signal, **sampled.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "compare", media.name) as (staging, final):
         text = sampled.sample or default_pattern(media.grid)
         table = compare(

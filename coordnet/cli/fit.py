@@ -1,6 +1,7 @@
 """The command ``coordnet fit``: a signal from scattered points."""
 
 from itertools import takewhile
+from math import prod
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Fitting, Place
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
+from coordnet.media.declared import refuse_large
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
@@ -21,6 +23,7 @@ COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
 def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
+    refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
     device = specs.choose_device(common.device)
     columns = _columns(points, len(shape), values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]

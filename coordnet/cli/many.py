@@ -67,6 +67,8 @@ def _files(signals: list[str]) -> list[str]:
     files: list[str] = []
     for signal in signals:
         path = Path(signal)
+        if not signal.strip():
+            raise MediaError("signal: expected a file, a folder or a built-in picture, found an empty name")
         if not path.is_dir() or path.suffix.lower() == ".zarr" or signal in SAMPLES:
             files.append(signal)
             continue

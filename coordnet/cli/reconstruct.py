@@ -38,7 +38,7 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
     _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal, **sampling.part)
+        media = read_media(signal, **sampling.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         text = sampling.sample or default_pattern(media.grid)

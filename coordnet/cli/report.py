@@ -6,18 +6,20 @@ import math
 import os
 import platform
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from coordnet.cli.common import Common, Output, staging_folder
+from coordnet.cli.common import Common, Output, refused, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
@@ -44,17 +46,68 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
     """Give a hidden folder to write into, and the folder to which the files move when all are written.
 
     That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``Output.check`` for
-    what is refused.
+    what is refused. A folder that does not exist is made at once, so that no other run takes it, and is exchanged for
+    the hidden one in a single step; a failure removes it again.
     """
     output.check()
     fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
     final = output.out or next(path for path in fresh if not path.exists())
-    with staging_folder(final) as staging:
-        yield staging, final
-        _publish(staging, final)
+    made = _reserve(final)
+    while output.out is None and not made:  # another run was faster
+        final = next(fresh)
+        made = _reserve(final)
+    try:
+        with staging_folder(final.parent if made else final) as staging:
+            with _naming_final(staging, final):
+                yield staging, final
+            publish = _exchange if made else _move
+            publish(staging, final, output.force)
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
-def _publish(staging: Path, final: Path) -> None:
+@contextmanager
+def _naming_final(staging: Path, final: Path) -> Iterator[None]:
+    """Name the folder for the results, not the hidden one, in what is wrong with a file."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if str(staging) not in str(error):
+            raise
+        raise MediaError(str(error).replace(str(staging), str(final))) from error
+
+
+def _reserve(folder: Path) -> list[Path]:
+    """Make a folder and those above it; return those that were made, the innermost first, none if it was there."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        for path in reversed(missing):
+            path.mkdir(exist_ok=path != folder)
+    except FileExistsError:
+        return []
+    except OSError as error:
+        raise refused(folder, "a folder that can be written", error.strerror or error) from None
+    return missing
+
+
+def _exchange(staging: Path, final: Path, force: bool) -> None:
+    """Put a folder in the place of an empty one, or its files where another run has written into that."""
+    for file in staging.rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)  # safetensors writes files that no one else may read
+    staging.chmod(final.stat().st_mode & 0o777)
+    try:
+        os.rename(staging, final)
+    except OSError:
+        _move(staging, final, force)
+
+
+def _move(staging: Path, final: Path, force: bool) -> None:
+    """Move files into a folder, which is looked at once more."""
+    if not force and any(path != staging for path in final.iterdir()):
+        raise refused(final, "a new or empty folder", "files in it that another run has written")
     for array in staging.glob("*.zarr"):
         shutil.rmtree(final / array.name, ignore_errors=True)  # chunks of an earlier array would be taken for its own
     files = [path for path in staging.rglob("*") if path.is_file()]
@@ -107,6 +160,8 @@ def write_results(
     """Write a reconstruction with its figure, its model where that is small or asked for, and its record."""
     if fit is None and common.keep_model:
         raise ValueError("--model: expected a signal that is fitted as a whole, found one that is restored in tiles")
+    if not bool(torch.isfinite(media.signal).all()):
+        raise ValueError("`result`: expected finite values, found NaN or infinity")
     with stage("writing", common):
         write_media(media, folder / f"reconstruction{media.lossless_suffix}")
         figure.savefig(folder / "figure.png", dpi=110)
@@ -116,16 +171,30 @@ def write_results(
 
 
 def write_record(folder: Path, made: Record) -> None:
-    """Write a record into a folder."""
-    (folder / "record.json").write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    """Write a record into a folder; a ``ValueError`` is raised if one of its numbers is not finite."""
+    (folder / "record.json").write_text(_json(made, indent=1) + "\n", encoding="utf-8")
 
 
 def show(made: Record, lines: list[str], output: Output) -> None:
     """Print a record as JSON, or lines about it, or nothing."""
-    if output.json:
-        print(json.dumps(made, ensure_ascii=False))
-    elif not output.quiet:
-        print("\n".join(lines))
+    if output.json or not output.quiet:
+        print_after_writing(_json(made) if output.json else "\n".join(lines))
+
+
+def print_after_writing(text: str) -> None:
+    """Print a text about results that are written, which a full or closed standard output does not undo."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        print(f"coordnet: standard output: {error.strerror}; the results are written", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python fails at its end, when it writes what is left
+
+
+def _json(record: Record, indent: int | None = None) -> str:
+    try:
+        return json.dumps(record, indent=indent, allow_nan=False)
+    except ValueError:
+        raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
 
 
 @contextmanager

@@ -127,38 +127,38 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, many: Many, common: Common) -> None:
+def denoise(signals: list[str], sigma: float | None, prior: str, many: Many, common: Common) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
-    each("denoise", partial(_denoise, sigma=sigma), signals, many, common)
+    each("denoise", partial(_denoise, sigma=sigma, prior=prior), signals, many, common)
 
 
-def _denoise(signal: str, common: Common, sigma: float | None) -> Outcome:
+def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Outcome:
     how, about = ("estimated", "about ") if sigma is None else ("given", "")
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = denoised(
-            values, sigma, alpha=media.alpha, dimensions=len(media.grid), seed=common.seed, progress=common.progress
-        )
-        expected = made.expected_psnr
-        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how})"
-        chosen += _learned(made) if made.fit is None else ""
+        options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
+        made = denoised(values, sigma, prior=prior, progress=common.progress, **options)
+        expected, chosen_prior = made.expected_psnr, made.report["prior"]
+        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how}), {chosen_prior} prior"
+        chosen += " (--prior adaptive is faster)" * (chosen_prior == "local" and prior == "auto")
+        chosen += f" in {report.size(made.report['tiles'])} tiles" if made.fit is None else ""
         sureness = "no noise found" if expected is None else f"expected PSNR {about}{expected:.1f} dB"
-        found = {"sigma": made.report["sigma"], "expected_psnr": expected}
+        found = {"sigma": made.report["sigma"], "prior": chosen_prior, "expected_psnr": expected}
         return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
 
     return _restored("denoise", signal, common, work)
 
 
-def upscale(signals: list[str], factor: float, memory: str | None, many: Many, common: Common) -> None:
+def upscale(signals: list[str], factor: float, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
-    budget = free if memory is None else specs.parse_bytes(memory)
+    budget = specs.parse_bytes(common.memory) or free
     each("upscale", partial(_upscale, factor=factor, budget=budget), signals, many, common)
 
 
 def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
     path = Path(image)
-    if _is_large(path, factor, budget):
+    if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
         return _upscale_rows(path, factor, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
@@ -185,7 +185,7 @@ def _restored(
     """Read a signal, restore it, and write what comes out; ``image`` refuses other signals."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal)
+        media = read_media(signal, memory=specs.parse_bytes(common.memory))
     if image and media.kind != "image":
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -215,13 +215,13 @@ def _heading(record: report.Record) -> str:
     return f"{record['signal']} {report.size(record['shape'])} in {report.duration(record['seconds'])}"
 
 
-def _is_large(path: Path, factor: float, memory: int) -> bool:
+def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> bool:
     """Whether a file is read in rows: an array always, a picture where it would take more memory than there is."""
     if split_member(path)[0].suffix.lower() in ARRAY_SUFFIXES:
         return True
     try:
-        with open_rows(path) as source:
-            return exceeds(4 * prod(source.shape), factor, memory)
+        with open_rows(path, memory) as source:
+            return exceeds(4 * prod(source.shape), factor, budget)
     except MediaError:
         return False  # the reader of whole files says what is wrong, or reads it
 
@@ -231,7 +231,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
-        open_rows(path) as source,
+        open_rows(path, specs.parse_bytes(common.memory)) as source,
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):

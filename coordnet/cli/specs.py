@@ -138,8 +138,10 @@ def _numbers(text: str, kind: type, argument: str, expected: str, count: int | N
     return numbers
 
 
-def parse_bytes(text: str) -> int:
-    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``."""
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
+    if text is None:
+        return None
     match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
     number = float(match[1]) if match else math.nan
     if match is None or not 1 <= number < math.inf:

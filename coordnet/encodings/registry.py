@@ -1,5 +1,6 @@
 """The table of all encoders, and encodings from their configurations, as saved models hold them."""
 
+from dataclasses import fields
 from typing import Any
 
 import coordnet.encodings.encoders as e
@@ -29,6 +30,8 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
         case {"kind": "joint", "encoder": encoder}:
             return JointEncoding(_construct(encoder, joint=True))
         case {"kind": "fourier", "axes": [*axes], "shape": [*shape]}:
+            for axis in axes:
+                _checks.positive("spacing", axis["spacing"])  # 0 stands for a default in code, not in a file
             return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
     expected = "one of a simple, directional, joint, complex or fourier encoding"
     raise _checks.wrong("configuration", expected, configuration)
@@ -37,5 +40,7 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
 def _construct(description: dict[str, Any], joint: bool = False) -> Any:
     arguments = dict(description)
     known = {name: encoder for name, encoder in ENCODERS.items() if encoder.joint == joint}
-    name = _checks.choice("encoder", str(arguments.pop("name", None)), known)
-    return known[name](**arguments)
+    family = known[_checks.choice("encoder", str(arguments.pop("name", None)), known)]
+    for name in arguments:
+        _checks.choice("encoder", name, (f.name for f in fields(family)))
+    return family(**arguments)

@@ -90,6 +90,8 @@ def fit_gradient(
     for name, number in (("epochs", epochs), ("memory", memory), ("batch", 1 if batch is None else batch)):
         _checks.integer(name, number, 1)
     _checks.positive("lr", lr)
+    if held_out is not None and not hasattr(held_out, "geometry"):
+        raise _checks.wrong("held_out", "samples, or None", type(held_out).__name__)
     network = copy.deepcopy(network).to(samples.values).train()
     if samples.geometry.blending:
         network.blending = Blending.of(samples.geometry)

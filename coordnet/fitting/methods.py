@@ -27,11 +27,18 @@ class EncoderChoice:
     """An encoder whose scales and features are still to be suited to samples.
 
     The family is a class of encoders, or ``FourierEncoding``, which is an encoding by itself. The options are arguments
-    of its ``like``, such as ``sigma="0.64px"``.
+    of its ``like``, such as ``sigma="0.64px"``; an unknown one raises a ``ValueError``.
     """
 
     family: Family
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = ("padding",) if self.is_fourier else self.family.arguments()  # type: ignore[union-attr]
+        for option in self.options:
+            if option not in known:
+                expected = f"{self.name} with {', '.join(known)}"
+                raise _checks.wrong("encoder", expected, labelled(self.name, self.options))
 
     @property
     def name(self) -> str:
@@ -57,16 +64,15 @@ class EncoderChoice:
         """Return the encoding of this encoder that suits some samples.
 
         Their lattice decides the number of features and the default scales. The axes' features are multiplied (the
-        Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters. An
-        unknown option, or a kind that the encoder does not have, raises a ``ValueError``.
+        Kronecker product) or concatenated ("simple"). The generator is for encoders that draw their parameters. A
+        kind that the encoder does not have raises a ``ValueError``.
         """
         family: Any = self.family
         _checks.choice("encoding", kind, KINDS)
         if not self.is_fourier:
             return KINDS[kind].like(family, samples, generator=generator, **self.options)
-        if kind != "complex" or set(self.options) - {"padding"}:
-            found = f"{self.label} in a {kind} encoding"
-            raise _checks.wrong("encoder", "fourier, in a complex encoding, with padding alone", found)
+        if kind != "complex":
+            raise _checks.wrong("encoder", "fourier in a complex encoding", f"{self.label} in a {kind} encoding")
         return family.like(samples, **self.options)
 
 

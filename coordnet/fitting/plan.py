@@ -130,6 +130,9 @@ class Plan(ABC):
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
         encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
+        if weight.device.type == "cpu" and not bool(torch.isfinite(weight).all()):
+            expected = "values that this plan can fit: a finite result"
+            raise _checks.wrong("values", expected, "NaN or infinity in it; another prior may do")
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
         network.blending = Blending.of(self.geometry)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])

@@ -18,7 +18,7 @@ from coordnet.priors.modes import EncodingModes, Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.samples import Geometry
+from coordnet.sampling.samples import Geometry, units_of
 
 TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
@@ -47,14 +47,9 @@ class IteratedPlan(Plan):
         self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
 
     def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
-        """Return centered values in units of a power of two for each signal, zero where unknown, and the units.
-
-        The units are near the largest known value, so that squares neither overflow nor vanish, and the division is
-        exact: a signal times any power of two is fitted alike to the bit.
-        """
+        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units."""
         known = torch.where(self.measurement.weights > 0, values, 0.0)
-        largest = known.detach().abs().amax(tuple(range(1, known.ndim)), keepdim=True)
-        units = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+        units = units_of(known)
         return known / units, units
 
 

@@ -18,6 +18,7 @@ from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, 
 from coordnet.priors.modes import Modes
 from coordnet.sampling.measurements import Measurement
 
+ROUNDING = 32.0  # epsilons of a dtype by which sums over samples are off
 NEWTON_STEPS = 12  # enough for an effective density to a thousandth
 MAX_LOG_STEP = 2.5  # maximum step in log q
 COVARIANCE_FLOOR = 2e-4  # relative to the mean penalty, in the constrained system's preconditioner
@@ -52,10 +53,20 @@ class System(ABC):
             start=None if start is None else self.unknowns(start),
             tolerance=tolerance,
             steps=steps,
+            least=None if bool(self.penalty.any()) else self._rounding(values),
             check_every=1 if values.device.type == "cpu" else 5,  # on a GPU each look waits for the queue
             callback=callback,
         )
         return replace(solution, x=self.modes_of(solution.x, values))
+
+    def _rounding(self, values: Tensor) -> Tensor:
+        """Return the squared error of a right-hand side's rounding, relative to the values' weighted energy.
+
+        Without a penalty, coincident points whose values differ leave rounding alone on the right-hand side.
+        """
+        energy = (self.measurement.weights * values.square()).flatten(2).sum(-1)
+        energy = energy.reshape(*energy.shape, *(1,) * len(self.modes.lattice))
+        return (ROUNDING * torch.finfo(values.dtype).eps) ** 2 * energy
 
     @abstractmethod
     def operator(self, x: Tensor) -> Tensor:

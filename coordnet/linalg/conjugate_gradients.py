@@ -86,6 +86,7 @@ def conjugate_gradients(
     start: Tensor | None = None,
     tolerance: float = 1e-4,
     steps: int = 500,
+    least: Tensor | None = None,
     check_every: int = 1,
     callback: Callback | None = None,
 ) -> Solution:
@@ -93,7 +94,8 @@ def conjugate_gradients(
 
     The system has A, its preconditioner M and its inner product; ``b`` holds the right-hand sides, and ``start`` the
     initial x, 0 by default. The ``tolerance`` is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩), and ``steps`` the largest
-    number of steps. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
+    number of steps. A system has also converged where ⟨r, Mr⟩ is at most ``least``: the rounding of b, which a singular
+    A need not reach. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
 
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
     No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``. A ``ValueError`` is
@@ -103,7 +105,7 @@ def conjugate_gradients(
     """
     if b.requires_grad and torch.is_grad_enabled():
         raise _checks.wrong("values", "detached ones: conjugate gradients have no derivative", "a required gradient")
-    run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps))
+    run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps), least)
     worst, step = run.look(), 0
     while worst > run.tolerance and step < steps:
         run.advance()
@@ -125,10 +127,14 @@ class _Iteration:
     that remain, whose flat indices are ``places``.
     """
 
-    def __init__(self, system: LinearSystem, b: Tensor, start: Tensor | None, tolerance: float) -> None:
+    def __init__(
+        self, system: LinearSystem, b: Tensor, start: Tensor | None, tolerance: float, least: Tensor | None
+    ) -> None:
         self.system, self.tolerance, self.tiny = system, tolerance, torch.finfo(b.dtype).tiny
         s = system.preconditioner(b)
         self.scale = system.inner(b, s).real.clamp(min=self.tiny)
+        if least is not None:
+            self.scale = torch.maximum(self.scale, least / tolerance**2)
         if start is None:
             self.x, self.r = torch.zeros_like(b), b.clone()
         else:

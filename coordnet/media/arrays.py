@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.media.declared import NEEDED, refuse_large
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
 
@@ -16,34 +17,40 @@ ARRAY_SUFFIXES = (".npy", ".npz", ".zarr")
 MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
 
-def read_array(path: StrPath) -> Media:
+def read_array(path: StrPath, *, memory: int | None = None) -> Media:
     """Read an array in NPY, NPZ or Zarr, of any number of axes, into a signal of shape (*grid, channels).
 
     ``file.npz:NAME`` is one of several arrays of an NPZ file.
     Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
     NaN included. Pickled objects are never loaded. The last axis holds channels if it is one of two or more and no
-    longer than 4; otherwise an axis of length 1 is added.
+    longer than 4; otherwise an axis of length 1 is added. An array that needs more than ``memory`` bytes is refused,
+    see ``refuse_large``.
     """
-    values = load_array(Path(path))
+    values = load_array(Path(path), memory=memory)
     given = last_axis_holds_channels(values.shape)
     scaled = np.ascontiguousarray(from_depth(values, path))
     signal = torch.from_numpy(scaled if given else scaled[..., None])
     return Media(signal, "array", split_member(path)[0].stem, values.dtype.name, channel_axis=given)
 
 
-def load_array(path: Path, *, mapped: bool = False) -> Any:
+def load_array(path: Path, *, mapped: bool = False, memory: int | None = None) -> Any:
     """Return the array in an NPY or NPZ file or a Zarr folder, without ever unpickling.
 
-    ``file.npz:NAME`` is one of several arrays. If ``mapped``, the numbers of NPY and Zarr are read as they are needed.
+    ``file.npz:NAME`` is one of several arrays. If ``mapped``, the numbers of NPY and Zarr are read as they are needed;
+    else they take at most ``memory`` bytes, see ``refuse_large``.
     """
     file, member = split_member(path)
     if file.suffix.lower() == ".zarr":
         values = _open_zarr(file)
-        values = values if mapped else np.asarray(values[...])
     else:
         with decoding(path, "an array"):
-            values = np.load(readable_file(file, "an array"), mmap_mode="r" if mapped else None, allow_pickle=False)
-            values = values if isinstance(values, np.ndarray) else _member(values, file, member)
+            # A map first: it holds the declared shape against the length of the file.
+            values = np.load(readable_file(file, "an array"), mmap_mode="r", allow_pickle=False)
+            values = _member(values, file, member, memory)
+    if not mapped:
+        refuse_large(path, math.prod(values.shape), memory)
+        with decoding(path, "an array"):
+            values = np.array(values[...])
     if math.prod(values.shape) == 0 or values.ndim == 0:
         raise mismatch(path, "an array with at least one axis and value", f"shape {values.shape}")
     return values if mapped else values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -57,15 +64,19 @@ def split_member(path: StrPath) -> tuple[Path, str | None]:
     return Path(path), None
 
 
-def _member(archive: Any, file: Path, member: str | None) -> np.ndarray:
+def _member(archive: Any, file: Path, member: str | None, memory: int | None) -> np.ndarray:
     """Return one array of an NPZ file."""
+    if isinstance(archive, np.ndarray):
+        return archive
     with archive:
         names = archive.files
         if member is None and len(names) != 1:
             raise mismatch(file, f"one array, or {file.name}:NAME", f"{len(names)} ({', '.join(names) or 'none'})")
         if member is not None and member not in names:
             raise mismatch(file, f"an array of the name {member!r}", ", ".join(names) or "none")
-        return archive[member or names[0]]
+        name = member or names[0]
+        refuse_large(file, archive.zip.getinfo(f"{name}.npy").file_size // NEEDED, memory)
+        return archive[name]
 
 
 def _open_zarr(path: Path) -> Any:

@@ -26,9 +26,11 @@ def mismatch(path: StrPath, expected: str, found: str) -> MediaError:
 
 
 def readable_file(path: StrPath, expected: str) -> Path:
-    """Return the path of a file that can be opened and is not empty; raise a ``MediaError`` for any other."""
+    """Return the path of a regular file that can be opened and is not empty; raise a ``MediaError`` for any other."""
     path = Path(path)
     try:
+        if path.exists() and not path.is_dir() and not path.is_file():  # opening a pipe would wait
+            raise mismatch(path, expected, "no regular file")
         with path.open("rb") as file:
             if file.read(1):
                 return path
@@ -37,6 +39,8 @@ def readable_file(path: StrPath, expected: str) -> Path:
         found = "a folder"
     except (FileNotFoundError, NotADirectoryError):
         found = "no file of this name"
+    except MediaError:
+        raise
     except (OSError, ValueError) as error:
         found = f"a file that cannot be opened ({_one_line(error)})"
     raise mismatch(path, expected, found)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from skimage.transform import resize
 from torch import Tensor
 
+from coordnet.media.declared import declared_pictures, refuse_large
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
 
@@ -35,37 +36,39 @@ _CROP = _SIZE + r"(?:\+(\d+)\+(\d+))?"
 logging.getLogger("tifffile").addHandler(logging.NullHandler())  # otherwise Python prints what tifffile logs
 
 
-def read_image(path: StrPath, *, size: str | None = None, crop: str | None = None) -> Media:
+def read_image(path: StrPath, *, size: str | None = None, crop: str | None = None, memory: int | None = None) -> Media:
     """Read a picture, turned upright, into a signal of shape (height, width, channels).
 
     Integers are scaled to [0, 1]. Channels are 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha);
     a TIFF file may have others. The first picture of an animation is read. ``size`` ("256x256") is the height and
     width to resize to with anti-aliasing; ``crop`` is the part to keep after that, "128x128" from the center or
-    "128x128+10+20" from row 10 and column 20.
+    "128x128+10+20" from row 10 and column 20. A picture that needs more than ``memory`` bytes is refused, see
+    ``refuse_large``.
     """
     path = readable_file(path, "an image")
-    pixels = read_pixels(path)
-    image = resize_and_crop(from_depth(pixels, path), size, crop)
+    pixels = read_pixels(path, memory)
+    image = resize_and_crop(from_depth(pixels, path), size, crop, memory)
     return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=path.suffix.lower())
 
 
-def read_pixels(path: Path) -> np.ndarray:
+def read_pixels(path: Path, memory: int | None = None) -> np.ndarray:
     """Return the first picture in a file, upright, (height, width, channels), in the file's integer or float type.
 
     A palette becomes RGB, a transparent color becomes an alpha channel, one bit becomes 0 and 255, and CMYK and
-    other color models become RGB. Pillow refuses more than 178 megapixels, as a guard against small files that
-    unpack to fill the memory.
+    other color models become RGB. A small file can unpack to fill the memory; what it declares is therefore
+    held against ``memory`` first, see ``refuse_large``. Pillow refuses more than 178 megapixels by itself.
     """
     with decoding(path, "an image"):
-        found = _read_deep_tiff(path) if path.suffix.lower() in TIFF_SUFFIXES else None
-        pixels, orientation = _read_raster(path) if found is None else found
+        found = _read_deep_tiff(path, memory) if path.suffix.lower() in TIFF_SUFFIXES else None
+        pixels, orientation = _read_raster(path, memory) if found is None else found
         pixels = np.flip(pixels, _FLIPPED.get(orientation, ()))
         pixels = pixels.swapaxes(0, 1) if orientation > 4 else pixels
         return pixels.reshape(*pixels.shape[:2], -1).astype(pixels.dtype.newbyteorder("="), copy=False)
 
 
-def _read_raster(path: Path) -> tuple[np.ndarray, int]:
+def _read_raster(path: Path, memory: int | None) -> tuple[np.ndarray, int]:
     """Return the pixels and the orientation of a picture that Pillow reads."""
+    declared_pictures(path, memory)
     file: Any
     with iio.imopen(path, "r", plugin="pillow") as file:
         found = file.metadata(index=0, exclude_applied=False)
@@ -88,7 +91,7 @@ def _read_by_ffmpeg(path: Path) -> np.ndarray:
     return iio.imread(path, plugin="pyav", format=None, index=0)
 
 
-def _read_deep_tiff(path: Path) -> tuple[np.ndarray, int] | None:
+def _read_deep_tiff(path: Path, memory: int | None) -> tuple[np.ndarray, int] | None:
     """Return the pixels and the orientation of a TIFF file, or None for 8 bits and fewer, which Pillow reads.
 
     tifffile needs another package for LZW and PackBits; FFmpeg reads these if they have 16 bits.
@@ -100,6 +103,7 @@ def _read_deep_tiff(path: Path) -> tuple[np.ndarray, int] | None:
             raise mismatch(path, "one picture", f"{count} (a stack can be read as .npy)")
         if page.bitspersample <= 8 and page.samplesperpixel <= 4:
             return None
+        refuse_large(path, math.prod(page.shape), memory)
         try:
             pixels = page.asarray()
             pixels = np.moveaxis(pixels, 0, -1) if page.axes.startswith("S") else pixels
@@ -112,12 +116,13 @@ def _read_deep_tiff(path: Path) -> tuple[np.ndarray, int] | None:
         return pixels, int(page.tags.valueof("Orientation", 1))
 
 
-def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None) -> np.ndarray:
+def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memory: int | None = None) -> np.ndarray:
     """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``.
 
     If the margins of a crop from the center differ, the smaller one is at the top or left.
     """
     if size is not None and (shape := _parse("size", _SIZE, size)) != image.shape[:2]:
+        refuse_large("size", math.prod(shape) * math.prod(image.shape[2:]), memory)
         image = np.asarray(resize(image, shape, order=1, anti_aliasing=True, preserve_range=True))
     if crop is not None:
         rows, columns, *place = _parse("crop", _CROP, crop)

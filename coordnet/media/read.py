@@ -49,12 +49,14 @@ def read_media(
     crop: str | None = None,
     row: int | None = None,
     column: int | None = None,
+    memory: int | None = None,
 ) -> Media:
     """Read a signal from a file of any supported kind, or from the built-in picture of this name (see ``SAMPLES``).
 
     An image or a video is resized to ``size`` ("HxW") and then cropped to ``crop`` ("HxW" from the center, or
     "HxW+top+left"). ``frames`` selects frames of a video by a Python slice such as "0:120"; ``row`` or ``column``
-    selects one line of an image, after resizing and cropping. An option that does not apply raises a ``MediaError``.
+    selects one line of an image, after resizing and cropping. An option that does not apply raises a ``MediaError``, as
+    does a file that needs more than ``memory`` bytes (see ``refuse_large``).
     """
     path, name = _located(path_or_name)
     suffix = split_member(path)[0].suffix.lower()
@@ -67,14 +69,16 @@ def read_media(
         if value is not None and option not in _OPTIONS.get(kind, ()):
             raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")
     if kind == "image":
-        image = replace(read_image(path, size=size, crop=crop), name=name)
+        image = replace(read_image(path, size=size, crop=crop, memory=memory), name=name)
         if row is not None and column is not None:
             raise mismatch(path, "a row or a column", "both")
         image = image if row is None else _line(image, 0, "row", row)
         return image if column is None else _line(image, 1, "column", column)
     if kind == "video":
-        return read_video(path, frames=frames, size=size, crop=crop)
-    readers: dict[Kind, Callable[[Path], Media]] = {"audio": read_audio, "table": _read_table, "array": read_array}
+        return read_video(path, frames=frames, size=size, crop=crop, memory=memory)
+    if kind == "array":
+        return read_array(path, memory=memory)
+    readers: dict[Kind, Callable[[Path], Media]] = {"audio": read_audio, "table": _read_table}
     return readers[kind](path)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import tifffile
 
 from coordnet.media.arrays import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
+from coordnet.media.declared import refuse_large
 from coordnet.media.files import decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_pixels, tiff_options
 from coordnet.media.signal import from_depth, to_depth
@@ -40,7 +41,8 @@ class RowFile:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Return rows of shape (rows, *rest, channels) in float32."""
-        values = from_depth(np.array(self.stored[rows]), self.path)
+        with decoding(self.path, "a signal in rows"):
+            values = from_depth(np.array(self.stored[rows]), self.path)
         _release(self.stored)
         return values if self.channel_axis else values[..., None]
 
@@ -52,16 +54,19 @@ def _release(stored: Any) -> None:
 
 
 @contextmanager
-def open_rows(path: Path) -> Iterator[RowFile]:
-    """Open a signal to be read in rows: an array's file or folder, or a TIFF file of one picture."""
+def open_rows(path: Path, memory: int | None = None) -> Iterator[RowFile]:
+    """Open a signal to be read in rows: an array's file or folder, or a TIFF file of one picture.
+
+    A compressed picture is refused as if it were read whole, see ``refuse_large``: a small file may declare any size.
+    """
     suffix = split_member(path)[0].suffix.lower()
     with ExitStack() as opened:
         if suffix in ARRAY_SUFFIXES:
             stored = load_array(path, mapped=True)
         elif suffix in TIFF_SUFFIXES:
-            stored = _open_tiff(readable_file(path, "an image"), opened)
+            stored = _open_tiff(readable_file(path, "an image"), opened, memory)
         elif suffix in IMAGE_SUFFIXES:
-            stored = read_pixels(readable_file(path, "an image"))
+            stored = read_pixels(readable_file(path, "an image"), memory)
         else:
             raise mismatch(path, f"one of {' '.join(ROW_SUFFIXES)} or a picture to read in rows", repr(suffix))
         shape = tuple(stored.shape)
@@ -72,7 +77,7 @@ def open_rows(path: Path) -> Iterator[RowFile]:
         yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))
 
 
-def _open_tiff(path: Path, opened: ExitStack) -> Any:
+def _open_tiff(path: Path, opened: ExitStack, memory: int | None) -> Any:
     """Map the picture in a TIFF file, or read it by strips or tiles if it is compressed."""
     with decoding(path, "an image"):
         page = opened.enter_context(tifffile.TiffFile(path)).pages.first
@@ -82,6 +87,7 @@ def _open_tiff(path: Path, opened: ExitStack) -> Any:
             raise ValueError("a stack, or pixels that are planar, packed, turned or of a palette")
         if page.is_memmappable:
             return tifffile.memmap(path, mode="r")
+        refuse_large(path, math.prod(page.shape), memory)
         return zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r")
 
 

@@ -31,6 +31,11 @@ class Media:
     suffix: str = ""  # of the file, for formats that a signal is written in as it was read
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
 
+    def __post_init__(self) -> None:
+        """Replace the bytes of a name that are not UTF-8, which neither figures nor JSON hold."""
+        printable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        object.__setattr__(self, "name", printable)
+
     @property
     def grid(self) -> tuple[int, ...]:
         """The lengths of the axes, without the channels."""

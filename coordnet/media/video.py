@@ -1,6 +1,7 @@
 """Clips in and out: every video that FFmpeg decodes, and animated pictures."""
 
 import re
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.media.declared import DEMUXERS, declared_pictures, refuse_large
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import resize_and_crop
 from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
@@ -29,12 +31,20 @@ _COLORS = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "smpte17
 _H264 = {"crf": "12", "color_range": "tv", **_COLORS}
 
 
-def read_video(path: StrPath, *, frames: str | None = None, size: str | None = None, crop: str | None = None) -> Media:
+def read_video(
+    path: StrPath,
+    *,
+    frames: str | None = None,
+    size: str | None = None,
+    crop: str | None = None,
+    memory: int | None = None,
+) -> Media:
     """Read a clip into a signal of shape (frames, height, width, channels) in [0, 1].
 
     ``frames`` ("0:120", "-30:", "::2") selects frames as a Python slice does; then ``size`` and ``crop`` apply as in
     ``read_image``, one frame at a time. Channels are RGB, or 1 if the codec stores gray. Frames are turned by the
-    rotation that the file states. Sound is ignored, and depths beyond 8 bits are reduced to 8.
+    rotation that the file states. Sound is ignored, and depths beyond 8 bits are reduced to 8. Reading stops with a
+    ``MediaError`` where the frames need more than ``memory`` bytes, see ``refuse_large``.
     """
     path = readable_file(path, "a video")
     wanted = slice(None) if frames is None else _parse_frames(frames)
@@ -43,7 +53,10 @@ def read_video(path: StrPath, *, frames: str | None = None, size: str | None = N
         if (wanted.start or 0) < 0 or (wanted.stop or 0) < 0:
             wanted = slice(*wanted.indices(sum(1 for _ in open_clip(path)[0])))
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
-        clip = [resize_and_crop(from_depth(image, path), size, crop) for image in selected]
+        clip = []
+        for image in selected:
+            clip.append(resize_and_crop(from_depth(image, path), size, crop, memory))
+            refuse_large(path, len(clip) * clip[0].size, memory)
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"
         raise mismatch(path, "at least one frame", found)
@@ -56,8 +69,7 @@ def is_video(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix not in ANIMATED_SUFFIXES:
         return suffix in VIDEO_SUFFIXES
-    with decoding(path, "an image"):
-        return (iio.improps(path, index=..., plugin="pillow").n_images or 1) > 1  # type: ignore[arg-type]
+    return declared_pictures(path, sys.maxsize) > 1
 
 
 def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
@@ -66,12 +78,13 @@ def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
     Frames are uint8 of shape (height, width, channels), without alpha, decoded as they are needed.
     """
     if path.suffix.lower() in ANIMATED_SUFFIXES:
+        declared_pictures(path)
         file: Any
         with iio.imopen(path, "r", plugin="pillow") as file:
             file.read(index=0)  # a WebP file has the duration of a frame only after decoding it
             milliseconds = file.metadata(index=0).get("duration") or 100  # browsers' default
         return iio.imiter(path, plugin="pillow", mode="RGB"), 1000 / milliseconds
-    with av.open(str(path)) as container:
+    with av.open(str(path), options={"format_whitelist": DEMUXERS}) as container:
         if not container.streams.video:
             raise mismatch(path, "a video", "a file without a video stream")
         stream = container.streams.video[0]

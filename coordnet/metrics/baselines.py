@@ -122,6 +122,9 @@ def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.
     parts = []
     for c in range(known.shape[1]):
         channels = slice(None) if known.shape[1] == 1 else slice(c, c + 1)
+        if not bool(known[:, c].any()):  # as a fit has it
+            parts.append(torch.zeros(*samples.grid, 1).to(samples.values))
+            continue
         x, y = (t.double().cpu().numpy() for t in (points[known[:, c]], values[known[:, c]][:, channels]))
         parts.append(torch.from_numpy(method(x, y)).to(samples.values).reshape(*samples.grid, -1))
     return torch.cat(parts, dim=-1)

@@ -19,14 +19,22 @@ def mean_squared_error(
 ) -> float:
     """Mean of (estimate - truth)² in float64, over all entries or those where ``mask`` is true; NaN over none.
 
-    The mask has the shape (*grid,) or (*grid, channels).
+    The mask has the shape (*grid,) or (*grid, channels). Values that are not finite raise a ``ValueError``, as do two
+    shapes that differ.
     """
+    for name, values in (("estimate", estimate), ("truth", truth)):
+        if not isinstance(values, Tensor) or values.is_complex():
+            raise _checks.wrong(name, "real numbers in a tensor", getattr(values, "dtype", type(values).__name__))
+    if estimate.shape != truth.shape:
+        raise _checks.wrong("estimate", f"shape {tuple(truth.shape)}, the truth's", tuple(estimate.shape))
     total, count = 0.0, 0
     step = max(1, BLOCK * len(truth) // max(1, truth.numel()))
     for i in range(0, len(truth), step):
         error = (estimate[i : i + step].double() - truth[i : i + step].double()).square()
         error = error if mask is None else error[mask[i : i + step]]
         total, count = total + float(error.sum()), count + error.numel()
+    if not math.isfinite(total):
+        raise _checks.wrong("estimate", "finite values, as of the truth", "NaN, infinity or an overflow")
     return total / count if count else math.nan
 
 
@@ -73,6 +81,8 @@ def psnr(
             raise _checks.wrong("data_range", "a number, for a truth that is not in [0, 1]", f"None and {found}")
         data_range, clip = 1.0, clip is not False
     _checks.positive("data_range", data_range)
+    if a.is_complex():
+        raise _checks.wrong("estimate", "real numbers", a.dtype)
     error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where)
     return math.inf if error == 0 else 10 * math.log10(data_range**2 / error)
 
@@ -101,8 +111,9 @@ def snr(
 def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid channels"]) -> float | None:
     """Structural similarity of two signals in [0, 1], by scikit-image, with windows of seven samples along each axis.
 
-    It is None if an axis is shorter than a window.
+    It is None if an axis is shorter than a window. See ``mean_squared_error`` for errors.
     """
+    mean_squared_error(estimate, truth)
     from skimage.metrics import structural_similarity  # half a second to import
 
     if min(truth.shape[:-1]) < WINDOW:

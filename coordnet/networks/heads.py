@@ -10,6 +10,8 @@ from torch import Tensor
 
 from coordnet import _checks
 
+DEEPEST = 1000  # hidden layers: a network of more cannot be trained
+
 
 @dataclass(frozen=True)
 class Head:
@@ -60,7 +62,8 @@ class MLP(Head):
     width: int = 256
 
     def __post_init__(self) -> None:
-        _checks.integer("depth", self.depth, 0)
+        if _checks.integer("depth", self.depth, 0) > DEEPEST:
+            raise _checks.wrong("depth", f"at most {DEEPEST}", self.depth)
         _checks.integer("width", self.width, 1)
         for scale in ("omega", "scale", "bias"):
             if hasattr(self, scale):

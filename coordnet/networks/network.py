@@ -54,7 +54,9 @@ class CoordinateNetwork(nn.Module):
         self.rest = nn.Sequential(*rest)
 
     def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
-        encoding = self.encoding
+        encoding, shape = self.encoding, (width, *self.encoding.shape)
+        if weight is not None and tuple(weight.shape) != shape:
+            raise _checks.wrong("weight", f"shape {shape}", tuple(weight.shape))
         if isinstance(encoding, FourierEncoding):
             if weight is None:
                 raise _checks.wrong("weight", "the solution of a closed-form fit, for a Fourier encoding", "none")

@@ -14,9 +14,11 @@ from coordnet import _checks
 from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending
 from coordnet.linalg.buffers import is_tracked
+from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, render_axes
+from coordnet.sampling.samples import Lattice
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
@@ -113,10 +115,12 @@ class Reconstruction(nn.Module):
             If the points have another number of coordinates, are no floating-point numbers, or are outside.
         """
         d = self.network.encoding.dimensions
+        if not isinstance(points, Tensor) or not points.is_floating_point():
+            found = getattr(points, "dtype", type(points).__name__)
+            raise _checks.wrong("points", "a tensor of floating-point coordinates", found)
         if points.shape[-1:] != (d,):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
-        if not points.is_floating_point():
-            raise _checks.wrong("points", "floating-point coordinates", points.dtype)
+        _checks.integer("memory", memory, 1)
         points = self._inside(points.to(self.offset), _checks.choice("outside", outside, OUTSIDE))
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
@@ -130,7 +134,7 @@ class Reconstruction(nn.Module):
         inside = points.clamp(-margin, 1 + margin)
         if outside == "clamp":
             return inside
-        beyond = (points.detach() - inside.detach()).abs() > ROUNDING  # NaN is not beyond
+        beyond = ~((points.detach() - inside.detach()).abs() <= ROUNDING)  # as NaN is
         if bool(beyond.any()):
             span = "coordinates in [0, 1), or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
             raise _checks.wrong("points", span, f"{float(points[beyond][0]):.6g}")
@@ -154,6 +158,7 @@ class Reconstruction(nn.Module):
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
+        _checks.integer("memory", memory, 1)
         network, dtype, device = self.network, self.offset.dtype, self.offset.device
         if network.is_separable:
             return self._finish(network.on_lattice(axes, dtype, device, exact=exact), len(axes))
@@ -174,7 +179,11 @@ class Reconstruction(nn.Module):
         return values + offset if is_tracked(values) or is_tracked(offset) else values.add_(offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the reconstruction to a safetensors file, its configuration in the metadata."""
+        """Write the reconstruction to a safetensors file, its configuration in the metadata.
+
+        A ``ValueError`` is raised if the file cannot be written, or the report has a number that is not finite.
+        """
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         network = self.network
@@ -191,43 +200,53 @@ class Reconstruction(nn.Module):
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
         tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
         tensors["offset"] = self.offset.detach().contiguous()
-        save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration)})
+        try:
+            save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration, allow_nan=False)})
+        except (SafetensorError, OSError) as error:
+            raise mismatch(path, "a file that can be written", f"an error ({error})") from None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
         """Read a reconstruction that ``save`` wrote; its renders are the same to the bit.
 
-        A ``ValueError`` is raised if the file is missing, damaged, or of another kind.
+        A ``ValueError`` is raised if the file is missing, damaged, of another kind, or if what it holds does not fit
+        together: numbers that are not finite, other shapes than the configuration says, unknown names in it.
         """
         from safetensors import SafetensorError, safe_open
 
         expected = "a model that coordnet saved"
+        readable_file(path, expected)
         try:
             with safe_open(os.fspath(path), "pt", device=str(device)) as file:
                 metadata = file.metadata() or {}
                 # Copies are aligned as the saved tensors were; products of unaligned ones differ in their last bits.
                 tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
             return cls._restore(json.loads(metadata["coordnet"]), tensors)
-        except FileNotFoundError:
-            raise ValueError(f"{path}: expected {expected}, found no such file") from None
         except (SafetensorError, OSError) as error:
-            raise ValueError(f"{path}: expected {expected}, found one that cannot be read ({error})") from None
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise mismatch(path, expected, f"one that cannot be read ({error})") from None
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             reason = str(error).splitlines()[0]
-            raise ValueError(f"{path}: expected {expected}, found another kind of file ({reason})") from None
+            raise mismatch(path, expected, f"another kind of file ({reason})") from None
 
     @classmethod
     def _restore(cls, configuration: dict[str, Any], tensors: dict[str, Tensor]) -> "Reconstruction":
         if configuration["format"] != FORMAT:
             raise _checks.wrong("format", FORMAT, configuration["format"])
+        for name, tensor in tensors.items():
+            if not bool(torch.isfinite(tensor).all()):
+                raise _checks.wrong(name, "finite numbers", "NaN or infinity")
         encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
         channels, offset = configuration["channels"], tensors.pop("offset")
+        grid, batch = Lattice(tuple(configuration["grid"])).grid, tuple(configuration["batch"])
+        if len(grid) != encoding.dimensions:
+            raise _checks.wrong("grid", f"{encoding.dimensions} lengths, one for each axis of the encoding", grid)
+        if channels != offset.numel() or offset.shape[:-1] != batch or offset.numel() == 0:
+            raise _checks.wrong("offset", f"{channels} numbers in a batch of {batch}", tuple(offset.shape))
         state = _under("network.", tensors)
         weight = state["first.weight"] if encoding.is_factored and not head.widths else None
         network = CoordinateNetwork(encoding, head, channels, weight=weight)
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
-        grid, batch = tuple(configuration["grid"]), tuple(configuration["batch"])
         if kind := configuration.get("blending"):
             network.blending = Blending(kind, tuple(Axis(n) for n in grid))
         return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))

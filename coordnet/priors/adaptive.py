@@ -27,6 +27,10 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)
+        _checks.integer("seed", self.seed, 0)
+        for start in self.starts:
+            if not hasattr(start, "penalty"):
+                raise _checks.wrong("starts", "a tuple of Smoothness", repr(start))
         if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
             raise _checks.wrong("hold_out", "a number of at least 0 and below 1", self.hold_out)
 

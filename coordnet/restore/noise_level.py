@@ -13,6 +13,7 @@ from coordnet.fitting.spectrum import PENALTY_FLOOR
 from coordnet.linalg.operators import rotate
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.windows import principal, side_by_side, window_means, window_modes, window_root, window_shape
+from coordnet.sampling.samples import units_of
 
 CORNER = 0.75  # share of the highest frequency; modes above it on every axis are taken for noise
 UNCLIPPING = 20  # steps of the fixed point that undoes the clipping
@@ -25,6 +26,11 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
     windows, is as seen.
     """
+    units = units_of(signal.unsqueeze(0))[0]
+    return float(units) * _noise_level(signal / units)
+
+
+def _noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     seen = level = seen_level(signal)
     noise = ClippedNoise.on(signal, level)
     if level > 0 and any(noise.clips):
@@ -33,7 +39,10 @@ def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
         means, rotation = window_means(values), principal(values - mean)[0]
         for _ in range(UNCLIPPING):
             variance = rotate(rotation.mT.square(), replace(noise, sigma=level).variance(means))
-            level *= seen / float(variance.flatten(2).median(-1).values.min().sqrt())
+            clipped = float(variance.flatten(2).median(-1).values.min().sqrt())
+            if not clipped > 0:  # nearly all values are at the ends, which tell nothing of the noise before
+                return seen
+            level *= seen / clipped
     return level
 
 

@@ -73,7 +73,7 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
     """Return the lengths of a grid times a factor, rounded; a factor below 1 raises a ``ValueError``."""
     if _checks.finite("factor", factor) < 1:
         raise _checks.wrong("factor", "a number of at least 1", factor)
-    return tuple(max(1, round(factor * n)) for n in grid)
+    return tuple(_checks.integer("factor", max(1, round(factor * n)), 1) for n in grid)
 
 
 def fitted(values: Pictures, sigma: str) -> Reconstruction:

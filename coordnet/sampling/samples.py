@@ -284,6 +284,16 @@ class Samples:
         return channel_means(self.values.movedim(-1, 0).unsqueeze(0), self.weights)[0]
 
 
+def units_of(values: Float[Tensor, "signals *rest"]) -> Float[Tensor, "signals *ones"]:
+    """Return a power of two near the largest magnitude of each signal.
+
+    In these units squares neither overflow nor vanish, and because a division by a power of two is exact, a signal
+    times any power of two is treated alike to the bit.
+    """
+    largest = values.detach().abs().amax(tuple(range(1, values.ndim)), keepdim=True)
+    return torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+
+
 def channel_means(
     values: Float[Tensor, "signals channels *samples"], weights: Tensor | None
 ) -> Float[Tensor, "signals channels"]:

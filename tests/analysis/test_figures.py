@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from matplotlib.figure import Figure
 
 from coordnet.analysis import stable_rank
 from coordnet.cli import main
@@ -23,6 +24,13 @@ from coordnet.sampling.patterns import sample
 def drawn():
     """Every figure of the papers, drawn once; the one that trains encoders does so for a few epochs."""
     return {name: figure(epochs=5) if name == "similarity" else figure() for name, figure in FIGURES.items()}
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Write figures of few pixels."""
+    write = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: write(figure, path, dpi=10))
 
 
 def command(monkeypatch, *arguments):

@@ -5,17 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import methods, peers
 from coordnet.media import write_video
-from coordnet.metrics import stopwatch
 from tests.helpers import synthetic_photograph
-
-
-@pytest.fixture(autouse=True)
-def once(monkeypatch):
-    """Carry work out once, without a run to warm up: no test looks at the seconds of a method."""
-    for module in (methods, peers):
-        monkeypatch.setattr(module, "timed", stopwatch.once)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Runs that are killed, repeated, run twice at once, or spread over processes and machines."""
 
 import json
+import logging
 import multiprocessing
 import random
 import time
@@ -171,7 +172,9 @@ def test_a_cell_that_kills_every_worker_has_failed(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
     monkeypatch.setitem(distributed.config["distributed"]["scheduler"], "allowed-failures", 0)
     cells, out = [synthetic.cell(200, partial(synthetic.deadly, tmp_path, True))], tmp_path / "out"
-    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (1, 1)
+    with distributed.LocalCluster(n_workers=1, dashboard_address=None, silence_logs=logging.CRITICAL) as cluster:
+        options = Options(dask=cluster.scheduler_address)
+        assert runner.run(Synthetic(cells), options, out, progress=False) == (1, 1)
     (record,) = read(out).values()
     assert record["reason"] == runner.DIED
 

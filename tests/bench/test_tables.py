@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from coordnet.bench import data
 from coordnet.bench.records import appending, key_of, read
 from coordnet.bench.runner import STUDIES, run
 from coordnet.bench.study import Options
@@ -148,7 +149,8 @@ def test_a_report_without_records_is_refused_in_one_line(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["rethinking", "noise", "sampling", "figure7", "features", "epochs"])
-def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, tmp_path):
+def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16²
     chosen = {
         "rethinking": ("*spline*", "closed form, gaussian*"),
         "figure7": ("*spline*", "gaussian σ*, depth 0"),

@@ -14,7 +14,7 @@ from coordnet.cli import SPINS, bound_spinning
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
-from tests.helpers import python, refused, synthetic_photograph
+from tests.helpers import refused, synthetic_photograph
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def photo(tmp_path):
 
 
 FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
+PLAIN = ("--encoder", "triangle")  # in closed form within milliseconds
 
 
 @pytest.mark.figures
@@ -47,7 +48,7 @@ def test_a_photograph_is_reconstructed(run, photo, tmp_path):
     assert f"{record['baselines']['cubic']:.2f} dB" in out
     model = Reconstruction.load(folder / "model.safetensors")
     assert psnr(model.render(), image, held_out) == pytest.approx(record["psnr"]["held_out"])
-    assert run("reconstruct", photo)[0] == 0
+    assert run("reconstruct", photo, *PLAIN)[0] == 0
     assert (tmp_path / "results" / "reconstruct" / "photo-2").is_dir()
 
 
@@ -80,7 +81,7 @@ def test_the_input_s_depth_and_channels_come_back(run, tmp_path, depth, channels
     pixels = np.random.default_rng(0).integers(0, np.iinfo(depth).max, shape).astype(depth)
     scaled = torch.from_numpy(pixels.astype(np.float64) / np.iinfo(depth).max).float().reshape(12, 9, -1)
     write_media(scaled, tmp_path / "a.png", depth=np.dtype(depth).name)
-    assert run("reconstruct", tmp_path / "a.png", "--sample", "full", "--out", "out", "--quiet")[0] == 0
+    assert run("reconstruct", tmp_path / "a.png", "--sample", "full", *PLAIN, "--out", "out", "--quiet")[0] == 0
     again = load(tmp_path / "out" / "reconstruction.png")
     assert again.shape == scaled.shape
     assert torch.allclose(again, scaled, atol=1e-4 if depth == np.uint16 else 1e-6)
@@ -156,13 +157,13 @@ def test_a_folder_by_the_name_of_a_file_is_refused(name, kind, run, photo, tmp_p
 
 
 def test_results_are_replaced_only_when_forced(run, photo, tmp_path):
-    assert run("reconstruct", photo, "--out", "out", "--quiet")[0] == 0
+    assert run("reconstruct", photo, *PLAIN, "--sample", "full", "--out", "out", "--quiet")[0] == 0
     before = (tmp_path / "out" / "record.json").read_bytes()
-    status, _, err = run("reconstruct", photo, "--out", "out", "--encoder", "triangle")
+    status, _, err = run("reconstruct", photo, *PLAIN, "--out", "out")
     assert (status, err.count("\n")) == (2, 1)
     assert "--force" in err
     assert (tmp_path / "out" / "record.json").read_bytes() == before
-    assert run("reconstruct", photo, "--out", "out", "--encoder", "triangle", "--force", "--quiet")[0] == 0
+    assert run("reconstruct", photo, *PLAIN, "--out", "out", "--force", "--quiet")[0] == 0
     assert (tmp_path / "out" / "record.json").read_bytes() != before
 
 
@@ -179,22 +180,25 @@ def test_an_nan_in_an_array_is_filled(run, tmp_path):
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ended_by_a_signal_it_leaves_nothing(photo, tmp_path, sent, status):
-    """Ended once its bar shows an epoch; the child listens to SIGINT even where this process ignores it."""
-    code = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from coordnet.cli import main; sys.exit(main())"
-    )
-    arguments = ["reconstruct", photo, "--solver", "gradient", "--epochs", "1000000", "--out", "out"]
-    with python("-c", code, *arguments, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        shown = ""
-        while "loss" not in shown:
-            shown += (piece := process.stderr.read(1))
-            assert piece, f"the command ended before it trained: {shown}"
-        process.send_signal(sent)
-        _, err = process.communicate()
-    assert process.returncode == status
-    assert "Traceback" not in err
+def test_ended_by_a_signal_it_leaves_nothing(run, photo, tmp_path, monkeypatch, sent, status):
+    """Ended in its second epoch, as a process that listens to SIGINT; the status is what main returns or exits with."""
+    epochs = []
+
+    def ended(*arguments):
+        epochs.append(arguments)
+        assert any(path.name.startswith(".coordnet-") for path in tmp_path.iterdir())
+        return 0.1 if len(epochs) == 1 else signal.raise_signal(sent)
+
+    monkeypatch.setattr("coordnet.fitting.gradient._epoch", ended)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.getsignal(signal.SIGTERM)
+    try:
+        found = run("reconstruct", photo, "--solver", "gradient", "--epochs", 9, "--out", "out")[0]
+    except SystemExit as ended:
+        found = ended.code
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+    assert (found, len(epochs)) == (status, 2)
     assert {p.name for p in tmp_path.iterdir()} == {"in"}
 
 

@@ -3,6 +3,7 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,8 @@ def test_every_file_finds_its_mask_in_a_folder(run, folder, tmp_path):
     for k in (1, 3):
         np.save(tmp_path / "masks" / f"{k}.npy", np.random.default_rng(k).random((20, 16 + k)) < 0.5)
     assert run("inpaint", folder, "--mask", "masks", "--out", "out", "--quiet") == (0, "", "")
-    (tmp_path / "masks" / "1.npy").unlink()
+    for gone in (tmp_path / "masks" / "1.npy", folder / "3.png"):
+        gone.unlink()
     status, _, err = run("inpaint", folder, "--mask", "masks", "--out", "again", "--quiet")
     assert (status, err.count("\n")) == (2, 1)
     assert "mask of the name 1" in err
@@ -88,13 +90,15 @@ def test_an_empty_folder_is_refused(run, tmp_path):
     assert "empty" in err
 
 
-def test_a_worker_that_dies_takes_no_other_with_it():
-    jobs = {"deadly": _die, "b": partial(str, "b")}
+def test_local_processes_do_the_work():
+    assert dict(module._outcomes({"a": partial(str, "a")}, Many(workers=2))) == {"a": "a"}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_worker_that_dies_takes_no_other_with_it(monkeypatch):
+    monkeypatch.setattr(module, "get_context", lambda _: get_context("fork"))  # which imports nothing anew
+    jobs = {"deadly": partial(signal.raise_signal, signal.SIGKILL), "b": partial(str, "b")}
     assert dict(module._outcomes(jobs, Many(workers=2))) == {"b": "b", "deadly": module.DIED}
-
-
-def _die():
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_the_workers_of_a_dask_cluster_do_the_work():

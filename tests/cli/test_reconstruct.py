@@ -214,7 +214,7 @@ def test_sound(reconstruct, inputs, dtype, channels):
         half = 2.0 ** (8 * np.dtype(dtype).itemsize - 1)
         values = (values.astype(np.float64) * half + (half if dtype == np.uint8 else 0)).astype(dtype)
     wavfile.write(inputs / "a.wav", 8000, values)
-    record, folder = reconstruct(inputs / "a.wav", "--sample", "random:0.5")
+    record, folder = reconstruct(inputs / "a.wav", "--sample", "random:0.5", "--prior", "smooth:power=2")
     assert record["snr"] > 20
     rate, made = wavfile.read(folder / "reconstruction.wav")
     assert (rate, made.dtype, made.reshape(600, -1).shape) == (8000, dtype, (600, channels))
@@ -222,7 +222,7 @@ def test_sound(reconstruct, inputs, dtype, channels):
 
 def test_tables(reconstruct, inputs):
     write_table(inputs / "a.csv", ["up", "down"], torch.from_numpy(wave_of(120, 2)))
-    record, folder = reconstruct(inputs / "a.csv", "--sample", "random:0.5")
+    record, folder = reconstruct(inputs / "a.csv", "--sample", "random:0.5", "--prior", "smooth:power=2")
     assert record["shape"] == [120, 2]
     assert record["snr"] > 15
     assert (folder / "reconstruction.csv").read_text().splitlines()[0] == "up,down"
@@ -243,7 +243,8 @@ def test_arrays_of_one_to_four_axes(reconstruct, inputs, shape):
     axes = np.meshgrid(*(np.linspace(0, 2, n) for n in shape), indexing="ij")
     values = np.prod([np.sin(a + 0.5) for a in axes], axis=0)
     np.save(inputs / "a.npy", values)
-    record, folder = reconstruct(inputs / "a.npy", "--sample", "random:0.5")
+    prior = "auto" if len(shape) > 3 else "smooth:power=2"
+    record, folder = reconstruct(inputs / "a.npy", "--sample", "random:0.5", "--prior", prior)
     assert record["psnr"]["held_out"] > 15
     made = np.load(folder / "reconstruction.npy")
     assert (made.shape, made.dtype) == (shape, values.dtype)

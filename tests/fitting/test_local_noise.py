@@ -33,19 +33,21 @@ def test_similar_patches_are_those_of_least_squared_difference(generator):
 @pytest.mark.parametrize("count, size", [(5, 9), (9, 5)])
 def test_the_filter_is_wiener_s(count, size, generator):
     y, x = torch.randn(2, 3, count, size, generator=generator, dtype=torch.float64)
-    found, weight = wiener(y, x, 0.7)
+    noise = torch.tensor([0.49, 0.1, 2.0], dtype=torch.float64)
+    found, weight = wiener(y, x, noise)
     for i in range(3):
         covariance = torch.cov(x[i].T, correction=0)
-        gain = torch.linalg.solve(covariance + 0.49 * torch.eye(size), covariance)
+        gain = torch.linalg.solve(covariance + noise[i] * torch.eye(size), covariance)
         torch.testing.assert_close(found[i], x[i].mean(0) + (y[i] - x[i].mean(0)) @ gain)
         torch.testing.assert_close(weight[i], 1 / (1 + gain.trace()))
 
 
 def test_bands_do_not_change_the_filter(monkeypatch, generator):
     noisy = torch.rand(1, 60, 30, generator=generator)
-    whole = filter_groups(noisy, noisy, 0.1, 5)
+    variance = 0.01 + 0.02 * torch.rand(60, 30, generator=generator)
+    whole = filter_groups(noisy, noisy, variance, 5)
     monkeypatch.setattr(similar_patches, "BAND", 500)
-    torch.testing.assert_close(filter_groups(noisy, noisy, 0.1, 5), whole)
+    torch.testing.assert_close(filter_groups(noisy, noisy, variance, 5), whole)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -3,8 +3,8 @@ import torch
 
 import coordnet as cn
 from coordnet.linalg.borders import make_periodic, reflect
-from coordnet.restore.denoise import _local
 from coordnet.restore.noise_level import noise_level
+from coordnet.restore.wiener import _local
 from coordnet.restore.windows import side_by_side, window_root, window_shape
 from tests.helpers import synthetic_photograph
 
@@ -62,7 +62,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
     assert fit.report["expected_psnr"] == pytest.approx(score, abs=1)
-    monkeypatch.setattr("coordnet.restore.denoise.PASSES", 0)
+    monkeypatch.setattr("coordnet.restore.wiener.PASSES", 0)
     assert score > cn.psnr(cn.denoise(y, sigma).signal, truth, clip=False) + 0.3
 
 
@@ -81,7 +81,7 @@ def test_a_steep_slope_is_no_noise():
 
 @pytest.mark.parametrize("grid", [(300,), (20, 24, 18), (1, 40), (40, 1), (3, 5), (1, 1), (5, 6, 4, 4)])
 def test_any_number_of_axes(grid, monkeypatch):
-    monkeypatch.setattr("coordnet.restore.denoise.PADDING", 4)
+    monkeypatch.setattr("coordnet.restore.wiener.PADDING", 4)
     truth = torch.zeros(*grid, 2) + torch.sin(3 * torch.linspace(0, 1, grid[-1])).unsqueeze(-1)
     y = noisy(truth, 0.1)
     made = cn.denoise(y, 0.1, alpha=False).signal

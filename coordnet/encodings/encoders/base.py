@@ -72,7 +72,7 @@ class Parameter:
                 expected = f"a positive number, or one in sample spacings such as 0.5{suffix}"
                 raise _checks.wrong(self.name, expected, repr(value)) from None
             value = Spacings(number, self.unit) if text.endswith(suffix) else number
-        return value.on(spacing) if isinstance(value, Spacings) else float(value)
+        return value.on(spacing) if isinstance(value, Spacings) else _checks.positive(self.name, value)
 
     def checked(self, value: float | Spacings | str) -> float:
         """The value in units of the unit interval; a ``ValueError`` if it is not positive or below the lower bound."""
@@ -169,7 +169,10 @@ class FeatureMap(_ModuleOfFields, ABC):
         """ψ at positions x, before the gain."""
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """ψ at positions x in units of the unit interval; device and dtype follow x."""
+        """ψ at positions x in units of the unit interval; device and dtype follow x. NaN and infinity give NaN."""
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            found = getattr(x, "dtype", type(x).__name__)
+            raise _checks.wrong("points", "a tensor of floating-point coordinates", found)
         return self._amplified(self.encode(x))
 
     def _amplified(self, features: Tensor) -> Tensor:
@@ -188,6 +191,11 @@ class FeatureMap(_ModuleOfFields, ABC):
         """The names of the options that ``like`` takes in addition to the scale parameters."""
         others = _GIVEN_BY_LIKE | ({p.name for p in cls.scales} or {"learnable"})
         return tuple(f.name for f in fields(cls) if f.name not in others)
+
+    @classmethod
+    def arguments(cls) -> tuple[str, ...]:
+        """The names of all that ``like`` takes beside the axes and the generator."""
+        return (*(p.name for p in cls.scales), "features", "normalize", *cls.options())
 
     def configuration(self) -> dict[str, Any]:
         """The constructor's arguments as JSON values."""
@@ -231,8 +239,10 @@ class FeatureMap(_ModuleOfFields, ABC):
         """
         if features is not None:
             _checks.integer("features", features, 1)
-        axes = axes.axes if isinstance(axes, Samples | Geometry) else axes
-        axes = (axes,) if isinstance(axes, Axis) else tuple(axes)
+        given_axes = getattr(axes, "axes", axes)
+        axes = tuple(given_axes) if isinstance(given_axes, tuple | list) else (given_axes,)
+        if not axes or not all(hasattr(axis, "spacing") for axis in axes):
+            raise _checks.wrong("axes", "an axis, a tuple of them, or samples", repr(given_axes))
         if len(axes) != 1 and not cls.joint:
             expected = f"one axis (ComplexEncoding.like({cls.__name__}, samples) has an encoder for each)"
             raise _checks.wrong("axes", expected, len(axes))
@@ -243,8 +253,7 @@ class FeatureMap(_ModuleOfFields, ABC):
             arguments[p.name] = each if cls.joint else each[0]
         for name, value in options.items():
             if name not in cls.options():
-                names = [*(p.name for p in cls.scales), "features", "normalize", *cls.options()]
-                expected = f"a parameter of the {cls.name} encoder ({', '.join(names)})"
+                expected = f"a parameter of the {cls.name} encoder ({', '.join(cls.arguments())})"
                 raise _checks.wrong(name, expected, repr(value))
         encoder = cls.for_axes(axes, features, **arguments, **options)
         if normalize:
@@ -319,8 +328,9 @@ class JointEncoder(FeatureMap):
 
     def forward(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points in units of the unit interval; device and dtype follow them."""
-        if x.shape[-1] != self.dimensions:
-            raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", tuple(x.shape))
+        shape = tuple(getattr(x, "shape", ()))
+        if shape[-1:] != (self.dimensions,):
+            raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", shape)
         return super().forward(x)
 
     @classmethod

@@ -40,7 +40,7 @@ class Table(FeatureMap):
         parts = ((a.start, a.spacing, a.count - 1) for a in self.axes)
         start, spacing, last = (x.new_tensor(part) for part in zip(*parts, strict=True))
         position = torch.minimum(((points - start) / spacing).clamp(min=0), last)
-        below = torch.minimum(position.detach().floor(), (last - 1).clamp(min=0))
+        below = torch.minimum(position.detach().nan_to_num().floor(), (last - 1).clamp(min=0))
         rows = last.long()
         return multilinear(below.long(), position - below, lambda i: table[tuple(torch.minimum(i, rows).unbind(-1))])
 

@@ -198,7 +198,10 @@ class LocalClasses:
         return replace(self, gaussians=gaussians, weights=weights.clamp(min=1e-6))
 
     def estimate(self, observed: Observed, patches: Patches) -> "Estimate":
-        """Return the mean of overlapping patches, each entry weighted by its posterior precision."""
+        """Return the mean of overlapping patches, each entry weighted by its posterior precision.
+
+        Entries of no patch are the pilot's.
+        """
         total, precision = torch.zeros_like(observed.values), torch.zeros_like(observed.values)
         classes, variances = [], []
         for part in patches.split():
@@ -209,7 +212,8 @@ class LocalClasses:
             part.add(weight, precision)
             classes.append(assigned.labels[:, 0])
             variances.append(variance.mean((1, 2)))
-        return Estimate(total / precision, torch.cat(classes), torch.cat(variances))
+        f = torch.where(precision > 0, total / precision, observed.pilot)
+        return Estimate(f, torch.cat(classes), torch.cat(variances))
 
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
         """Return the mean and the variance of every patch's entries: (patches, channels, size)."""

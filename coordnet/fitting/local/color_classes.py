@@ -50,36 +50,69 @@ def gray_shapes(shape: tuple[int, ...]) -> Float[Tensor, "shapes size size"]:
 
 
 @dataclass(frozen=True)
+class NoisyEstimate(Estimate):
+    """The signal as its patches see it, with the variance of the posterior at every entry.
+
+    That is the variance of the noise times the derivative of the estimate by its own sample (Robbins, "An empirical
+    Bayes approach to statistics", 1956), of which Stein's estimate of the risk has the sum.
+    """
+
+    spread: Float[Tensor, "channels *lattice"]
+
+
+@dataclass(frozen=True)
 class SharedPatches:
-    """The patches of a signal whose known entries have few masks, under a mixture of shapes and energies."""
+    """The patches of a signal whose known entries have few masks, under a mixture of shapes and energies.
+
+    Where the variance of the noise differs by place, a patch is divided by the root of its mean variance relative to
+    the mixture's. That only moves the patch to another energy.
+    """
 
     observed: Observed
     patches: Patches
+    variance: Float[Tensor, "1 *lattice"] | None = None  # of the noise; the mixture's if not given
 
-    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> Estimate:
+    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> NoisyEstimate:
         """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
         The moments from which the mixture learns are added to those given.
         """
         values = self.observed.values
-        total, precision = torch.zeros_like(values), torch.zeros_like(values)
+        total, precision, spread = (torch.zeros_like(values) for _ in range(3))
         views: dict[bytes, View] = {}
         classes, variances = [], []
         for part in self.patches.split(AT_ONCE):
             means = part.of(self.observed.pilot).mean(2, keepdim=True)
-            mean, variance, likeliest = self._posterior(part, means, mixture, views, moments)
-            weight = 1 / (variance + mixture.noise)
-            part.add(weight * (mean + means), total)
+            scale = self._relative_variance(part, mixture)
+            mean, variance, likeliest = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
+            mean, variance = mean * scale.sqrt() + means, variance * scale
+            weight = 1 / (variance + scale * mixture.noise)
+            part.add(weight * mean, total)
+            part.add(weight * variance, spread)
             part.add(weight, precision)
             classes.append(likeliest)
             variances.append(variance.mean((1, 2)))
-        return Estimate(total / precision, torch.cat(classes), torch.cat(variances))
+        return NoisyEstimate(total / precision, torch.cat(classes), torch.cat(variances), spread / precision)
+
+    def _relative_variance(self, part: Patches, mixture: ScaleMixture) -> Float[Tensor, "#patches 1 1"]:
+        if self.variance is None:
+            return self.observed.values.new_ones(1, 1, 1)
+        return part.of(self.variance).mean(2, keepdim=True) / mixture.noise
 
     def _posterior(
-        self, part: Patches, means: Tensor, mixture: ScaleMixture, views: dict[bytes, View], moments: Moments | None
+        self,
+        part: Patches,
+        means: Tensor,
+        scale: Tensor,
+        mixture: ScaleMixture,
+        views: dict[bytes, View],
+        moments: Moments | None,
     ) -> tuple[Float[Tensor, "patches c size"], Float[Tensor, "patches c size"], Int[Tensor, " patches"]]:
-        """Return the mean and the variance of the patches around their means in the pilot, and their classes."""
-        y = (part.of(self.observed.values) - means).flatten(1)
+        """Return the mean and the variance of the patches around their means in the pilot, and their classes.
+
+        The patches are divided by their ``scale``.
+        """
+        y = ((part.of(self.observed.values) - means) / scale).flatten(1)
         mean, second = torch.zeros_like(y), torch.zeros_like(y)
         likeliest = torch.zeros(len(y), dtype=torch.long, device=y.device)
         known = part.of(self.observed.known).expand(-1, means.shape[1], -1).flatten(1)

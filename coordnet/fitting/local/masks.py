@@ -77,9 +77,11 @@ class LocalPlan(Plan):
         signal = Signal.of(values[0], self.measurement.weights[0] > 0)
         pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
         weights, estimate, f = Weights.none(), None, pilot
-        if held_out is not None:
-            weights, estimate, f = self._second(signal, pilot, held_out)
-        if self.measurement.is_plain_mask and not self.prior.noise:
+        exact = self.measurement.is_plain_mask and not self.prior.noise
+        sought = ~signal.known if exact else torch.ones_like(signal.known)
+        if held_out is not None and bool(sought.any()):
+            weights, estimate, f = self._second(signal, pilot, held_out, sought)
+        if exact:
             f = torch.where(signal.known, signal.values, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.padded)
         report = {
@@ -94,7 +96,7 @@ class LocalPlan(Plan):
         return Fitted(coefficients, report, {**fitted.learned, **learned})
 
     def _second(
-        self, signal: Signal, pilot: Float[Tensor, "channels *lattice"], held_out: HeldOut
+        self, signal: Signal, pilot: Float[Tensor, "channels *lattice"], held_out: HeldOut, sought: Tensor
     ) -> tuple[Weights, Estimate | None, Float[Tensor, "channels *lattice"]]:
         """Return the weights that hidden samples give to the patches, and the signal that they then are a part of."""
         classes = self._begin(signal)
@@ -103,14 +105,14 @@ class LocalPlan(Plan):
             deciding = signal.part(held_out.part)
             shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
             classes = self._adapted(classes, shown, first, self.prior.rounds, bar.update)
-            second = self._estimate(classes, shown, first, LEARNED_STRIDE)
+            second = self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden)
             bar.update()
             hidden = held_out.hidden.expand_as(first)
             weights = choose_weights(shown.known, hidden, deciding.values, first, classes.restore(second.f))
             if weights.are_zero:
                 return weights, None, pilot
             classes = self._adapted(classes, signal, pilot, min(self.prior.rounds, FINAL_ROUNDS), bar.update)
-            estimate = self._estimate(classes, signal, pilot, self.prior.stride)
+            estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
         alpha = weights.on(signal.known)
         return weights, estimate, pilot + alpha * (classes.restore(estimate.f) - pilot)
 
@@ -130,6 +132,15 @@ class LocalPlan(Plan):
             update()
         return classes
 
-    def _estimate(self, classes: LocalClasses, signal: Signal, pilot: Tensor, stride: int) -> Estimate:
+    def _estimate(
+        self,
+        classes: LocalClasses,
+        signal: Signal,
+        pilot: Tensor,
+        stride: int,
+        sought: Bool[Tensor, "#channels *lattice"],
+    ) -> Estimate:
+        """Return the estimate by the patches that have an entry which is sought."""
         observed = classes.observe(signal.values, signal.known, pilot)
-        return classes.estimate(observed, Patches.every(stride, tuple(pilot.shape[1:]), self.shape, pilot.device))
+        patches = Patches.every(stride, tuple(pilot.shape[1:]), self.shape, pilot.device)
+        return classes.estimate(observed, patches.touching(sought))

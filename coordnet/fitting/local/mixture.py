@@ -49,29 +49,37 @@ class Gaussians:
     def groups(
         self, known: Bool[Tensor, "patches size"], rows: Int[Tensor, " pairs"], labels: Int[Tensor, " pairs"]
     ) -> Iterator[Group]:
-        """Factorize the covariance of the known entries for pairs of a patch (``rows``) and a class (``labels``)."""
-        shared = few_masks(known)
-        if shared is not None:
-            yield from self._shared(*shared, rows, labels)
-            return
-        counts = known.sum(1)[rows]
-        order = (counts * len(self.covariances) + labels).argsort(stable=True)  # near pairs read the same covariance
-        for pairs in order.split(torch.bincount(counts[order]).tolist()):
-            if len(pairs):
-                n = int(counts[pairs[0]])
-                for part in pairs.split(max(1, FLOATS_AT_ONCE // max(1, n * n))):
+        """Factorize the covariance of the known entries for pairs of a patch (``rows``) and a class (``labels``).
+
+        Patches with a common mask share one factorization for each class: those without an unknown entry, or all of
+        them where there are few masks.
+        """
+        few = few_masks(known)
+        masks, which = (torch.ones_like(known[:1]), known.all(1).long() - 1) if few is None else few
+        alike = which[rows] >= 0
+        yield from self._shared(masks, which, rows, labels, alike.nonzero()[:, 0])
+        yield from self._separate(known, rows, labels, (~alike).nonzero()[:, 0])
+
+    def _separate(self, known: Tensor, rows: Tensor, labels: Tensor, pairs: Tensor) -> Iterator[Group]:
+        """Factorize for each of some pairs, those with as many known entries together."""
+        counts = known.sum(1)[rows[pairs]]
+        order = (counts * len(self.covariances) + labels[pairs]).argsort(stable=True)  # near pairs read the same class
+        for alike in pairs[order].split(torch.bincount(counts).tolist()):
+            if len(alike):
+                n = int(known[rows[alike[0]]].sum())
+                for part in alike.split(max(1, FLOATS_AT_ONCE // max(1, n * n))):
                     index = known[rows[part]].nonzero()[:, 1].reshape(len(part), n)
                     yield self._group(part.unsqueeze(1), labels[part], index)
 
-    def _shared(self, masks: Tensor, which: Tensor, rows: Tensor, labels: Tensor) -> Iterator[Group]:
-        """Factorize once for each class and mask."""
-        keys = which[rows] * len(self.covariances) + labels
+    def _shared(self, masks: Tensor, which: Tensor, rows: Tensor, labels: Tensor, pairs: Tensor) -> Iterator[Group]:
+        """Factorize once for each class and mask of some pairs."""
+        keys = which[rows[pairs]] * len(self.covariances) + labels[pairs]
         order = keys.argsort(stable=True)
         distinct, counts = keys[order].unique_consecutive(return_counts=True)
-        for key, pairs in zip(distinct, order.split(counts.tolist()), strict=True):
+        for key, alike in zip(distinct, pairs[order].split(counts.tolist()), strict=True):
             index = masks[key // len(self.covariances)].nonzero().T
-            group = self._group(pairs[:1].unsqueeze(0), (key % len(self.covariances)).reshape(1), index)
-            for part in pairs.split(FLOATS_AT_ONCE // self.covariances.shape[-1]):
+            group = self._group(alike[:1].unsqueeze(0), (key % len(self.covariances)).reshape(1), index)
+            for part in alike.split(FLOATS_AT_ONCE // self.covariances.shape[-1]):
                 yield Group(part.unsqueeze(0), group.classes, index, group.factor)
 
     def _group(self, pairs: Tensor, classes: Tensor, index: Tensor) -> Group:

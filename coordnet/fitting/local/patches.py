@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 AT_ONCE = 2**14  # patches that are held in memory together
@@ -61,6 +61,11 @@ class Patches:
         """Return at most ``count`` of the patches, evenly spread."""
         step = -(-len(self) // count)
         return Patches(self.lattice, self.shape, self.corners[::step])
+
+    def touching(self, marked: Bool[Tensor, "#channels *lattice"]) -> "Patches":
+        """Return the patches that have a marked entry."""
+        kept = [part.of(marked).flatten(1).any(1) for part in self.split()]
+        return Patches(self.lattice, self.shape, self.corners[torch.cat(kept)])
 
     @property
     def size(self) -> int:

@@ -7,26 +7,25 @@ Lebrun, Buades and Morel, "A nonlocal Bayesian image denoising algorithm" (2013)
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import avg_pool2d
 
 from coordnet.linalg.buffers import CHUNK
 
 REACH = 12  # largest displacement of a similar patch along each axis
-STEP = 3  # distance of the patches whose groups are filtered
+STEP = 4  # distance of the patches whose groups are filtered: 3 takes 1.8 times as long for 0.001 dB
 GROUP = 48  # patches in a group
 BAND = 2**17  # pixels of a band of rows that is filtered at once
 Picture = Float[Tensor, "channels height width"]
 
 
-def filter_groups(noisy: Picture, guide: Picture, sigma: float, side: int) -> Picture:
+def filter_groups(noisy: Picture, guide: Picture, variance: Float[Tensor, "height width"], side: int) -> Picture:
     """Return the mean of overlapping patches that are filtered in groups of similar ones.
 
     Parameters
     ----------
     noisy, guide : (channels, height, width)
         The picture with white noise, and an estimate of it without.
-    sigma : float
-        The standard deviation of the noise.
+    variance : (height, width)
+        The variance of the noise; the filter of a group takes its mean.
     side : int
         The height and width of a patch; no longer than those of the picture.
     """
@@ -37,7 +36,9 @@ def filter_groups(noisy: Picture, guide: Picture, sigma: float, side: int) -> Pi
         top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
         inside = slice(top, bottom)
         groups = similar(guide[:, inside], part - top, columns, side)
-        sums, weights = _filtered(noisy[:, inside], guide[:, inside], groups, sigma, side)
+        noise = torch.nn.functional.pad(_sums(variance[inside], side) / side**2, (0, side - 1, 0, side - 1))
+        noise = noise.flatten()[groups].mean(1)
+        sums, weights = _filtered(noisy[:, inside], guide[:, inside], groups, noise, side)
         total[:, inside] += sums
         weight[:, inside] += weights
     return torch.where(weight > 0, total / weight.clamp(min=1e-12), guide)
@@ -65,7 +66,7 @@ def similar(
         left, end = max(0, -x), width - max(0, x)
         a = guide[:, : guide.shape[1] - y, left : end + side - 1]
         b = guide[:, y:, left + x : end + x + side - 1]
-        distance = avg_pool2d((a - b).square_().sum(0)[None], side, 1)[0]
+        distance = _sums((a - b).square_().sum(0), side)
         for sign in (1, -1):
             first, second = (0, left) if sign == 1 else (y, left + x)
             full = guide.new_full((height, width), torch.inf)
@@ -78,16 +79,27 @@ def similar(
     return torch.where(nearest.values.isinf(), corners, corners + steps[nearest.indices])
 
 
+def _sums(f: Float[Tensor, "height width"], side: int) -> Float[Tensor, "rows columns"]:
+    """Return the sums over all squares of a side: over their columns, then over their rows."""
+    height, width = (n - side + 1 for n in f.shape)
+    columns = sum((f[i : i + height] for i in range(1, side)), f[:height])
+    return sum((columns[:, i : i + width] for i in range(1, side)), columns[:, :width])
+
+
 def _filtered(
-    noisy: Picture, guide: Picture, groups: Int[Tensor, "references group"], sigma: float, side: int
+    noisy: Picture,
+    guide: Picture,
+    groups: Int[Tensor, "references group"],
+    noise: Float[Tensor, " references"],
+    side: int,
 ) -> tuple[Picture, Float[Tensor, "1 height width"]]:
     """Return the sums of weighted filtered patches, and of their weights."""
     y, x = _unfold(noisy, side), _unfold(guide, side)
     sums, weights = torch.zeros_like(x), x.new_zeros(len(x))
     count, size = groups.shape[1], x.shape[1]
     at_once = max(1, CHUNK["cpu"] // (8 * 4 * count * size))
-    for part in groups.split(at_once):
-        patches, weight = wiener(y[part], x[part], sigma)
+    for part, variance in zip(groups.split(at_once), noise.split(at_once), strict=True):
+        patches, weight = wiener(y[part], x[part], variance)
         sums.index_add_(0, part.flatten(), (patches * weight[:, None, None]).flatten(0, 1))
         weights.index_add_(0, part.flatten(), weight.repeat_interleave(count))
     return _fold(sums, guide.shape, side), _fold(
@@ -96,33 +108,23 @@ def _filtered(
 
 
 def wiener(
-    y: Float[Tensor, "groups count size"], x: Float[Tensor, "groups count size"], sigma: float
+    y: Float[Tensor, "groups count size"], x: Float[Tensor, "groups count size"], noise: Float[Tensor, " groups"]
 ) -> tuple[Float[Tensor, "groups count size"], Float[Tensor, " groups"]]:
-    """Filter noisy patches y by the mean and covariance C of patches x: mean + (y - mean) (C + s²)⁻¹ C.
+    """Filter noisy patches y by the mean and covariance C of patches x: mean + (y - mean) (C + v)⁻¹ C for variance v.
 
     The weight of a group is 1 / (1 + trace of the filter), which is largest where the filter removes most.
     """
     count, size = y.shape[1:]
-    mean = x.mean(1, keepdim=True)
+    mean, ridge = x.mean(1, keepdim=True), count * noise
     x, y = x - mean, y - mean
-    if count < size:  # the same filter in the space of the patches
-        gram = x @ x.mT
-        factor = _regularized(gram, count * sigma**2)
-        result = torch.cholesky_solve(x @ y.mT, factor).mT @ x
-    else:
-        gram = x.mT @ x
-        factor = _regularized(gram, count * sigma**2)
-        result = y @ torch.cholesky_solve(gram, factor)
-    inverse = torch.cholesky_inverse(factor).diagonal(dim1=1, dim2=2).sum(1)
-    trace = gram.shape[1] - count * sigma**2 * inverse
+    few = count < size  # then the same filter in the space of the patches has smaller matrices
+    gram = x @ x.mT if few else x.mT @ x
+    regularized = gram.clone()
+    regularized.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(regularized))
+    result = (y @ x.mT) @ (inverse @ x) if few else y @ (inverse @ gram)
+    trace = len(gram[0]) - ridge * inverse.diagonal(dim1=1, dim2=2).sum(1)
     return mean + result, 1 / (1 + trace.clamp(min=0))
-
-
-def _regularized(gram: Float[Tensor, "groups n n"], ridge: float) -> Float[Tensor, "groups n n"]:
-    """Return the Cholesky factor of a Gram matrix with a ridge."""
-    total = gram.clone()
-    total.diagonal(dim1=1, dim2=2).add_(ridge)
-    return torch.linalg.cholesky(total)
 
 
 def _unfold(f: Picture, side: int) -> Float[Tensor, "pixels size"]:

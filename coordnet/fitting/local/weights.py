@@ -15,6 +15,7 @@ EDGES = (1, 2, 4, FARTHEST)  # the largest distances of the regions
 MIN_HIDDEN = 50  # hidden samples that a region needs for a weight of its own
 MIN_GAIN = 0.005  # of the squared error at hidden samples
 MAX_WEIGHT = 1.2
+CELL = 16  # lattice points along an axis within which hidden samples say the same: twice a patch
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,17 @@ def choose_weights(
     """Return the weights α of least squared error Σ (first + α (second - first) - values)² at hidden samples.
 
     Regions are those of ``EDGES`` that have hidden samples enough; a region without them takes the weight of the one
-    before, up to the last that has any. All weights are 0 if the error falls by less than ``MIN_GAIN``.
+    before, up to the last that has any. A weight α with the variance v is shrunk to α - v/α. All weights are 0 if the
+    error falls by less than ``MIN_GAIN``.
     """
-    at = distances(known).expand_as(values)[hidden]
+    at, cells = (f.expand_as(values)[hidden] for f in (distances(known), _cells(known)))
     error, step = (first - values)[hidden], (second - first)[hidden]
     edges, alphas = [], []
     blended = error.clone()
     for near, far in zip((0, *EDGES), EDGES, strict=False):
         inside = (at > near) & (at <= far)
         enough = int(inside.sum()) >= MIN_HIDDEN
-        alpha = _best(error[inside], step[inside]) if enough or not alphas else alphas[-1]
+        alpha = _best(error[inside], step[inside], cells[inside]) if enough or not alphas else alphas[-1]
         if not enough and not bool(inside.any()):
             break
         edges.append(far)
@@ -98,9 +100,29 @@ def choose_weights(
     return Weights(tuple(edges), tuple(alphas), (before, after))
 
 
-def _best(error: Tensor, step: Tensor) -> float:
+def _best(error: Tensor, step: Tensor, cells: Int[Tensor, " n"]) -> float:
+    """Return the α of least Σ (error + α step)², shrunk as its variance asks.
+
+    The variance is that of errors which depend on one another within a cell (Liang and Zeger, "Longitudinal data
+    analysis using generalized linear models", 1986).
+    """
     energy = float(step.square().sum())
-    return min(max(-float((error * step).sum()) / energy, 0.0), MAX_WEIGHT) if energy > 0 else 0.0
+    alpha = -float((error * step).sum()) / energy if energy > 0 else 0.0
+    if alpha <= 0:
+        return 0.0
+    distinct, which = cells.unique(return_inverse=True)
+    scores = step.new_zeros(len(distinct)).index_add_(0, which, step * (error + alpha * step))
+    variance = float(scores.square().sum()) / energy**2
+    return min(max(alpha - variance / alpha, 0.0), MAX_WEIGHT)
+
+
+def _cells(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, " *lattice"]:
+    """Return the number of the cell in which each lattice point is."""
+    cells = torch.zeros((), dtype=torch.long, device=known.device)
+    for length in known.shape[1:]:
+        along = torch.arange(length, device=known.device) // CELL
+        cells = cells.unsqueeze(-1) * (length // CELL + 1) + along
+    return cells
 
 
 def distances(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, "#channels *lattice"]:

@@ -1,0 +1,30 @@
+"""What a file declares of itself, looked at before anything is decoded: its format by content, and its size."""
+
+import math
+from pathlib import Path
+
+from PIL import Image
+
+from coordnet.media.files import StrPath, decoding, mismatch
+
+# Pillow's names. Its other readers include one that starts Ghostscript.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF", "TGA", "JPEG2000", "AVIF")
+# FFmpeg's names. Its other readers include lists of further files, which it would open.
+DEMUXERS = "mov,matroska,avi,mpeg,mpegvideo,mpegts,asf,flv,ogg,yuv4mpegpipe"
+MEMORY = 2**30  # bytes that reading a signal may take
+NEEDED = 8  # bytes that reading takes for each number, of which four are the signal in float32
+
+
+def refuse_large(path: StrPath, numbers: int, memory: int | None = None) -> None:
+    """Raise a ``MediaError`` for a file of more numbers than fit into some bytes, ``MEMORY`` if not given."""
+    memory = MEMORY if memory is None else memory
+    if NEEDED * numbers > memory:
+        room = f"at most {memory // NEEDED:,} numbers, which fit into {memory / 2**30:.3g} GiB (--memory allows more)"
+        raise mismatch(path, room, f"{numbers:,}")
+
+
+def declared_pictures(path: Path, memory: int | None = None) -> int:
+    """Return the number of pictures in a file, without decoding one; refuse other formats, and too large a picture."""
+    with decoding(path, "an image"), Image.open(path, formats=FORMATS) as image:
+        refuse_large(path, math.prod(image.size) * len(image.getbands()), memory)
+        return getattr(image, "n_frames", 1)
