@@ -72,6 +72,13 @@ SLOW_PEERS = (
 
 ONE = MLP(1, 32)
 drawn_as_printed = partial(Trained, head=Linear("uniform"))
+TRAINED = (
+    *column("table1", "gradient", DESCENDED, Trained),
+    *column("table1", "gradient", f"{DESCENDED}, drawn within ±1/√3", drawn_as_printed, False),
+    *column("table1", "gradient", f"{DESCENDED}, one hidden layer", partial(Trained, head=ONE, lr=RATE), False),
+    *column("table1", "simple", "gradient, simple {}, linear head", Trained, False),
+    *column("table1", "simple", NETWORK, mlp),
+)
 
 TABLE_1 = Experiment(
     "table1",
@@ -82,11 +89,7 @@ TABLE_1 = Experiment(
             BICUBIC,
             *column("table1", "closed form", SOLVED, ClosedForm),
             smooth(SMOOTH, masked=True),
-            *column("table1", "gradient", DESCENDED, Trained),
-            *column("table1", "gradient", f"{DESCENDED}, drawn within ±1/√3", drawn_as_printed, False),
-            *column("table1", "gradient", f"{DESCENDED}, one hidden layer", partial(Trained, head=ONE, lr=RATE), False),
-            *column("table1", "simple", "gradient, simple {}, linear head", Trained, False),
-            *column("table1", "simple", NETWORK, mlp),
+            *TRAINED,
         )
     },
 )
@@ -197,13 +200,7 @@ FEATURES = Experiment(
 EPOCHS = Experiment(
     "epochs",
     "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)",
-    {
-        Task("separable", "every:2"): (
-            *SPLINES,
-            *column("table1", "gradient", DESCENDED, Trained, False),
-            *column("table1", "simple", NETWORK, mlp, False),
-        )
-    },
+    {Task("separable", "every:2"): (*SPLINES, *TRAINED)},
     Finder(sizes=(128,)),
     abscissa="epochs",
 )
