@@ -200,7 +200,7 @@ FEATURES = Experiment(
 EPOCHS = Experiment(
     "epochs",
     "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)",
-    {Task("separable", "every:2"): (*SPLINES, *TRAINED)},
+    {Task("separable", "every:2"): (*SPLINES, *(Method(m.name, m.estimator) for m in TRAINED))},
     Finder(sizes=(128,)),
     abscissa="epochs",
 )

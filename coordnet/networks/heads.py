@@ -50,7 +50,7 @@ class Linear(Head):
 
     def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
         """The half-widths of the uniform draws of weights and biases."""
-        return (1 / math.sqrt(3),) * 2 if self.init == "uniform" else super().bounds(fan_in, layer)
+        return super().bounds(3 if self.init == "uniform" else fan_in, layer)
 
 
 @dataclass(frozen=True)

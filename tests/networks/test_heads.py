@@ -7,7 +7,7 @@ import torch
 
 from coordnet.cli.specs import parse_head
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import HashGrid, Identity, RandomFourier
+from coordnet.encodings.encoders import Gaussian, HashGrid, Identity, RandomFourier
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
@@ -156,3 +156,10 @@ def test_configuration_and_command_line(head):
 def test_bad_heads_are_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_linear_heads_start_within_the_bounds_that_they_name():
+    encoding = ComplexEncoding([Gaussian(20, 0.1), Gaussian(30, 0.1)])
+    for head, bound in ((Linear(), 600**-0.5), (Linear(init="uniform"), 3**-0.5)):
+        weight = CoordinateNetwork(encoding, head, 3).first.weight.detach()
+        assert 0.99 * bound < float(weight.abs().max()) <= bound
