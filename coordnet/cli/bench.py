@@ -21,6 +21,8 @@ EXPERIMENTS = {
     "table2": "Pictures on a random quarter of the pixels: Zheng et al. (2022), table 2.",
     "table3": "Video cubes, separable and scattered: Zheng et al. (2022), table 3.",
     "figure7": "Rows of pictures, rank against depth: Zheng et al. (2022), figure 7.",
+    "features": "Rows of pictures, rank and PSNR against the number of features: Zheng et al. (2021, 2022).",
+    "epochs": "PSNR against the epochs of complex and simple encodings, a run for each --epochs: Zheng et al. (2022).",
     "rethinking": "Gaussian against random Fourier features of equal stable rank: Zheng et al. (2021).",
     "encoders": "Every encoder, simple and complex, linear and MLP, at one setting.",
     "noise": "PSNR against the noise on pictures.",
