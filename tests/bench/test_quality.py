@@ -1,7 +1,10 @@
 """The benchmark's own peers and signals, and one run of it from end to end."""
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from coordnet.bench import damage, peers, quality
 from coordnet.bench import data as cubes
 from coordnet.bench.demosaicing import bilinear, malvar
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
+from coordnet.bench.fields import FIELDS, FieldFinder
 from coordnet.bench.methods import Hindsight
 from coordnet.bench.records import read
 from coordnet.bench.study import Options
@@ -161,7 +165,7 @@ def test_sounds_are_the_beginning(tmp_path):
     assert cubes.sound(tmp_path / "a.wav").shape == (131_072, 1)
 
 
-@pytest.mark.parametrize("method", [peers.thin_plate, peers.biharmonic])
+@pytest.mark.parametrize("method", [peers.thin_plate, peers.biharmonic, partial(peers.radial_basis, kernel="cubic")])
 def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     picture = ramp(24, 30)
     samples = sample(picture, "random:0.5")
@@ -169,6 +173,15 @@ def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     assert torch.allclose(made, picture, atol=0.02)
     known = samples.geometry.known(3)
     assert torch.allclose(made[known], picture[known], atol=1e-6)
+
+
+def test_fields_are_evaluated_within_the_range_of_pictures():
+    found = FieldFinder(names=tuple(FIELDS), sizes=(20,)).find(Path("nowhere"))
+    for signal in found:
+        field = signal.load()
+        assert field.dtype == torch.float64 and field.shape == (20,) * FIELDS[signal.name][1] + (1,)
+        assert float(field.min()) > -0.01 and float(field.max()) < 1.001 and float(field.std()) > 0.1
+    assert float(found[0].load()[5, 10, 0]) == pytest.approx(0.5 + 0.5 * math.sin(4.5) * math.cos(1.75))
 
 
 def test_hindsight_is_never_below_the_choice():
