@@ -213,8 +213,8 @@ def test_clipped_noise_is_of_8_bits():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     ("package", "peer", "pattern", "noise", "least"),
-    [("bm3d", "block_matching", "full", 0.1, 6), ("colour_demosaicing", "menon", "bayer:GBRG", 0, 15)]
-    + [("cv2", "telea", "random:0.8", 0, 10)],
+    [("bm3d", "block_matching", "full", 0.1, 6), ("colour_demosaicing", "menon", "bayer:GBRG", 0.0, 15)]
+    + [("cv2", "telea", "random:0.8", 0.0, 10)],
 )
 def test_a_peer_of_another_package_restores(package, peer, pattern, noise, least):
     pytest.importorskip(package)
