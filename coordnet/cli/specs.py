@@ -181,6 +181,7 @@ def describe_prior(prior: Prior | None) -> str:
     if prior is None:
         return "none"
     if prior.learns:
-        return prior.name
+        chosen = {name: getattr(prior, name, None) for name in ("order", "cutoff")}
+        return labelled(prior.name, {name: value for name, value in chosen.items() if value is not None})
     options = {name: getattr(prior, name) for name in ("power", "strength", "anisotropy")}
     return labelled("smooth", options)
