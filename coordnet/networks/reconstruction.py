@@ -202,7 +202,7 @@ class Reconstruction(nn.Module):
         tensors["offset"] = self.offset.detach().contiguous()
         try:
             save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration, allow_nan=False)})
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise mismatch(path, "a file that can be written", f"an error ({error})") from None
 
     @classmethod

@@ -243,8 +243,8 @@ class FeatureMap(_ModuleOfFields, ABC):
         The axes may be given by samples. ``features`` is K, by default the number of samples of the axis, or the joint
         encoder's own default. ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as
         the papers do. The options are the encoder's own arguments. Scales are numbers in units of the unit interval,
-        ``Spacings``, or texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if
-        an option is unknown or out of its range, or an encoder of one coordinate is given several axes.
+        ``Spacings``, or texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised
+        if an option is unknown or out of its range, or an encoder of one coordinate is given several axes.
         """
         if features is not None:
             _checks.integer("features", features, 1)
