@@ -1,7 +1,7 @@
 """The thin plate: a penalty on all derivatives of one order, for smooth fields."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from coordnet import _checks
@@ -55,6 +55,10 @@ class ThinPlate:
             _checks.positive("cutoff", self.cutoff)
         if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
             raise _checks.wrong("hold_out", "a number above 0 and below 1", self.hold_out)
+
+    def seeded(self, seed: int) -> "ThinPlate":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, seed=seed)
 
     @property
     def is_chosen(self) -> bool:

@@ -131,6 +131,6 @@ def _cells(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, " *lattice"
 
 def distances(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, "#channels *lattice"]:
     """Return the distance to the nearest known point, in steps along axes and diagonals, at most ``FARTHEST + 1``."""
-    far = [distance_transform_cdt(~channel, "chessboard") for channel in known.cpu().numpy()]
+    far: list[Any] = [distance_transform_cdt(~channel, "chessboard") for channel in known.cpu().numpy()]
     found = torch.from_numpy(np.stack(far)).to(known.device, torch.long)
     return torch.where(found < 0, FARTHEST + 1, found.clamp(max=FARTHEST + 1))  # -1 where nothing is known
