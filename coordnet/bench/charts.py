@@ -16,6 +16,8 @@ FEWER = "a method on fewer signals is drawn where it would be by its gain on the
 ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
     "noise": ("standard deviation of the noise", lambda lines: lines["cell.noise"]),
     "fraction": ("fraction of pixels known", lambda lines: lines["cell.pattern"].str.split(":").str[1].astype(float)),
+    "features": ("features K", lambda lines: lines["cell.method.layout.features"]),
+    "epochs": ("epochs", lambda lines: lines["cell.epochs"]),
     "rank": ("stable rank, measured", lambda lines: lines["stable_rank"]),
 }
 
@@ -32,7 +34,8 @@ def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
     lines = lines[lines["placed"].notna()]
     title, place = ABSCISSAS[experiment.abscissa]
     lines["x"] = place(lines)
-    lines["curve"] = lines.apply(_encoder_and_head if experiment.abscissa == "rank" else _name, axis=1)
+    curve = {"rank": _encoder_and_head, "features": _encoder_and_head, "epochs": lambda line: line["name"]}
+    lines["curve"] = lines.apply(curve.get(experiment.abscissa, _name), axis=1)
     figure = Figure(figsize=(9, 5.2), layout="constrained")
     ax = figure.subplots()
     curves = [curve.sort_values("x") for _, curve in lines.groupby("curve", sort=False)]

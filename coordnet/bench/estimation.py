@@ -11,6 +11,7 @@ from torch import Tensor
 
 from coordnet.bench.cells import Cell, Result, plain
 from coordnet.bench.data import Signal
+from coordnet.bench.memory import with_peak
 from coordnet.metrics import scores as metrics
 from coordnet.sampling import Samples, sample
 
@@ -67,7 +68,7 @@ class Method:
 
     name: str
     estimator: Estimator
-    printed: tuple[str, str] = ("", "")  # a paper's PSNR and seconds, for its own data and GPU; not configuration
+    printed: tuple[str, str, str] = ("", "", "")  # a paper's PSNR, seconds and parameters, of its own data and GPU
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
     def score(estimate: Tensor) -> float:
         return MEASURES[task.measure](estimate.cpu(), truth, known)
 
-    outcome = method.estimator(Case(samples, task.noise, cell.seed, cell.epochs or 0, score))
+    case = Case(samples, task.noise, cell.seed, cell.epochs or 0, score)
+    outcome, memory = with_peak(partial(method.estimator, case), cell.device)
     estimate = outcome.estimate.detach().cpu()
     if not bool(torch.isfinite(estimate).all()):
         raise FloatingPointError("NaN or infinity in the estimate")
@@ -126,7 +128,8 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
         scores["clean"] = metrics.psnr(estimate, truth) if task.noise else None
         scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
     seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
-    return Result(scores, seconds, outcome.notes)
+    peak = {} if memory is None or method.estimator.group == "baseline" else {"peak_mib": memory}
+    return Result(scores, seconds, {**outcome.notes, **peak})
 
 
 def estimation(task: Task, signal: Signal, method: Method, **options: Any) -> Cell:

@@ -1,8 +1,11 @@
-"""Enlargements of large pictures that measure the peak memory of their process; each is run in a separate process."""
+"""The peak memory of a piece of work, and enlargements of large pictures, each of which is run in its own process."""
 
+import ctypes
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +17,7 @@ from coordnet.media.rows import open_rows, write_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling import Lattice
 
+T = TypeVar("T")
 MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 
 
@@ -24,6 +28,27 @@ def peak_gib() -> float:
     """
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**20
+
+
+def with_peak(work: Callable[[], T], device: str) -> tuple[T, float | None]:
+    """Return the result of some work, and the MiB by which it raised the memory of the GPU or of this process.
+
+    It is None on a processor whose system does not let a process reset its peak and return what it has freed, as Linux
+    with glibc does. Buffers that earlier work keeps are not counted.
+    """
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        result = work()
+        return result, (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        return work(), None
+    before = peak_gib()
+    result = work()
+    return result, 1024 * (peak_gib() - before)
 
 
 def enlarge_whole(size: int) -> dict[str, float]:

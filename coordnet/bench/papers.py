@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ from coordnet.bench.peers import baseline
 from coordnet.bench.study import Experiment
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
-from coordnet.networks.heads import MLP, Head
+from coordnet.networks.heads import MLP, Head, Linear
 from coordnet.priors.smoothness import Smoothness
 
 PICTURE, CLIP = 512, 128  # samples along an axis of the papers' signals, for which their scales are given
@@ -37,8 +37,8 @@ def column(table: str, kind: str, name: str, estimator: Callable[[Layout], Any],
     """Return a method for each encoder of a paper's table, by the settings of a kind: simple, gradient or closed form.
 
     ``printed.csv`` holds tables 1 to 3 of Zheng et al., "Trading Positional Complexity vs Deepness in Coordinate
-    Networks" (ECCV 2022): the scale of each encoder (σ, half-width, or highest frequency), PSNR on test points in dB
-    and seconds, on the authors' data. "clip" is what the authors' notebook prints for one clip of table 3.
+    Networks" (ECCV 2022): the scale of each encoder (σ, half-width, or highest frequency), PSNR on test points in dB,
+    seconds and parameters, on the authors' data. "clip" is what the authors' notebook prints for one clip of table 3.
     """
     of, found = PICTURE if table in ("table1", "table2") else CLIP, []
     with (Path(__file__).parent / "printed.csv").open(encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def column(table: str, kind: str, name: str, estimator: Callable[[Layout], Any],
             turned = of == PICTURE and encoder in (e.Triangle, e.Gaussian)
             build, features = directional if turned else simple, NETWORKS[of][0]
         layout = Layout(build, encoder, float(row["scale"]), of, features)
-        results = (row["psnr"], row["seconds"]) if printed else ("", "")
+        results = (row["psnr"], row["seconds"], row["parameters"]) if printed else ("", "", "")
         found.append(Method(name.format(encoder.name), estimator(layout), results))
     return found
 
@@ -70,6 +70,16 @@ SLOW_PEERS = (
     baseline("biharmonic inpainting (scikit-image)", peers.biharmonic, LIMIT),
 )
 
+ONE = MLP(1, 32)
+drawn_as_printed = partial(Trained, head=Linear("uniform"))
+TRAINED = (
+    *column("table1", "gradient", DESCENDED, Trained),
+    *column("table1", "gradient", f"{DESCENDED}, drawn within ±1/√3", drawn_as_printed, False),
+    *column("table1", "gradient", f"{DESCENDED}, one hidden layer", partial(Trained, head=ONE, lr=RATE), False),
+    *column("table1", "simple", "gradient, simple {}, linear head", Trained, False),
+    *column("table1", "simple", NETWORK, mlp),
+)
+
 TABLE_1 = Experiment(
     "table1",
     "Pictures, every second pixel of every second row known (Zheng et al. 2022, table 1)",
@@ -79,8 +89,7 @@ TABLE_1 = Experiment(
             BICUBIC,
             *column("table1", "closed form", SOLVED, ClosedForm),
             smooth(SMOOTH, masked=True),
-            *column("table1", "gradient", DESCENDED, Trained),
-            *column("table1", "simple", NETWORK, mlp),
+            *TRAINED,
         )
     },
 )
@@ -137,13 +146,25 @@ MATCHED = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f of e.Gaussian and random
 LINES = Finder(("row", "column"))
 
 
-def _deepened(sigmas: tuple[float, ...], depths: Iterable[int], title: str) -> Iterator[Method]:
+# The scale of each encoder whose stable rank is, in theory, that of a Gaussian of width 1; frequencies are inverse. The
+# rank of evenly spaced frequencies is twice the highest, and logarithmic ones get the same.
+TWICE = 1 / (4 * math.sqrt(math.pi))
+SCALES = {e.Gaussian: 1.0, e.RandomFourier: MATCHED}
+MORE_SCALES = {e.Triangle: 4 * math.sqrt(math.pi) / 3, e.LinearFourier: TWICE, e.LogFourier: TWICE}
+
+
+def _deepened(
+    sigmas: tuple[float, ...], depths: Iterable[int], title: str, scales: Mapping[Any, float] = SCALES
+) -> Iterator[Method]:
     """Yield encoders whose stable rank is, in theory, that of a Gaussian of width σ: solved, and below networks.
 
     The linear head in closed form separates the gain of depth from unfinished descent.
     """
-    matched = [(e.Gaussian, sigma, sigma) for sigma in sigmas]
-    matched += [(e.RandomFourier, sigma, MATCHED / sigma) for sigma in sigmas]
+    matched = [
+        (encoder, sigma, factor * sigma if encoder.scales[0].unit == "length" else factor / sigma)
+        for encoder, factor in scales.items()
+        for sigma in sigmas
+    ]
     for encoder, sigma, scale in matched:
         layout = Layout(complex_, encoder, scale, PICTURE)
         yield Method(f"closed form, {encoder.name} σ = {sigma:g}", ClosedForm(layout))
@@ -155,9 +176,33 @@ def _deepened(sigmas: tuple[float, ...], depths: Iterable[int], title: str) -> I
 FIGURE_7 = Experiment(
     "figure7",
     "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
-    {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}"))},
+    {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}", SCALES | MORE_SCALES))},
     LINES,
     abscissa="rank",
+)
+
+FEATURES = Experiment(
+    "features",
+    "Rows and columns of pictures: rank and PSNR against the dimension K of encodings of equal stable rank by theory, "
+    "that of a Gaussian of σ = 0.01 (Zheng et al. 2021 and 2022)",
+    {
+        Task("row", "every:2"): SPLINES
+        + tuple(
+            Method(f"{encoder.name}, K = {count}", ClosedForm(Layout(complex_, encoder, scale, PICTURE, count)))
+            for encoder, scale in ((e.Gaussian, 0.01), (e.RandomFourier, MATCHED / 0.01))
+            for count in (16, 32, 64, 128, 256, 1024, 4096)
+        )
+    },
+    LINES,
+    abscissa="features",
+)
+
+EPOCHS = Experiment(
+    "epochs",
+    "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)",
+    {Task("separable", "every:2"): (*SPLINES, *(Method(m.name, m.estimator) for m in TRAINED))},
+    Finder(sizes=(128,)),
+    abscissa="epochs",
 )
 
 RETHINKING = Experiment(
@@ -216,4 +261,4 @@ SAMPLING = Experiment(
     abscissa="fraction",
 )
 
-STUDIES = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)
+STUDIES = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)

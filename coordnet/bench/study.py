@@ -91,7 +91,8 @@ class Experiment(Study):
     finder: Finder = Finder()
     epochs: int = 2000  # of trained methods
     seeds: int = 1  # of whatever is drawn
-    abscissa: Literal["seconds", "noise", "fraction", "rank"] = "seconds"  # of the figure, against decibels
+    # of the figure, against decibels
+    abscissa: Literal["seconds", "noise", "fraction", "rank", "features", "epochs"] = "seconds"
 
     @property
     def measure(self) -> Measure:

@@ -24,11 +24,19 @@ CSV = (  # columns of the comma-separated values, with their names here where th
     f"scale=cell.method.layout.scale depth={DEPTH} epochs=cell.epochs device=cell.device gpu=machine.gpu "
     "threads=machine.threads signals seeds failed reason held_out held_out_spread draws_spread=held_out_draws fitted "
     "clean clean_spread ssim gain_over_our_best=gain encode_s=encode fit_s=fit render_s=render parameters stable_rank "
-    "printed_psnr printed_seconds commit=machine.commit"
+    "peak_mib=notes.peak_mib printed_psnr printed_seconds printed_parameters commit=machine.commit"
 ).split()
 USED = (
     *("scores.held_out", "scores.fitted", "scores.clean", "scores.ssim", *(f"seconds.{part}" for part in PARTS)),
-    *("notes.parameters", "notes.stable_rank", "reason", "warnings", "cell.method.layout.encoder", DEPTH),
+    *(
+        "notes.parameters",
+        "notes.stable_rank",
+        "notes.peak_mib",
+        "reason",
+        "warnings",
+        "cell.method.layout.encoder",
+        DEPTH,
+    ),
 )
 PREFACE = (
     "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; "
@@ -116,8 +124,9 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
     trained = lines["cell.method.group"] == "gradient"
     lines.loc[trained, DEPTH] = lines.loc[trained, DEPTH].fillna(0)  # a linear head
     printed = {(task.name, m.name): m.printed for task, methods in experiment.blocks.items() for m in methods}
-    found = [printed.get(key, ("", "")) for key in zip(lines["cell.task"], lines["name"], strict=True)]
-    lines[["printed_psnr", "printed_seconds"]] = found
+    found = [printed.get(key, ("", "", "")) for key in zip(lines["cell.task"], lines["name"], strict=True)]
+    lines[["printed_psnr", "printed_seconds", "printed_parameters"]] = found
+    lines["notes.peak_mib"] = each["notes.peak_mib"].median()
     return lines
 
 
@@ -183,6 +192,8 @@ def _shown(experiment: Experiment, section: Section) -> Frame:
     table["× its seconds"] = [text(ratio, ",.0f" if ratio >= 10 else ".2g") for ratio in lines["times"]]
     table["parameters"] = [text(count, ",") for count in lines["parameters"]]
     fewer = lines["done"].astype(str) + " of " + lines["signals"].astype(str)
+    if lines["notes.peak_mib"].notna().any():
+        table["peak MiB"] = [text(peak, ",.0f") for peak in lines["notes.peak_mib"]]
     table["signals"] = lines["signals"].astype(str).where(lines["done"] == lines["signals"], fewer)
     table["seeds"] = lines["seeds"]
     table["epochs"] = [text(epochs, ".0f") for epochs in lines["cell.epochs"]]
@@ -190,6 +201,7 @@ def _shown(experiment: Experiment, section: Section) -> Frame:
     if lines["printed_psnr"].any():
         table["printed PSNR (other data)"] = lines["printed_psnr"]
         table["printed s (other GPU)"] = lines["printed_seconds"]
+        table["printed parameters"] = lines["printed_parameters"]
     return table
 
 

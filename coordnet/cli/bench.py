@@ -21,6 +21,8 @@ EXPERIMENTS = {
     "table2": "Pictures on a random quarter of the pixels: Zheng et al. (2022), table 2.",
     "table3": "Video cubes, separable and scattered: Zheng et al. (2022), table 3.",
     "figure7": "Rows of pictures, rank against depth: Zheng et al. (2022), figure 7.",
+    "features": "Rows of pictures, rank and PSNR against the number of features: Zheng et al. (2021, 2022).",
+    "epochs": "PSNR against the epochs of complex and simple encodings, a run for each --epochs: Zheng et al. (2022).",
     "rethinking": "Gaussian against random Fourier features of equal stable rank: Zheng et al. (2021).",
     "encoders": "Every encoder, simple and complex, linear and MLP, at one setting.",
     "noise": "PSNR against the noise on pictures.",
@@ -92,8 +94,8 @@ def speed(
 def quality(signals: Signals, records: Records, only: Only = None) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
-    --only takes some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations,
-    hindsight; all but the last, which is slow, if not given.
+    --only takes some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations, fields,
+    volume, tone, hindsight; all but the last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
 

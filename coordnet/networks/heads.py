@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Shaped
@@ -36,9 +36,21 @@ class Head:
 
 @dataclass(frozen=True)
 class Linear(Head):
-    """A linear head: one weight per feature and channel, without a bias on a complex encoding."""
+    """A linear head: one weight per feature and channel, without a bias on a complex encoding.
+
+    A fit by gradient starts from uniform draws within ±1/√fan-in, or with ``init="uniform"`` within ±1/√3, as in the
+    code of Zheng et al. (ECCV 2022).
+    """
 
     name: ClassVar[str] = "linear"
+    init: Literal["fan-in", "uniform"] = "fan-in"
+
+    def __post_init__(self) -> None:
+        _checks.choice("init", self.init, ("fan-in", "uniform"))
+
+    def bounds(self, fan_in: int, layer: int) -> tuple[float, float]:
+        """The half-widths of the uniform draws of weights and biases."""
+        return super().bounds(3 if self.init == "uniform" else fan_in, layer)
 
 
 @dataclass(frozen=True)

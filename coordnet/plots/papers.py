@@ -15,6 +15,7 @@ from coordnet.analysis import (
     stable_rank,
 )
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding, encoders
+from coordnet.encodings.blending import similarity_weights
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.networks.heads import MLP
@@ -116,6 +117,29 @@ def figure_4(count: int = 256, features: int = 1024) -> Drawn:
     return figure, numbers
 
 
+def figure_6(spacing: float = 1 / 256) -> Drawn:
+    """Weight α₀ of the node before a point at the fraction β of a spacing (Zheng et al., 2022).
+
+    The encoders have the scales of their table 2; the printed similarity of the triangle is another than its own.
+    """
+    triangle, beta = encoders.Triangle(256, 2.5 / 256), torch.linspace(0, 1, 101, dtype=torch.float64)
+    similarities = {
+        "Gaussian σ = 0.005": encoders.Gaussian(256, 0.005).similarity,
+        "triangle": triangle.similarity,
+        "triangle, printed D": triangle.printed_similarity,
+        "RFF σ = 30": encoders.RandomFourier(256, 30.0).similarity,
+    }
+    numbers: dict[str, Any] = {"beta": beta.tolist(), "linear": (1 - beta).tolist()}
+    numbers |= {name: similarity_weights(d, spacing, beta)[:, 0].tolist() for name, d in similarities.items()}
+    figure = Figure(figsize=(6.5, 4.5), layout="constrained")
+    ax = figure.subplots()
+    for name in [*similarities, "linear"]:
+        ax.plot(numbers["beta"], numbers[name], ":" if name == "linear" else "-", label=name)
+    ax.set(xlabel="β", ylabel="α₀", title="Blending weight of the left node")
+    ax.legend()
+    return figure, numbers
+
+
 def figure_spectrum(length: int = LENGTH) -> Drawn:
     """Density of sinusoidal and DFT frequencies over DFT bins (Idé et al., 2024)."""
     sinusoidal, dft = _angular(length)
@@ -195,6 +219,7 @@ FIGURES: dict[str, Callable[[], Drawn]] = {
     "2": figure_2,
     "3": figure_3,
     "4": figure_4,
+    "6": figure_6,
     "spectrum": figure_spectrum,
     "faithfulness": figure_faithfulness,
     "similarity": figure_similarity,

@@ -64,3 +64,7 @@ class ThinPlate:
     def is_chosen(self) -> bool:
         """Whether both numbers are given, so that no sample needs to be hidden."""
         return self.order is not None and self.cutoff is not None
+
+    def seeded(self, seed: int) -> "ThinPlate":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, seed=seed)

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from coordnet.bench import papers as tables
 from coordnet.bench.estimation import Case
 from coordnet.bench.layouts import complex_
 from coordnet.bench.limits import limited
+from coordnet.bench.memory import with_peak
 from coordnet.bench.records import key_of
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options
@@ -227,3 +229,10 @@ def test_every_cell_of_every_table_runs(name, folder, monkeypatch):
     kept = [cell for cell in ends.values() if "limit" not in cell.subject["method"]]
     reasons = {r["reason"] for r in (cell.run() for cell in kept) if r["status"] == "failed"}
     assert reasons <= {"ValueError: SciPy's griddata has no such method here, or too many points for it"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+def test_the_peak_memory_of_work_is_that_of_its_tensors():
+    for _ in range(2):  # the second time from memory that the first has freed
+        size, peak = with_peak(lambda: torch.ones(2**22).add(1).numel(), "cpu")
+        assert size == 2**22 and peak is not None and 28 < peak < 64

@@ -35,8 +35,8 @@ def equal(one, other):
 
 
 def test_every_folder_of_records_belongs_to_a_study():
-    assert len(FOLDERS) == 11
-    assert {study(folder).name for folder in FOLDERS} == set(STUDIES) - {"encoders"}
+    assert len(FOLDERS) == 14
+    assert {study(folder).name for folder in FOLDERS} == set(STUDIES)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -76,6 +76,7 @@ def test_means_and_spreads_are_over_signals_and_draws_apart():
     assert mlp["held_out_draws"] == pytest.approx(0.08**0.5)
     assert mlp["fit"] == 150 and mlp["seeds"] == 2 and mlp["signals"] == 1
     assert (mlp["printed_psnr"], mlp["printed_seconds"]) == ("26.58 ± 4.18", "22.62")
+    assert mlp["printed_parameters"] == "329,475"
 
 
 def test_rows_are_compared_on_the_signals_that_both_have():
@@ -98,8 +99,8 @@ def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):
     assert "- bicubic (PyTorch interpolate) (separable), 1 cells: exceeded its limit of 3 s" in text
     row = next(line for line in text.splitlines() if line.startswith("| MLP, simple rff"))
     assert "| -0.80 | 50.00 | 0.500 |  | 150 |  | 300 | 10 | 1 | 2 | 7 | cpu |" in row
-    assert row.endswith("| 26.58 ± 4.18 | 22.62 |")
-    assert "| printed PSNR (other data) | printed s (other GPU) |" in text
+    assert row.endswith("| 26.58 ± 4.18 | 22.62 | 329,475 |")
+    assert "| printed PSNR (other data) | printed s (other GPU) | printed parameters |" in text
 
 
 def test_fits_beyond_rounding_are_exact():
@@ -147,12 +148,14 @@ def test_a_report_without_records_is_refused_in_one_line(run, tmp_path):
     assert "coordnet bench noise" in err
 
 
-@pytest.mark.parametrize("name", ["rethinking", "noise", "sampling", "figure7"])
+@pytest.mark.parametrize("name", ["rethinking", "noise", "sampling", "figure7", "features", "epochs"])
 def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16²
     chosen = {
         "rethinking": ("*spline*", "closed form, gaussian*"),
         "figure7": ("*spline*", "gaussian σ*, depth 0"),
+        "features": ("*spline*", "gaussian, K = 16", "rff, K = 32"),
+        "epochs": ("*spline*", "gradient, complex gaussian"),
         "noise": ("wavelets*", "closed form, adaptive filter"),
         "sampling": ("griddata linear*", "closed form, smooth prior"),
     }[name]

@@ -7,7 +7,7 @@ import torch
 
 from coordnet.cli.specs import parse_head
 from coordnet.encodings import ComplexEncoding, JointEncoding, SimpleEncoding
-from coordnet.encodings.encoders import HashGrid, Identity, RandomFourier
+from coordnet.encodings.encoders import Gaussian, HashGrid, Identity, RandomFourier
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
@@ -108,7 +108,7 @@ def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
     grid_ = HashGrid(dimensions, 4, levels=2, table=32, coarsest=3)
     for encoding in (*encodings, identity(dimensions), JointEncoding(grid_)):
         network = CoordinateNetwork(encoding, head, 2)
-        early, late = (fit_gradient(network, samples, epochs=n, lr=1e-3) for n in (1, 15))
+        early, late = (fit_gradient(network, samples, epochs=n, lr=1e-3) for n in (1, 8))
         assert late.report["loss"] < early.report["loss"]
         late.save(tmp_path / "model.safetensors")
         assert torch.equal(Reconstruction.load(tmp_path / "model.safetensors").render(), late.render())
@@ -148,7 +148,7 @@ def test_configuration_and_command_line(head):
         (lambda: GaussianMLP(scale=0.0), "`scale`: expected a positive"),
         (lambda: Wire(depth=-1), "`depth`: expected an integer"),
         (lambda: parse_head("siren:color=1"), "`head`: expected siren with depth, width, omega"),
-        (lambda: parse_head("linear:depth=1"), "`head`: expected linear without options"),
+        (lambda: parse_head("linear:depth=1"), "`head`: expected linear with init"),
         (lambda: parse_head("tree"), "`head`: expected one of linear, mlp, siren"),
         (lambda: head_from({"kind": "tree"}), "`configuration`: expected that of a head"),
     ],
@@ -156,3 +156,10 @@ def test_configuration_and_command_line(head):
 def test_bad_heads_are_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_linear_heads_start_within_the_bounds_that_they_name():
+    encoding = ComplexEncoding([Gaussian(20, 0.1), Gaussian(30, 0.1)])
+    for head, bound in ((Linear(), 600**-0.5), (Linear(init="uniform"), 3**-0.5)):
+        weight = CoordinateNetwork(encoding, head, 3).first.weight.detach()
+        assert 0.99 * bound < float(weight.abs().max()) <= bound

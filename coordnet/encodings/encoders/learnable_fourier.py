@@ -50,11 +50,11 @@ class LearnableFourier(JointEncoder):
                 nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
         self.modulator = nn.Sequential()
         if linear:
-            first, last = (self._dense(layer) for layer in linear)
+            first, last = (self._dense(layer, fan_in) for layer, fan_in in zip(linear, sizes, strict=False))
             self.modulator.extend((first, nn.Sequential(nn.GELU(), nn.Dropout(self.dropout)), last))
 
-    def _dense(self, layer: nn.Linear) -> nn.Module:
-        return nn.Sequential(nn.LayerNorm(layer.in_features), layer) if self.layer_norm else layer
+    def _dense(self, layer: nn.Module, fan_in: int) -> nn.Module:
+        return nn.Sequential(nn.LayerNorm(fan_in), layer) if self.layer_norm else layer
 
     def _check_groups(self) -> None:
         groups = _checks.integer("groups", self.groups, 1)
