@@ -56,10 +56,6 @@ class ThinPlate:
         if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
             raise _checks.wrong("hold_out", "a number above 0 and below 1", self.hold_out)
 
-    def seeded(self, seed: int) -> "ThinPlate":
-        """Return the prior with another seed of the hidden samples."""
-        return replace(self, seed=seed)
-
     @property
     def is_chosen(self) -> bool:
         """Whether both numbers are given, so that no sample needs to be hidden."""
