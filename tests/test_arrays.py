@@ -65,20 +65,20 @@ def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
 def test_integers_are_restored_as_their_values_in_the_unit_interval():
     given = stored(PICTURE, "uint8", numpy=True)
     unit = torch.from_numpy(given).float() / 255
-    for work in (lambda x: cn.inpaint(x, KNOWN), cn.upscale, lambda x: cn.denoise(x, 0.1)):
+    for work in (lambda x: cn.inpaint(x, KNOWN, prior=cn.Smoothness()), cn.upscale, lambda x: cn.denoise(x, 0.1)):
         expected = (work(unit).signal.clamp(0, 1) * 255).round().byte().numpy()
         assert np.array_equal(work(given).signal, expected)
 
 
 def test_a_batch_is_restored_signal_by_signal():
-    batch = torch.stack([PICTURE, PICTURE.flip(0), 0.2 * PICTURE])
+    batch = torch.stack([PICTURE, 0.2 * PICTURE.flip(0)])
     made = cn.inpaint(batch, KNOWN)
     for one, signal in zip(made.signal, batch, strict=True):
         assert torch.allclose(one, cn.inpaint(signal, KNOWN).signal, atol=2e-3)
-    assert made.fit.batch == (3,)
+    assert made.fit.batch == (2,)
     assert made.expected_psnr is not None
     large = cn.upscale((batch * 255).byte().numpy())
-    assert (large.signal.shape, large.signal.dtype) == ((3, 48, 40, 3), np.uint8)
+    assert (large.signal.shape, large.signal.dtype) == ((2, 48, 40, 3), np.uint8)
     assert large.report["sigma"] == cn.upscale(batch).report["sigma"]
 
 
@@ -129,11 +129,11 @@ MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, float32 or float64, rec"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
         (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
-        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).long()), "`values`: expected torch.float32 or torch.float64"),
-        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).half()), "`values`: expected torch.float32 or torch.float64"),
+        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).long()), "`values`: expected a tensor of torch.float32 or"),
+        (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).half()), "`values`: expected a tensor of torch.float32 or"),
         (
             lambda: cn.ScatteredPoints((8, 8), torch.zeros(3, 2).long()),
-            "`points`: expected torch.float32 or torch.float64, received torch.int64",
+            "`points`: expected a tensor of torch.float32 or torch.float64, received torch.int64",
         ),
         (lambda: cn.plan(ENCODING, LATTICE, dtype=torch.float16), "`dtype`: expected torch.float32 or torch.float64"),
         (lambda: cn.plan(ENCODING, LATTICE, "smooth"), "`prior`: expected 'auto', None, or a prior"),

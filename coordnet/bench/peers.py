@@ -24,7 +24,7 @@ from coordnet.metrics.stopwatch import timed
 from coordnet.sampling import Axis, Lattice, Samples, lattice_points
 
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
-KERNELS = ("thin_plate_spline", "cubic", "quintic")
+KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}
 SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # of radial basis functions, of samples one apart
 WAVELET = "sym4"  # better on photographs than the library's default, Haar
 
@@ -102,7 +102,7 @@ def radial_basis(case: Case, kernel: str, neighbors: int = 60, smoothing: float 
 def best_radial_basis(case: Case) -> Tensor:
     """Smooth by the best of three kernels and four smoothings of ``RBFInterpolator``, chosen with hindsight."""
     assert case.score is not None
-    choices = itertools.product(KERNELS, SMOOTHINGS)
+    choices = itertools.product(KERNELS.values(), SMOOTHINGS)
     return max((radial_basis(case, kernel, smoothing=smoothing) for kernel, smoothing in choices), key=case.score)
 
 

@@ -61,10 +61,7 @@ EVERY_SMOOTH = tuple(
 )
 PLATES = Method("plates", ClosedForm(FOURIER, prior=ThinPlate()))
 RADIAL = tuple(
-    baseline(
-        f"RBF {kernel.removesuffix('_spline').replace('_', ' ')}, 60 neighbours", peers.radial_basis, kernel=kernel
-    )
-    for kernel in peers.KERNELS
+    baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
 )
 BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
 DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
@@ -101,6 +98,7 @@ EXPERIMENTS = (
             _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
             TUNED,
             ADAPTED,
+            PATCHES,
         ),
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),
@@ -172,7 +170,7 @@ EXPERIMENTS = (
             **dict.fromkeys(DRAWN, (*RADIAL, baseline("griddata cubic", peers.spline, kind="cubic"), ADAPTED, PLATES)),
             NOISY: (BEST_RADIAL, ADAPTED, PLATES),
         },
-        FieldFinder(names=("sines", "franke", "peaks"), sizes=(64, 256)),
+        FieldFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
     ),
     part(
         "volume",

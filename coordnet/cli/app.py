@@ -116,7 +116,7 @@ def inpaint(
 def upscale(
     *,
     signals: options.Pictures,
-    factor: Annotated[float, Option(help="Factor on the height and the width; any number from 1 on.")] = 2,
+    factor: Annotated[float, Option(max=1e6, help="Factor on the height and the width; any number from 1 on.")] = 2,
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -32,7 +32,11 @@ Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
 Prior = Annotated[
-    str, Option(help="auto, local, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1].")
+    str,
+    Option(
+        help="auto, local, adaptive[:rounds=8], plates[:order=4,cutoff=1], "
+        "or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+    ),
 ]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
@@ -60,6 +64,10 @@ class Output:
         """
         if self.out is None:
             return
+        try:
+            self.out.exists()
+        except OSError as error:  # a name that is too long
+            raise refused(self.out, "a folder that can be written", error.strerror) from None
         kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
         if kind in ("image", "video", "audio") and not self.out.exists():
             raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
@@ -164,7 +172,10 @@ class Model:
     ] = None
     prior: Annotated[
         str,
-        Option(help="auto, none, local, adaptive[:rounds=8], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."),
+        Option(
+            help="auto, none, local, adaptive[:rounds=8], plates[:order=4,cutoff=1], "
+            "or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+        ),
     ] = "auto"
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
 

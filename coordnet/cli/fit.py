@@ -34,7 +34,8 @@ def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
     with report.results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))
-        method, generator = choose(samples, **model), torch.Generator().manual_seed(common.seed)
+        method, choosing = once(lambda: choose(samples, **model))
+        generator = torch.Generator().manual_seed(common.seed)
         options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, seconds = once(lambda: method.fit(samples, **options))
         estimate, render_seconds = once(lambda: fit.render().cpu())
@@ -48,7 +49,7 @@ def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
             "blending": fit.network.blending and fit.network.blending.kind,
             "parameters": fit.network.parameter_count,
             "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
-            "seconds": {"fit": seconds, "render": render_seconds},
+            "seconds": {"fit": choosing + seconds, "render": render_seconds},
             "report": fit.report,
         }
         title = f"{len(values)} points"
@@ -104,10 +105,12 @@ def _media(estimate: Tensor, values: Tensor, name: str) -> Media:
 
 
 def _table(record: report.Record, folder: Path) -> list[str]:
+    beyond = record["report"].get("beyond_samples", 0.0)
     blended = f", blended by {record['blending']}" if record["blending"] else ""
     return [
         f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, {record['head']} head, "
         f"prior {record['prior']}{blended}",
         f"residual {record['residual']:.3g} at the points, fitted in {report.duration(record['seconds']['fit'])}",
+        *([f"{100 * beyond:.3g} % of the nodes are beyond the outermost points, and extrapolated"] if beyond else []),
         f"written to {folder}",
     ]

@@ -44,9 +44,11 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         text = sampling.sample or default_pattern(media.grid)
         pattern = specs.parse_sample(text, media.grid, **sampling.masking)
         samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
-        method, tried = _tuned(choose(samples, **asked, tunable=tuning.tune), samples, tuning, common)
+        suited, choosing = once(lambda: choose(samples, **asked, tunable=tuning.tune))
+        method, tried = _tuned(suited, samples, tuning, common)
         work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
         fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
+        seconds["fit"] += choosing
         with report.stage("scoring", common):
             scoring = Scoring(media.signal, samples)
             scores = scoring.scores(estimate)

@@ -89,6 +89,8 @@ def _value(key: str, text: str, hint: Any) -> Any:
     try:
         if tuple[float, ...] in kinds and "x" in text:
             return tuple(float(part) for part in text.split("x"))
+        if tuple[int, ...] in kinds:
+            return tuple(int(part) for part in text.split("x"))
         return int(text) if whole else float(text)
     except ValueError:
         if hint is None or kinds & {str, text}:
@@ -179,6 +181,7 @@ def describe_prior(prior: Prior | None) -> str:
     if prior is None:
         return "none"
     if prior.learns:
-        return prior.name
+        chosen = {name: getattr(prior, name, None) for name in ("order", "cutoff")}
+        return labelled(prior.name, {name: value for name, value in chosen.items() if value is not None})
     options = {name: getattr(prior, name) for name in ("power", "strength", "anisotropy")}
     return labelled("smooth", options)

@@ -126,10 +126,12 @@ class Blending:
         return nodes
 
     def _by_axis(self, encoders: Sequence[Encoder]) -> Sequence[Encoder | None]:
-        if self.kind in ("linear", "cubic", "quintic"):
+        if self.kind not in ("similarity", "printed"):
             return [None] * len(self.lattice)
         if len(encoders) != len(self.lattice):
-            raise _checks.wrong("blending", "linear or cubic for an encoding without encoders per axis", self.kind)
+            raise _checks.wrong(
+                "blending", "linear, cubic or quintic for an encoding without encoders per axis", self.kind
+            )
         return encoders
 
 
@@ -151,7 +153,7 @@ def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blen
         return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
     if blend == "quintic":
         nodes = min(QUINTIC, axis.count)
-        first = (scaled.floor() - QUINTIC // 2 + 1).clamp(0, axis.count - nodes)
+        first = (scaled.detach().floor() - QUINTIC // 2 + 1).clamp(0, axis.count - nodes)
         index = first.long().unsqueeze(-1) + torch.arange(nodes, device=scaled.device)
         return index, polynomial_weights(scaled - first, nodes)
     left = scaled.floor().clamp(0, axis.count - 2)

@@ -11,17 +11,7 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import suited_prior
-from coordnet.fitting.defaults import (
-    COMPARED,
-    POWER,
-    Family,
-    Kind,
-    Prior,
-    Solver,
-    default_encoder,
-    default_encoding,
-    default_prior,
-)
+from coordnet.fitting.defaults import COMPARED, POWER, Family, Kind, Prior, Solver, default_encoder, default_encoding
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
@@ -167,8 +157,7 @@ def combinations(
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
-    given = {"channels": samples.channels, "device": samples.values.device}
-    prior, plain = (default_prior(samples.geometry, **given, fourier=fourier) for fourier in (True, False))
+    prior, plain = suited_prior(samples), suited_prior(samples, fourier=False)
     usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
     compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []

@@ -134,12 +134,9 @@ def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) 
 def suited_prior(
     samples: Samples, *, fourier: bool = True, robust: bool = False
 ) -> Smoothness | Adaptive | Local | ThinPlate | None:
-    """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them.
-
-    The arguments are those of ``default_prior``, with the samples in place of their geometry, channels and device.
-    """
-    where = {"channels": samples.channels, "device": samples.values.device}
-    prior = default_prior(samples.geometry, **where, fourier=fourier, robust=robust)
+    """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
+    options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
+    prior = default_prior(samples.geometry, **options)
     if prior is None or not fourier or robust:
         return prior
 
@@ -161,7 +158,7 @@ def fit_closed_form(
     if not hasattr(samples, "geometry"):
         raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
     values = samples.values
-    if prior == "auto":
+    if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
         prior = suited_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     return plan(encoding, samples.geometry, prior, **options).fit(values)

@@ -53,8 +53,8 @@ def continue_smoothly(
         length, missing = f.shape[axis + 2], padded - f.shape[axis + 2]
         if missing > 0:
             gap = _gap_matrix(length, missing, min(order, missing)).to(f)
-            added = torch.tensordot(f.movedim(axis + 2, -1), gap, dims=([-1], [1]))
-            f = torch.cat([f, added.movedim(-1, axis + 2)], dim=axis + 2)
+            added = (f.movedim(axis + 2, -1) @ gap.T).movedim(-1, axis + 2)
+            f = torch.cat([f, added], dim=axis + 2)
     return f
 
 

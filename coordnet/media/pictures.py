@@ -122,7 +122,7 @@ def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memor
     If the margins of a crop from the center differ, the smaller one is at the top or left.
     """
     if size is not None and (shape := _parse("size", _SIZE, size)) != image.shape[:2]:
-        refuse_large("size", math.prod(shape) * math.prod(image.shape[2:]), memory)
+        refuse_large("`size`", math.prod(shape) * math.prod(image.shape[2:]), memory)
         image = np.asarray(resize(image, shape, order=1, anti_aliasing=True, preserve_range=True))
     if crop is not None:
         rows, columns, *place = _parse("crop", _CROP, crop)

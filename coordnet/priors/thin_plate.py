@@ -1,7 +1,7 @@
 """The thin plate: a penalty on all derivatives of one order, for smooth fields."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from coordnet import _checks
@@ -60,3 +60,7 @@ class ThinPlate:
     def is_chosen(self) -> bool:
         """Whether both numbers are given, so that no sample needs to be hidden."""
         return self.order is not None and self.cutoff is not None
+
+    def seeded(self, seed: int) -> "ThinPlate":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, seed=seed)

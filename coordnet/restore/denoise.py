@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -39,7 +39,6 @@ TRIED = 2**14  # points of the middle of a picture on which both priors are trie
 TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
 ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
-Prior = Literal["local", "adaptive"]
 Signal = Float[Tensor, "*grid channels"]
 Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
 
@@ -48,7 +47,7 @@ def denoise(
     signal: Array,
     sigma: float | None = None,
     *,
-    prior: Prior | Literal["auto"] = "auto",
+    prior: str = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -133,26 +132,36 @@ def _check(values: Signal, sigma: float | None, prior: str) -> None:
     _checks.choice("prior", prior, ("auto", *CLEANERS))
 
 
-def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[str, Any]]:
-    """Return the prior that suits a signal, and the scores that decided.
+def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[str, Any]]:
+    """Return the prior that suits a signal, and the mean squared differences that decided.
 
     With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
     noise: the mean squared difference of the latter from an estimate by the former is the estimate's error, plus a
-    constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021).
+    constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The local prior is taken where it is better
+    by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
     """
     grid = tuple(values.shape[:-1])
     seconds = denoising_seconds(math.prod(grid), values.shape[-1], values.device)
     if level == 0 or len(grid) != 2 or seconds > LONGEST_LOCAL:
         return "adaptive", {}
     part = values[middle(grid, TRIED)]
+    noisier, noise, sigma = _noisier(part, level, seed)
+    target = part - noise / ADDED
+    errors = {
+        prior: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target).square()
+        for prior in CLEANERS
+    }
+    gain = errors["adaptive"] - errors["local"]
+    is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
+    tried = {prior: float(error.mean()) for prior, error in errors.items()}
+    return "local" if is_better else "adaptive", {"tried": tried}
+
+
+def _noisier(part: Tensor, level: float, seed: int) -> tuple[Tensor, Tensor, float]:
+    """Return a signal with more noise, noise like that it had, and the standard deviation of all its noise."""
     generator = torch.Generator().manual_seed(TRIAL_SEED + seed)
     noise = level * torch.randn(part.shape, generator=generator).to(part)
-    noisier, target, sigma = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
-    tried: dict[Prior, float] = {}
-    for prior in CLEANERS:
-        estimate = _cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0]
-        tried[prior] = float((estimate - target).square().mean())
-    return min(tried, key=tried.__getitem__), {"tried": tried}
+    return part + ADDED * noise, noise, level * math.sqrt(1 + ADDED**2)
 
 
 def _in_tiles(
@@ -171,7 +180,7 @@ def _in_tiles(
     return clean, statistics.fmean(found) if found else None
 
 
-def _cleaned(prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
     """Return the estimate by a prior, in units of the signal's size, with its expected error and what was learned."""
     if level == 0:
         return signal, None, {}
@@ -182,16 +191,27 @@ def _cleaned(prior: Prior, signal: Signal, *, level: float, given: bool, seed: i
 
 
 def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the estimate by the local prior, its expected mean squared error, and the classes.
-
-    The second estimate, by groups of patches, is better than the first. If the difference of the two is uncorrelated
-    with the second's error, their mean squared errors differ by its square.
-    """
+    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes."""
     noise, values = clipped_noise(signal, level), signal.movedim(-1, 0)
     made = LocalDenoiser(Local(noise=level), lambda means: noise.variance(means) / level**2, progress)(values)
-    error = _expected_error(values, made.first, made.spread, noise)
-    gained = float((noise.gain(made.f) * (made.f - made.first).square()).mean())
-    return noise.unclipped(made.f).movedim(0, -1), max(error - gained, error / 4), made.learned
+    error = None
+    if seed is not None:
+        spread = _sharpness(values, made.f, level, seed) * made.spread
+        error = _expected_error(values, made.f, spread, noise, exact=given and not any(noise.clips))
+    return noise.unclipped(made.f).movedim(0, -1), error, made.learned
+
+
+def _sharpness(values: Tensor, estimate: Tensor, level: float, seed: int) -> float:
+    """Return the divergence of the local prior's estimate relative to that of the posterior means of its patches.
+
+    The former is the part of added noise that stays, on the middle of the signal. The latter is the sum of the
+    posterior variances over the noise's.
+    """
+    window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
+    noisier, noise, sigma = _noisier(values[window], level, seed)
+    made = LocalDenoiser(Local(noise=sigma))(noisier)
+    kept = float(((made.f - estimate[window]) * noise).mean()) / (ADDED * level**2)
+    return max(kept, 0.0) / max(float(made.spread.mean()) / sigma**2, 1e-12)
 
 
 def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
@@ -210,7 +230,7 @@ def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, 
     return noise.unclipped(means)[0].movedim(0, -1), error, learned
 
 
-CLEANERS: dict[Prior, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
+CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
 
 
 def _model(signal: Signal, report: dict[str, Any], learned: dict[str, Tensor]) -> Reconstruction:
@@ -227,7 +247,7 @@ def _expected_error(
 ) -> float:
     """Return Stein's unbiased estimate of the mean squared error, |f(y) - y|² - v + 2 v div f per sample.
 
-    ``spread`` has the mean v div f. An error of a few hundredths in v is as large as the whole risk of a smooth
+    The mean of ``spread`` is v div f. An error of a few hundredths in v is as large as the whole risk of a smooth
     picture. Unless the variance and the spread are ``exact``, the result is therefore the geometric mean with the risk
     of an ideal Wiener filter, v div f.
     """

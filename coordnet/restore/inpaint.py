@@ -10,8 +10,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import plan
-from coordnet.fitting.defaults import Prior, default_prior
+from coordnet.fitting.closed_form import plan, suited_prior
+from coordnet.fitting.defaults import Prior
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
@@ -47,8 +47,8 @@ def inpaint(
     known : (*grid,) or (*grid, channels), or a sampling pattern
         True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
         has more axes before these, the signal is a batch.
-    prior : Local, Adaptive, Smoothness or "auto"
-        The assumption about the unknown samples. With "auto" it is ``default_prior``, or adaptive where that does not
+    prior : Local, Adaptive, Smoothness, ThinPlate or "auto"
+        The assumption about the unknown samples. With "auto" it is ``suited_prior``, or adaptive where that does not
         learn from the samples.
     dimensions : int, optional
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
@@ -103,7 +103,7 @@ def inpaint(
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:
     """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
     if prior == "auto":
-        suited = default_prior(samples.geometry, channels=samples.channels, device=samples.values.device)
+        suited = suited_prior(samples)
         prior = suited if suited is not None and suited.learns else Adaptive()
     if not hasattr(prior, "seeded"):
         raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))

@@ -1,6 +1,10 @@
 """The benchmark's own peers and signals, and one run of it from end to end."""
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +15,10 @@ from coordnet.bench import damage, peers, quality
 from coordnet.bench import data as cubes
 from coordnet.bench.demosaicing import bilinear, malvar
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
+from coordnet.bench.fields import FIELDS, FieldFinder
 from coordnet.bench.methods import Hindsight
 from coordnet.bench.records import read
+from coordnet.bench.study import Options
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -159,7 +165,7 @@ def test_sounds_are_the_beginning(tmp_path):
     assert cubes.sound(tmp_path / "a.wav").shape == (131_072, 1)
 
 
-@pytest.mark.parametrize("method", [peers.thin_plate, peers.biharmonic])
+@pytest.mark.parametrize("method", [peers.thin_plate, peers.biharmonic, partial(peers.radial_basis, kernel="cubic")])
 def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     picture = ramp(24, 30)
     samples = sample(picture, "random:0.5")
@@ -167,6 +173,15 @@ def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     assert torch.allclose(made, picture, atol=0.02)
     known = samples.geometry.known(3)
     assert torch.allclose(made[known], picture[known], atol=1e-6)
+
+
+def test_fields_are_evaluated_within_the_range_of_pictures():
+    found = FieldFinder(names=tuple(FIELDS), sizes=(20,)).find(Path("nowhere"))
+    for signal in found:
+        field = signal.load()
+        assert field.dtype == torch.float64 and field.shape == (20,) * FIELDS[signal.name][1] + (1,)
+        assert float(field.min()) > -0.01 and float(field.max()) < 1.001 and float(field.std()) > 0.1
+    assert float(found[0].load()[5, 10, 0]) == pytest.approx(0.5 + 0.5 * math.sin(4.5) * math.cos(1.75))
 
 
 def test_hindsight_is_never_below_the_choice():
@@ -184,8 +199,44 @@ def test_hindsight_is_never_below_the_choice():
     assert best.notes["chosen"]["prior"]["rounds"] in (0, 3)
 
 
+def test_clipped_noise_is_of_8_bits():
+    truth = synthetic_photograph(20, 24)
+    task = Task("clipped", "full", 0.3, "clean", clipped=True)
+    samples, observed = task.sampled(truth, 0, "cpu")
+    assert torch.equal(samples.values, observed)
+    assert float(observed.min()) == 0 and float(observed.max()) == 1
+    torch.testing.assert_close(255 * observed, (255 * observed).round())
+    white = replace(task, clipped=False).sampled(truth, 0, "cpu")[1]
+    assert float((white.clamp(0, 1) - observed).abs().max()) < 0.51 / 255
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("package", "peer", "pattern", "noise", "least"),
+    [("bm3d", "block_matching", "full", 0.1, 6), ("colour_demosaicing", "menon", "bayer:GBRG", 0, 15)]
+    + [("cv2", "telea", "random:0.8", 0, 10)],
+)
+def test_a_peer_of_another_package_restores(package, peer, pattern, noise, least):
+    pytest.importorskip(package)
+    truth = synthetic_photograph(32, 40)
+    samples, observed = Task("", pattern, noise, "clean").sampled(truth, 0, "cpu")
+    estimate = getattr(peers, peer)(Case(samples, noise))
+    before = (samples.values if noise == 0 else observed).reshape(truth.shape)
+    gain = (before - truth).square().mean() / (estimate - truth).square().mean()
+    assert 10 * float(gain.log10()) > least
+
+
+def test_a_peer_without_its_package_is_left_out_by_name(folder):
+    absent = peers.baseline("absent", peers.unchanged, package="no_such_package")
+    there = peers.baseline("there", peers.unchanged, package="numpy")
+    study = quality.part("denoise", "", [Task("full", "full", 0.1, "clean")], (absent, there))
+    with pytest.warns(UserWarning, match="absent is left out: the package no_such_package is not installed"):
+        (cells,) = study.stages(Options(data=folder), {})
+    assert {cell.subject["method"]["name"] for cell in cells} == {"there"}
+
+
 def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
-    status, out, err = run(*("bench", "quality", "--data", folder, "--only", "bayer,denoise,noise", "--images", 1))
+    status, out, err = run(*("bench", "quality", "--data", folder, "--only", "bayer,noise", "--images", 1))
     assert status == 0
     assert "quality: 100%" in err
     records = read(tmp_path / "results" / "quality").values()
@@ -195,8 +246,9 @@ def test_the_benchmark_runs_end_to_end(run, folder, tmp_path):
         scores = [r["scores"][key] for key in ("clean", "inside", "held_out") if r["scores"].get(key)]
         assert scores[0] > 10 and r["seconds"]["fit"] > 0
         found.setdefault(r["cell"]["experiment"], {})[r["cell"]["method"]["name"]] = scores[0]
-    assert set(found) == {"bayer", "denoise", "noise"}
-    assert set(found["bayer"]) == {"bilinear", "Malvar 5×5", "adaptive", "local"}
+    assert set(found) == {"bayer", "noise"}
+    peers = {"Menon 2007"} if find_spec("colour_demosaicing") else set()
+    assert set(found["bayer"]) == {"bilinear", "Malvar 5×5", "adaptive", "local"} | peers
     best = found["bayer"]
     assert f"| {best['adaptive']:.2f} |" in out
     assert f"| {best['adaptive'] - best['bilinear']:+.2f} |" in out

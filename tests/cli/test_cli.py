@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.cli import SPINS, bound_spinning
+from coordnet.cli import SPINS, bound_spinning, specs
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
@@ -248,3 +248,8 @@ def test_help_is_complete(run, command):
     status, out, _ = run(*command, "--help")
     assert status == 0
     assert "Usage: " in out
+
+
+@pytest.mark.parametrize("text", ["plates", "plates:order=4,cutoff=inf", "plates:order=3,cutoff=0.5"])
+def test_plates_are_described_as_they_are_asked_for(text):
+    assert specs.describe_prior(specs.parse_prior(text)) == text

@@ -69,10 +69,11 @@ def test_every_file_finds_its_mask_in_a_folder(run, folder, tmp_path):
     (tmp_path / "masks").mkdir()
     for k in (1, 3):
         np.save(tmp_path / "masks" / f"{k}.npy", np.random.default_rng(k).random((20, 16 + k)) < 0.5)
-    assert run("inpaint", folder, "--mask", "masks", "--out", "out", "--quiet") == (0, "", "")
+    options = ("--mask", "masks", "--prior", "smooth", "--quiet")
+    assert run("inpaint", folder, *options, "--out", "out") == (0, "", "")
     for gone in (tmp_path / "masks" / "1.npy", folder / "3.png"):
         gone.unlink()
-    status, _, err = run("inpaint", folder, "--mask", "masks", "--out", "again", "--quiet")
+    status, _, err = run("inpaint", folder, *options, "--out", "again")
     assert (status, err.count("\n")) == (2, 1)
     assert "mask of the name 1" in err
 

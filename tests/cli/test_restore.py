@@ -150,8 +150,9 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
     each = np.random.default_rng(0).random((3, 12, 14)) < 0.7
     np.save("in/each.npy", each)
     mask_file("in/one.png", one)
-    for mask, known in (("one.png", np.stack([one] * 3)), ("each.npy", each)):
-        ran(run("inpaint", "in/a.mp4", "--mask", f"in/{mask}", "--out", "out", "--force", "--quiet"))
+    for mask, known, prior in (("one.png", np.stack([one] * 3), "auto"), ("each.npy", each, "adaptive")):
+        options = ("--mask", f"in/{mask}", "--prior", prior, "--out", "out", "--force", "--quiet")
+        ran(run("inpaint", "in/a.mp4", *options))
         made = result(suffix=".npy")
         assert torch.equal(made[known], truth[known])
         assert read_media("out/reconstruction.mp4").signal.shape == truth.shape
@@ -168,7 +169,8 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
 def test_inpaint_takes_masks_of_the_opposite_convention(run):
     truth = stored("in/a.png", synthetic_photograph(40, 37))
     known = holes(40, 37)
-    ran(run("inpaint", "in/a.png", "--mask", mask_file("in/m.png", ~known), "--invert", "--out", "out", "--quiet"))
+    mask = mask_file("in/m.png", ~known)
+    ran(run("inpaint", "in/a.png", "--mask", mask, "--invert", "--prior", "smooth", "--out", "out", "--quiet"))
     assert torch.equal(result()[known], truth[known])
     assert "OpenCV and scikit-image" in " ".join(run("inpaint", "--help")[1].split())
 
@@ -264,14 +266,14 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     truth = 0.3 + 0.4 * synthetic_photograph(96, 80)  # clipped noise is not white
     g = torch.Generator().manual_seed(0)
     noisy = stored("in/a.png", truth + 0.08 * torch.randn(truth.shape, generator=g))
-    out = ran(run("denoise", "in/a.png", "--out", "out", "--json"))
+    out = ran(run("denoise", "in/a.png", "--prior", "adaptive", "--out", "out", "--json"))
     record = json.loads(out)
     assert record["sigma"] == pytest.approx(0.08, rel=0.1)
     score = cn.psnr(result(), truth)
     assert score > cn.psnr(noisy, truth) + 6
     assert {p.name for p in (tmp_path / "out").iterdir()} == FILES
-    out = run("denoise", "in/a.png", "--sigma", 0.08, "--out", "given")[1]
-    assert "0.08 (given)" in out
+    out = run("denoise", "in/a.png", "--sigma", 0.08, "--prior", "adaptive", "--out", "given")[1]
+    assert "0.08 (given), adaptive prior" in out
     assert "expected PSNR" in out
     given = json.loads(Path("given/record.json").read_text())
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
@@ -298,6 +300,7 @@ def test_denoise_refuses(run, tmp_path):
     np.save("in/nan.npy", np.array([[1.0, np.nan], [0.0, 1.0]]))
     refused(run("denoise", "in/a.png", "--sigma", -1), tmp_path, "sigma")
     refused(run("denoise", "in/a.png", "--sigma", "nan"), tmp_path, "sigma")
+    refused(run("denoise", "in/a.png", "--prior", "smooth"), tmp_path, "prior")
     refused(run("denoise", "in/nan.npy"), tmp_path, "signal")
     refused(run("denoise", "in/a.png", "--device", "abacus"), tmp_path, "device")
 
@@ -342,6 +345,7 @@ def test_commands_have_help_and_do_not_overwrite(run, tmp_path, command):
     grey = command == "demosaic"
     stored("in/a.png", synthetic_photograph(20, 18, 1 if grey else 3))
     options = ["--mask", mask_file("in/m.png", holes(20, 18))] if command == "inpaint" else []
+    options += ["--prior", "smooth"] if command in ("inpaint", "demosaic") else []
     arguments = [command, "in/a.png", *options, "--out", "out", "--quiet"]
     ran(run(*arguments))
     before = (tmp_path / "out" / "reconstruction.png").read_bytes()

@@ -18,6 +18,7 @@ from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples, ScatteredPoints
 from tests.helpers import synthetic_photograph
@@ -172,7 +173,7 @@ def test_a_weight_is_shrunk_by_its_variance_as_of_independent_cells(generator):
     known[:, ::2, ::2] = True
     error = torch.randn(1, 4, 4, generator=generator, dtype=torch.float64) + 2
     first = error.repeat_interleave(16, 1).repeat_interleave(16, 2)
-    chosen = choose_weights(known, ~known, torch.zeros_like(first), first, first - 1)
+    chosen = choose_weights(known, ~known, torch.zeros_like(first), first, first - 1, clustered=True)
     mean, variance = float(error.mean()), float(error.var(correction=0))
     assert chosen.alphas == pytest.approx((min(max(mean - variance / 16 / mean, 0), 1.2),))
 
@@ -195,6 +196,15 @@ def test_it_gains_on_a_picture_with_edges(quarter):
     assert all(0 <= alpha <= 1.2 for alpha in made.report["alpha"].values())
     known = samples.geometry.known(3)
     torch.testing.assert_close(made.render(alignment="sample")[known], truth[known], atol=1e-5, rtol=0)
+
+
+def test_it_gains_on_a_clip_in_which_a_picture_moves():
+    picture = synthetic_photograph(40, 40, 1)
+    truth = torch.stack([picture[5:25, 8 + t : 28 + t] for t in range(8)])
+    samples = sample(truth, "random:0.3", generator=torch.Generator().manual_seed(0))
+    pilot = Adaptive((Smoothness(2.0, 0.01),), rounds=2)
+    made = fit(samples, Local((3, 4, 4), rounds=1, stride=3, pilot=pilot))
+    assert held_out(made, samples, truth) > held_out(fit(samples, pilot), samples, truth) + 0.5
 
 
 def test_the_seed_fixes_it_and_chunks_do_not_change_it(quarter, monkeypatch):

@@ -3,7 +3,12 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.local import similar_patches
+from coordnet.fitting.local import scale_mixture, similar_patches
+from coordnet.fitting.local.classes import Observed
+from coordnet.fitting.local.color_classes import SharedPatches
+from coordnet.fitting.local.noise import smoothed
+from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.scale_mixture import ScaleMixture
 from coordnet.fitting.local.similar_patches import filter_groups, similar, wiener
 from coordnet.metrics.scores import psnr
 from coordnet.priors.local import Local
@@ -80,3 +85,43 @@ def test_a_small_picture_works(shape, generator):
 def test_a_constant_is_found_below_its_noise(generator):
     render = fit(0.4 + 0.1 * torch.randn(40, 40, 3, generator=generator), 0.1).render()
     assert float((render - 0.4).square().mean().sqrt()) < 0.02
+
+
+def mixture_of(patch, count, noise, generator):
+    """A mixture of random shapes, of which no class is ever neglected."""
+    factors = torch.randn(count, patch, patch, generator=generator, dtype=torch.float64)
+    return ScaleMixture.begin(factors @ factors.mT / patch, (0.2, 1.0), noise)
+
+
+def observed(values, pilot):
+    return Observed(values, torch.ones_like(values[:1], dtype=torch.bool), pilot)
+
+
+def test_a_signal_with_less_noise_is_the_scaled_problem(generator):
+    mixture = mixture_of(9, 3, 0.3, generator)
+    y, pilot = torch.randn(2, 1, 10, 11, generator=generator, dtype=torch.float64)
+    patches = Patches.every(2, (10, 11), (3, 3))
+    quarter = torch.full_like(y, 0.3 / 4)
+    found = SharedPatches(observed(y, pilot), patches, quarter).estimate(mixture)
+    twin = SharedPatches(observed(2 * y, 2 * pilot), patches).estimate(mixture)
+    torch.testing.assert_close(2 * found.f, twin.f)
+    torch.testing.assert_close(4 * found.spread, twin.spread)
+
+
+def test_the_spread_is_the_derivative_times_the_variance(monkeypatch, generator):
+    monkeypatch.setattr(scale_mixture, "MIN_PROBABILITY", 0.0)
+    mixture = mixture_of(6, 3, 0.3, generator)
+    y = torch.randn(1, 2, 3, generator=generator, dtype=torch.float64)
+
+    def estimate(y):
+        return SharedPatches(observed(y, torch.zeros_like(y)), Patches.every(1, (2, 3), (2, 3))).estimate(mixture)
+
+    step = 1e-5 * torch.eye(6, dtype=torch.float64).reshape(6, 1, 2, 3)
+    derivative = [(estimate(y + h).f - estimate(y - h).f)[h > 0] / 2e-5 for h in step]
+    torch.testing.assert_close(estimate(y).spread.flatten(), 0.3 * torch.cat(derivative), rtol=1e-6, atol=1e-8)
+
+
+def test_means_of_neighbors_keep_lines_inside_and_short_axes():
+    line = torch.arange(9.0).expand(1, 2, 9)
+    assert torch.equal(smoothed(line)[..., 2:-1], line[..., 2:-1] - 0.5)
+    assert smoothed(torch.ones(2, 4, 5, 1)).eq(1).all()

@@ -58,12 +58,12 @@ def test_without_noise_the_local_filter_changes_nothing():
 def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, monkeypatch):
     truth = synthetic_photograph(96, 80)
     y = noisy(truth, sigma)
-    fit = cn.denoise(y, sigma).fit
+    fit = cn.denoise(y, sigma, prior="adaptive").fit
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
     assert fit.report["expected_psnr"] == pytest.approx(score, abs=1)
     monkeypatch.setattr("coordnet.restore.wiener.PASSES", 0)
-    assert score > cn.psnr(cn.denoise(y, sigma).signal, truth, clip=False) + 0.3
+    assert score > cn.psnr(cn.denoise(y, sigma, prior="adaptive").signal, truth, clip=False) + 0.3
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.1])
@@ -71,7 +71,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
 def test_the_noise_is_estimated(sigma, channels):
     y = noisy(synthetic_photograph(160, 160, channels), sigma)
     assert noise_level(y) == pytest.approx(sigma, rel=0.1)
-    assert cn.denoise(y).report["sigma"] == noise_level(y)
+    assert cn.denoise(y, prior="adaptive").report["sigma"] == noise_level(y)
 
 
 def test_a_steep_slope_is_no_noise():
@@ -98,13 +98,36 @@ def test_a_constant_comes_back_and_so_does_a_constant_channel():
     assert torch.allclose(cn.denoise(constant, 0.1).signal, constant, atol=1e-6)
     y = noisy(synthetic_photograph(64, 64), 0.1)
     y[..., 1] = 0.5
-    assert torch.allclose(cn.denoise(y, 0.1).signal[..., 1], torch.tensor(0.5), atol=1e-4)
+    assert torch.allclose(cn.denoise(y, 0.1, prior="adaptive").signal[..., 1], torch.tensor(0.5), atol=1e-4)
+
+
+def test_the_middle_decides_the_prior():
+    truth = synthetic_photograph(72, 64, 1)
+    y = noisy(truth, 0.1)
+    made, adaptive = (cn.denoise(y, 0.1, prior=prior) for prior in ("auto", "adaptive"))
+    tried, score = made.report["tried"], cn.psnr(made.signal, truth, clip=False)
+    assert made.report["prior"] == "local" and tried["local"] < tried["adaptive"]
+    assert score > cn.psnr(adaptive.signal, truth, clip=False) + 0.3
+    assert made.expected_psnr == pytest.approx(score, abs=2)  # the picture is small and smooth
+    flat = noisy(torch.full((100, 100, 1), 0.5), 0.1, seed=1)
+    assert cn.denoise(flat, 0.1).report["prior"] == "adaptive"
+    with pytest.raises(ValueError, match="`prior`"):
+        cn.denoise(y, prior="smooth")
+
+
+def test_only_pictures_for_which_there_is_time_take_the_local_prior(monkeypatch):
+    y = noisy(synthetic_photograph(200, 20, 1), 0.1)
+    monkeypatch.setattr("coordnet.restore.denoise.LONGEST_LOCAL", 0.0)
+    assert cn.denoise(y, 0.1).report["prior"] == "adaptive"
+    made = cn.denoise(y, 0.1, prior="local", largest=3000)
+    assert made.report["tiles"][0] > 1
+    assert float((made.signal - cn.denoise(y, 0.1, prior="local").signal).square().mean().sqrt()) < 0.02
 
 
 def test_it_is_exact_again_and_saved(tmp_path):
     y = noisy(synthetic_photograph(40, 33), 0.05)
-    fit = cn.denoise(y).fit
-    assert torch.equal(cn.denoise(y).signal, fit.render())
+    fit = cn.denoise(y, prior="adaptive").fit
+    assert torch.equal(cn.denoise(y, prior="adaptive").signal, fit.render())
     fit.save(tmp_path / "a.safetensors")
     assert torch.equal(cn.Reconstruction.load(tmp_path / "a.safetensors").render(), fit.render())
     assert fit.render((80, 66)).shape == (80, 66, 3)
@@ -124,5 +147,5 @@ def test_kodak_beats_what_the_design_measured(data):
     image = cn.load(data / "kodak" / "kodim10.png")
     h, w = image.shape[:2]
     truth = image[h // 2 - 240 : h // 2 + 240, w // 2 - 240 : w // 2 + 240]
-    made = cn.denoise(noisy(truth, 0.1)).signal
+    made = cn.denoise(noisy(truth, 0.1), prior="adaptive").signal
     assert cn.psnr(made, truth) > 32.0  # wavelets 29.5, total variation 30.2

@@ -32,7 +32,7 @@ def test_a_small_lattice_is_one_tile():
 def test_tiles_of_a_smooth_picture_leave_no_seams():
     truth = smooth(260, 60)
     y = truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0))
-    whole, cut = cn.denoise(y, 0.05), cn.denoise(y, 0.05, largest=12_000)
+    whole, cut = (cn.denoise(y, 0.05, prior="adaptive", largest=n) for n in (None, 12_000))
     assert cut.fit is None
     assert cut.report["tiles"] == [4, 1]
     assert float((cut.signal - whole.signal).abs().max()) < 0.01
@@ -54,7 +54,10 @@ def test_inpainting_in_tiles_keeps_what_is_known_and_leaves_no_seams():
 def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr("coordnet.restore.tiles.LARGEST", 12_000)
     write_media(synthetic_photograph(260, 60, 1), tmp_path / "a.png")
-    options = {"reconstruct": ("--sample", "random:0.5", "--prior", "smooth"), "denoise": ("--sigma", 0.05)}[command]
+    options = {
+        "reconstruct": ("--sample", "random:0.5", "--prior", "smooth"),
+        "denoise": ("--sigma", 0.05, "--prior", "adaptive"),
+    }[command]
     status, out, err = run(command, "a.png", *options, "--out", "out")
     assert status == 0, err
     assert "4×1 tiles" in out

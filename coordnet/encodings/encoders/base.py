@@ -208,10 +208,20 @@ class FeatureMap(_ModuleOfFields, ABC):
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in shown
         )
 
+    def similarity(self, delta: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1; (*shape, d) for a joint encoder.
+
+        If it depends on x, it is averaged over the pairs in the unit cube at distance δ by quadrature, for |δ_j| ≤ 1.
+        """
+        if self.joint:
+            return mean_similarity(self.encode, delta, self.kinks)
+        return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
+
     @classmethod
-    @abstractmethod
     def positions(cls, axes: Axes) -> Float[Tensor, "..."]:
-        """The positions at which the encoder is evaluated on some axes."""
+        """The points of the lattice that the axes span, first axis slowest: (n, d), or (n,) for one coordinate."""
+        points = lattice_points(axes).flatten(0, -2)
+        return points if cls.joint else points[:, 0]
 
     @classmethod
     @abstractmethod
@@ -272,13 +282,6 @@ class Encoder(FeatureMap):
         """The frequencies in cycles over the unit interval; None for encoders that are not ``FourierFeatures``."""
         return None
 
-    def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """D(δ) = ∫ψ(t, x) ψ(t, x + δ) dt as features grow, scaled so that D(0) = 1.
-
-        If it depends on x, it is averaged over the pairs in [0, 1) at distance δ by quadrature, for |δ| ≤ 1.
-        """
-        return mean_similarity(lambda x: self.encode(x.squeeze(-1)), delta.unsqueeze(-1), self.kinks)
-
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D as the papers print it, for reproduction; it differs from ``similarity`` where they are wrong."""
         return self.similarity(delta)
@@ -286,11 +289,6 @@ class Encoder(FeatureMap):
     def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU; None where it has no narrow band."""
         return None
-
-    @classmethod
-    def positions(cls, axes: Axes) -> Float[Tensor, " n"]:
-        """The points of the first axis."""
-        return axes[0].points()
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Encoder":
@@ -318,10 +316,6 @@ class JointEncoder(FeatureMap):
             setattr(self, p.name, each)
         super().__post_init__(generator)
 
-    def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
-        """D(δ): the mean of ψ(x)·ψ(x + δ) over pairs of points in the unit cube, by quadrature; D(0) = 1."""
-        return mean_similarity(self.encode, delta, self.kinks)
-
     def per_axis(self, name: str, like: Tensor) -> Float[Tensor, " d"]:
         """A scale parameter as a vector with one number for each axis, with the dtype and device of a tensor."""
         return torch.as_tensor(getattr(self, name), dtype=torch.float64).to(like)
@@ -332,11 +326,6 @@ class JointEncoder(FeatureMap):
         if shape[-1:] != (self.dimensions,):
             raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", shape)
         return super().forward(x)
-
-    @classmethod
-    def positions(cls, axes: Axes) -> Float[Tensor, "n d"]:
-        """The points of the lattice that the axes span, first axis slowest."""
-        return lattice_points(axes).flatten(0, -2)
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEncoder":

@@ -32,12 +32,12 @@ class SplineBasis(ShiftedBasis):
 
     def reach(self, rounding: float) -> float:
         """(p + 1) h / 2 plus the shift of the edge."""
-        return (0.5 * (self.degree + 1) + TIE) * self.scale(self.scales[0].name)
+        return 0.5 * (self.degree + 1) * self.scale(self.scales[0].name) + TIE * self.nodes.spacing
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
-        u = distance / getattr(self, self.scales[0].name)
-        return b_spline(u + TIE if self.degree == 0 else u, self.degree)
+        edge = TIE * self.nodes.spacing if self.degree == 0 else 0.0
+        return b_spline((distance + edge) / getattr(self, self.scales[0].name), self.degree)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = B_{2p+1}(δ/h) / B_{2p+1}(0): two B-splines convolve to one."""
@@ -67,14 +67,12 @@ class Rectangle(SplineBasis):
     degree = 0
     width: Scale
 
-    def reach(self, rounding: float) -> float:
-        """Half of d plus the shift of the edge."""
-        return self.scale("width") / 2 + TIE * self.nodes.spacing
-
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
+        if not self.learnable:
+            return super().bump(distance)
         u = (distance + TIE * self.nodes.spacing) / self.width
-        return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs()))) if self.learnable else box(u)
+        return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs())))
 
 
 class Triangle(SplineBasis):

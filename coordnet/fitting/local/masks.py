@@ -108,7 +108,8 @@ class LocalPlan(Plan):
             second = self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden)
             bar.update()
             hidden = held_out.hidden.expand_as(first)
-            weights = choose_weights(shown.known, hidden, deciding.values, first, classes.restore(second.f))
+            local, clustered = classes.restore(second.f), self.measurement.is_structured_mask
+            weights = choose_weights(shown.known, hidden, deciding.values, first, local, clustered=clustered)
             if weights.are_zero:
                 return weights, None, pilot
             classes = self._adapted(classes, signal, pilot, min(self.prior.rounds, FINAL_ROUNDS), bar.update)

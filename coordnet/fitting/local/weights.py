@@ -74,23 +74,27 @@ def choose_weights(
     values: Float[Tensor, "channels *lattice"],
     first: Float[Tensor, "channels *lattice"],
     second: Float[Tensor, "channels *lattice"],
+    *,
+    clustered: bool = False,
 ) -> Weights:
     """Return the weights α of least squared error Σ (first + α (second - first) - values)² at hidden samples.
 
     Regions are those of ``EDGES`` that have hidden samples enough; a region without them takes the weight of the one
-    before, up to the last that has any. A weight α with the variance v is shrunk to α - v/α. All weights are 0 if the
-    error falls by less than ``MIN_GAIN``.
+    before, up to the last that has any. If the hidden samples are ``clustered``, a weight α with the variance v is
+    shrunk to α - v/α. All weights are 0 if the error falls by less than ``MIN_GAIN``.
     """
-    at, cells = (f.expand_as(values)[hidden] for f in (distances(known), _cells(known)))
+    at = distances(known).expand_as(values)[hidden]
+    cells = _cells(known).expand_as(values)[hidden] if clustered else None
     error, step = (first - values)[hidden], (second - first)[hidden]
-    edges, alphas = [], []
+    edges, alphas, alpha = [], [], 0.0
     blended = error.clone()
     for near, far in zip((0, *EDGES), EDGES, strict=False):
         inside = (at > near) & (at <= far)
         enough = int(inside.sum()) >= MIN_HIDDEN
-        alpha = _best(error[inside], step[inside], cells[inside]) if enough or not alphas else alphas[-1]
         if not enough and not bool(inside.any()):
             break
+        if enough or not alphas:
+            alpha = _best(error[inside], step[inside], None if cells is None else cells[inside])
         edges.append(far)
         alphas.append(alpha)
         blended[inside] += alpha * step[inside]
@@ -100,16 +104,16 @@ def choose_weights(
     return Weights(tuple(edges), tuple(alphas), (before, after))
 
 
-def _best(error: Tensor, step: Tensor, cells: Int[Tensor, " n"]) -> float:
-    """Return the α of least Σ (error + α step)², shrunk as its variance asks.
+def _best(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None) -> float:
+    """Return the α of least Σ (error + α step)², shrunk as its variance asks if cells are given.
 
     The variance is that of errors which depend on one another within a cell (Liang and Zeger, "Longitudinal data
     analysis using generalized linear models", 1986).
     """
     energy = float(step.square().sum())
     alpha = -float((error * step).sum()) / energy if energy > 0 else 0.0
-    if alpha <= 0:
-        return 0.0
+    if alpha <= 0 or cells is None:
+        return min(max(alpha, 0.0), MAX_WEIGHT)
     distinct, which = cells.unique(return_inverse=True)
     scores = step.new_zeros(len(distinct)).index_add_(0, which, step * (error + alpha * step))
     variance = float(scores.square().sum()) / energy**2

@@ -25,8 +25,8 @@ from coordnet.sampling.samples import Samples
 WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
-MOST_FOLDS = 10
-COMPARED_FOLDS = 2  # for the comparison with another prior, which may be slow
+MOST_FOLDS = 5
+COMPARED_FOLDS = 1  # for the comparison with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
 LARGE = 128**2
@@ -82,6 +82,16 @@ class HiddenErrors:
             return fitted.on_axes(samples.geometry.axes).flatten(0, -2).numpy()
 
         return self._mean(on_nodes)
+
+    def record(self, chosen: ThinPlate) -> dict[str, Any]:
+        """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.
+
+        A cut-off of None stands for samples that are interpolated.
+        """
+        order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
+        psnr = {"plates": _psnr(self.of_plate(order, cutoff))} if self.folds else {}
+        tried = [{"order": p, "cutoff": _finite(w), "psnr": _psnr(error)} for (p, w), error in self.tried.items()]
+        return {"order": order, "cutoff": _finite(cutoff), "hold_out_psnr": psnr, "tried": tried}
 
     def _mean(self, estimate: Callable[[Field], np.ndarray]) -> float:
         """Return the mean over folds of the weighted squared error at hidden samples."""
@@ -151,11 +161,11 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     smoothness and two plates is fitted where these are close, as they are on photographs.
     """
     geometry = samples.geometry
-    if math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
+    if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
-    part, plates = deciding_part(field), ThinPlate(seed=getattr(prior, "seed", 0))
+    part, plates = deciding_part(field), ThinPlate()
     first = HiddenErrors(part, plates, most_folds=1)
     if not first.folds or not part.values.any():
         return None
@@ -179,3 +189,11 @@ def _corners(field: Field, lengths: tuple[int, ...]) -> Iterator[Field]:
     if lengths != field.lattice:
         yield field.part(tuple(slice(0, m) for m in lengths))
         yield field.part(tuple(slice(n - m, n) for m, n in zip(lengths, field.lattice, strict=True)))
+
+
+def _psnr(error: float) -> float | None:
+    return None if math.isinf(error) else -10 * math.log10(max(error, 1e-30))
+
+
+def _finite(cutoff: float) -> float | None:
+    return None if math.isinf(cutoff) else cutoff

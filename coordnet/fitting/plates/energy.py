@@ -3,19 +3,22 @@
 import itertools
 import math
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not describe
 
-def plate_energy(lattice: tuple[int, ...], order: int) -> sparse.csr_array:
+
+def plate_energy(lattice: tuple[int, ...], order: int) -> Sparse:
     """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
     The differences are those of the open lattice: each stays within it, so that polynomials of degree below p have no
     energy. K is (size, size) in float64, with the first axis of the lattice slowest.
     """
     size = math.prod(lattice)
-    total = sparse.csr_array((size, size))
+    total: Sparse = sparse.csr_array((size, size))
     for alpha in itertools.product(range(order + 1), repeat=len(lattice)):
         if sum(alpha) == order:
             coefficient = math.factorial(order) / math.prod(map(math.factorial, alpha))
@@ -29,11 +32,11 @@ def polynomials(order: int, dims: int) -> int:
     return math.comb(order - 1 + dims, dims)
 
 
-def _axis_energy(count: int, power: int) -> sparse.csr_array:
+def _axis_energy(count: int, power: int) -> Sparse:
     """Return (D^a)ᵀ D^a on an axis; zero where it is too short for the difference."""
     if power >= count:
         return sparse.csr_array((count, count))
-    difference = sparse.eye_array(count, format="csr")
+    difference: Sparse = sparse.eye_array(count, format="csr")
     for _ in range(power):
         difference = difference[1:] - difference[:-1]
     return sparse.csr_array(difference.T @ difference).astype(np.float64)

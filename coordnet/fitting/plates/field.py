@@ -10,6 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from coordnet.encodings.blending import Blending
+from coordnet.fitting.plates.energy import Sparse
 from coordnet.sampling.samples import Geometry, MaskedLattice, Samples, ScatteredPoints
 
 
@@ -35,7 +36,7 @@ class Field:
 
     lattice: tuple[int, ...]
     positions: np.ndarray
-    operator: sparse.csr_array
+    operator: Sparse
     values: np.ndarray
     weights: np.ndarray
     on_nodes: bool
@@ -93,12 +94,12 @@ class Field:
         return Samples(geometry, whole.reshape(*self.lattice, -1))
 
 
-def _selection(positions: np.ndarray, lattice: tuple[int, ...]) -> sparse.csr_array:
-    nodes = np.ravel_multi_index(tuple(positions.astype(int).T), lattice)
+def _selection(positions: np.ndarray, lattice: tuple[int, ...]) -> Sparse:
+    nodes = np.asarray(np.ravel_multi_index(tuple(positions.astype(int).T), lattice))
     return _sparse(nodes[:, None], np.ones((len(nodes), 1)), math.prod(lattice))
 
 
-def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> sparse.csr_array:
+def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
     """Return the matrix with m weights in each row."""
     n, m = index.shape
     starts = np.arange(0, n * m + 1, m)

@@ -36,9 +36,7 @@ class ThinPlatePlan(Plan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: ThinPlate, **options: Any) -> None:
         if encoding.axis_encoders:
-            raise _checks.wrong(
-                "encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__
-            )
+            raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
         if geometry.shape != geometry.grid and not geometry.is_scattered:
             encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
         if geometry.is_scattered and geometry.blending is None:
@@ -67,12 +65,10 @@ class ThinPlatePlan(Plan):
         return Fitted(extended.to(values), report)
 
     def _report(self, chosen: ThinPlate, errors: HiddenErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
-        """Return how the solves went; a cut-off of None stands for samples that are interpolated."""
+        """Return how the choice and the solves went."""
         return {
             "method": f"thin plates, {solutions[0].method}",
-            "order": chosen.order,
-            "cutoff": _finite(chosen.cutoff),
-            "tried": [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in errors.tried.items()],
+            **errors.record(chosen),
             "iterations": max(solution.iterations for solution in solutions),
             "relative_residual": max(solution.residual for solution in solutions),
         }
@@ -92,13 +88,7 @@ def solve_plate(field: Field, prior: ThinPlate) -> tuple[np.ndarray, int, PlateS
             reason = str(error)
             continue
         if order < given:
-            text = (
-                f"`prior`: plates of order {given} are not determined by the samples; those of order {order} are taken"
-            )
+            text = f"`prior`: the samples do not determine plates of order {given}; those of order {order} are taken"
             warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
         return f, order, solution
     raise _checks.wrong("prior", "samples that determine a plate", reason)
-
-
-def _finite(number: float | None) -> float | None:
-    return None if number is None or math.isinf(number) else number

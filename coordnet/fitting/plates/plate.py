@@ -6,16 +6,14 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
-from coordnet.fitting.plates.energy import plate_energy, polynomials
+from coordnet.fitting.plates.energy import Sparse, plate_energy, polynomials
 from coordnet.fitting.plates.field import Field
 from coordnet.fitting.plates.solve import PlateSolution, SingularPlate, solve
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 
 
-def plate(
-    field: Field, order: int, cutoff: float, energy: sparse.csr_array | None = None
-) -> tuple[np.ndarray, PlateSolution]:
+def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
 
     Samples at nodes are held fixed and K_uu x = -K_uk y is solved for the unknown nodes. With a finite cut-off ω, and

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
+from coordnet.fitting.plates.energy import Sparse
 from coordnet.sampling.axes import ByAxes
 
 # Unknown points up to which the exact factorization is taken, by the number of axes: its fill grows faster in more.
@@ -17,6 +18,7 @@ DROPS = (1e-6, 1e-8)  # of the incomplete factorization; 1e-5 fails for some sys
 FILL = 20
 TOLERANCE = 1e-9  # of the relative residual
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
+SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
 STEPS = 2000  # of conjugate gradients
 RESTART = 30  # steps of GMRES after which it starts anew
 ORDERING = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
@@ -36,7 +38,7 @@ class SingularPlate(ValueError):
     """The samples do not determine the plate."""
 
 
-def solve(a: sparse.csr_array, b: np.ndarray, dims: int) -> PlateSolution:
+def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
     Small systems and rows are factorized exactly. Larger pictures are solved by GMRES with an incomplete factorization,
@@ -61,18 +63,24 @@ def solve(a: sparse.csr_array, b: np.ndarray, dims: int) -> PlateSolution:
     return PlateSolution(scale @ found.x, found.method, found.iterations, found.residual)
 
 
-def _exact(a: sparse.csc_array, b: np.ndarray) -> PlateSolution:
-    """Factorize A, and refine the solution once by its residual."""
+def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
+    """Factorize A, and refine the solution once by its residual.
+
+    The solution for white noise has a norm of about that of the inverse, which shows a singular matrix.
+    """
     try:
         factor = linalg.splu(a, **ORDERING)
     except RuntimeError:  # SuperLU met a pivot of zero
         raise SingularPlate("a pivot of zero") from None
+    probe = factor.solve(np.random.default_rng(0).normal(size=a.shape[0]))
+    if not np.linalg.norm(probe) < SINGULAR:
+        raise SingularPlate("a matrix that is singular to rounding")
     x = factor.solve(b)
     x += factor.solve(b - a @ x)
     return PlateSolution(x, "sparse factorization", 0, _residual(a, b, x))
 
 
-def _iterated(a: sparse.csc_array, b: np.ndarray, dims: int) -> PlateSolution:
+def _iterated(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     """Iterate, in two dimensions with finer and finer incomplete factorizations until one succeeds."""
     if dims > 2:
         return _krylov(linalg.cg, a, b, "conjugate gradients", maxiter=STEPS)
@@ -82,21 +90,22 @@ def _iterated(a: sparse.csc_array, b: np.ndarray, dims: int) -> PlateSolution:
         except RuntimeError:  # SuperLU met a pivot of zero
             continue
         # The factorization is not quite symmetric, which conjugate gradients do not bear.
-        options = {"M": linalg.LinearOperator(a.shape, factor.solve, dtype=a.dtype), "restart": RESTART, "maxiter": 2}
+        inverse: Any = linalg.LinearOperator(a.shape, matvec=factor.solve)  # type: ignore[call-arg]
+        options = {"M": inverse, "restart": RESTART, "maxiter": 2}
         found = _krylov(linalg.gmres, a, b, "GMRES, incomplete factorization", callback_type="pr_norm", **options)
         if found.residual <= 10 * TOLERANCE:
             return found
     return _exact(a, b)
 
 
-def _krylov(method: Callable, a: sparse.csc_array, b: np.ndarray, name: str, **options: Any) -> PlateSolution:
+def _krylov(method: Callable, a: Sparse, b: np.ndarray, name: str, **options: Any) -> PlateSolution:
     """Solve one column after another; the diagonal of A is 1."""
     steps = itertools.count()
     x = np.stack([method(a, y, rtol=TOLERANCE, callback=lambda _: next(steps), **options)[0] for y in b.T], 1)
     return PlateSolution(x, name, next(steps), _residual(a, b, x))
 
 
-def _residual(a: sparse.csc_array, b: np.ndarray, x: np.ndarray) -> float:
+def _residual(a: Sparse, b: np.ndarray, x: np.ndarray) -> float:
     """Return the largest ‖b - A x‖ / ‖b‖ of the columns that are not zero; infinity if x is not finite."""
     norms = np.linalg.norm(b, axis=0)
     left = np.linalg.norm(b - a @ x, axis=0)[norms > 0] / norms[norms > 0]

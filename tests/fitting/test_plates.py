@@ -1,0 +1,215 @@
+"""Thin plates: their energy and solves against dense twins, planted answers, and when they are chosen."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.encodings.blending import polynomial_weights
+from coordnet.fitting.choice import choose
+from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
+from coordnet.fitting.plates import choice
+from coordnet.fitting.plates import solve as solves
+from coordnet.fitting.plates.energy import plate_energy, polynomials
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.sampling import Axis, lattice_points
+from coordnet.sampling.samples import MaskedLattice
+from tests.helpers import synthetic_photograph
+
+
+def fitted(samples, prior):
+    return fit_closed_form(cn.FourierEncoding.like(samples), samples, prior=prior)
+
+
+def on_grid(fit):
+    return fit.on_axes(tuple(Axis(n) for n in fit.grid))
+
+
+def waves(shape, channels=1):
+    x = lattice_points(tuple(Axis(n) for n in shape))
+    return torch.stack([0.5 + 0.3 * (5 * x.sum(-1) + c).sin() for c in range(channels)], -1)
+
+
+def masked(signal, share, seed=0):
+    return cn.sample(signal, f"random:{share}", generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("lattice", [(9,), (6, 5), (3, 4, 5)])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_energy_is_that_of_all_mixed_differences(lattice, order):
+    """The twin takes one difference after another along every sequence of axes, which counts p!/α! by itself."""
+    f = np.random.default_rng(0).normal(size=lattice)
+    total = 0.0
+    for axes in itertools.product(range(len(lattice)), repeat=order):
+        difference = f
+        for axis in axes:
+            difference = np.diff(difference, axis=axis)
+        total += np.square(difference).sum()
+    assert f.ravel() @ plate_energy(lattice, order) @ f.ravel() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("cutoff", [math.inf, 0.8])
+def test_the_solve_has_a_dense_twin(cutoff):
+    samples = masked(waves((8, 7), channels=2), 0.6)
+    known = samples.geometry.known(1).flatten().numpy()
+    energy, y = plate_energy((8, 7), 2).toarray(), (samples.values - samples.mean()).flatten(0, 1).numpy()
+    if cutoff == math.inf:
+        f = y.copy()
+        f[~known] = np.linalg.solve(energy[np.ix_(~known, ~known)], -energy[np.ix_(~known, known)] @ y[known])
+    else:
+        f = np.linalg.solve(np.diag(known * 1.0) + cutoff**-4 * energy, known[:, None] * y)
+    expected = torch.from_numpy(f).reshape(8, 7, 2) + samples.mean()
+    torch.testing.assert_close(on_grid(fitted(samples, cn.ThinPlate(2, cutoff))), expected, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(24,), (12, 10), (7, 6, 8)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_polynomials_below_the_order_are_recovered(shape, dtype):
+    """Beyond the outermost samples too, and in every channel."""
+    x = lattice_points(tuple(Axis(n) for n in shape)).sum(-1)
+    signal = torch.stack([1 + x - x.square(), 3 * x.square()], -1).to(dtype)
+    fit = fitted(masked(signal, 0.4), cn.ThinPlate(3, math.inf))
+    torch.testing.assert_close(on_grid(fit), signal, atol=1e-8 if dtype == torch.float64 else 1e-5, rtol=0)
+    assert fit.report["relative_residual"] < 1e-6
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_scattered_points_determine_a_polynomial_everywhere(dims, generator):
+    points = torch.rand(60, dims, generator=generator, dtype=torch.float64) * 0.8
+
+    def cubic(x):
+        return (x.sum(-1, keepdim=True) - 0.5) ** 3
+
+    samples = cn.Samples(cn.ScatteredPoints((10,) * dims, points), cubic(points))
+    fit, where = fitted(samples, cn.ThinPlate(4)), torch.rand(50, dims, generator=generator, dtype=torch.float64) * 0.9
+    torch.testing.assert_close(fit(where), cubic(where), atol=1e-7, rtol=0)
+
+
+def test_quintic_weights_reproduce_polynomials_of_degree_five():
+    x = torch.linspace(-0.5, 5.5, 13, dtype=torch.float64)
+    powers = torch.arange(6.0, dtype=torch.float64).unsqueeze(1) ** torch.arange(6)
+    torch.testing.assert_close(polynomial_weights(x, 6) @ powers, x.unsqueeze(1) ** torch.arange(6))
+
+
+def test_a_smooth_continuation_has_the_least_differences(generator):
+    f = torch.rand(1, 2, 9, 1, generator=generator, dtype=torch.float64)
+    made = continue_smoothly(f, (14, 1), 3)
+    torch.testing.assert_close(made[:, :, :9], f)
+
+    def energy(g):
+        for _ in range(3):
+            g = g.roll(-1, 2) - g
+        return g.square().sum()
+
+    gap = made[:, :, 9:].clone().requires_grad_()
+    energy(torch.cat([f, gap], 2)).backward()
+    assert gap.grad is not None and float(gap.grad.abs().max()) < 1e-9
+
+
+def test_noise_lowers_the_cutoff_and_its_absence_raises_the_order(generator):
+    clean = waves((40, 40))
+    noisy = clean + 0.01 * torch.randn(clean.shape, generator=generator, dtype=torch.float64)
+    exact, smoothed = (fitted(masked(f, 0.4), cn.ThinPlate()) for f in (clean, noisy))
+    assert exact.report["cutoff"] is None and exact.report["order"] == 6
+    assert smoothed.report["cutoff"] <= 1.0
+    assert cn.psnr(on_grid(exact), clean) > 90 > cn.psnr(on_grid(smoothed), clean) > 46  # the noise has 40 dB
+    assert exact.report["hold_out_psnr"]["plates"] > 80
+
+
+def test_each_channel_may_have_its_own_mask_and_each_signal_its_own_choice(generator):
+    signal = waves((20, 18), channels=2)
+    samples = cn.sample(signal, "entries:0.5", generator=generator)
+    assert cn.psnr(on_grid(fitted(samples, cn.ThinPlate(4, math.inf))), signal) > 60
+    one = masked(signal, 0.5)
+    for prior in (cn.ThinPlate(4, math.inf), cn.ThinPlate(4)):
+        both = plan(cn.FourierEncoding.like(one), one.geometry, prior, dtype=torch.float64)
+        batch = both.fit(torch.stack([one.values, 2 * one.values]))
+        torch.testing.assert_close(on_grid(batch)[1], 2 * on_grid(fitted(one, prior)), atol=1e-9, rtol=0)
+
+
+def test_a_strided_row_is_reconstructed_on_its_whole_grid():
+    signal = waves((64,))
+    samples = cn.sample(signal, "every:2+1")
+    fit = fitted(samples, cn.ThinPlate(5, math.inf))
+    assert fit.grid == (64,)
+    assert fit.report["beyond_samples"] == 1 / 64
+    torch.testing.assert_close(on_grid(fit)[1::2], signal[1::2])
+    assert cn.psnr(on_grid(fit), signal) > 80
+
+
+def test_the_report_says_where_samples_end():
+    weights = torch.zeros(20, 20, 1)
+    weights[5:15, 5:15] = 1
+    values = waves((20, 20)) * weights
+    fit = fitted(cn.Samples(MaskedLattice((20, 20), weights=weights), values), cn.ThinPlate(2, math.inf))
+    assert fit.report["beyond_samples"] == 0.75
+
+
+def test_a_render_between_the_nodes_is_as_accurate():
+    fit = fitted(masked(waves((32, 32)), 0.5), cn.ThinPlate(6, math.inf))
+    fine = fit.render((64, 64), alignment="sample")[:63, :63]
+    assert cn.psnr(fine, waves((64, 64))[:63, :63]) > 80
+
+
+@pytest.mark.parametrize("drops, method", [((1e-6,), "GMRES"), ((0.9,), "sparse factorization")])
+def test_an_incomplete_factorization_that_fails_gives_way_to_the_exact_one(monkeypatch, drops, method):
+    samples, prior = masked(waves((24, 24)), 0.3), cn.ThinPlate(4, math.inf)
+    exact = on_grid(fitted(samples, prior))
+    monkeypatch.setattr(solves, "EXACT", {2: 0})
+    monkeypatch.setattr(solves, "DROPS", drops)
+    monkeypatch.setattr(solves, "RESTART", 8)
+    fit = fitted(samples, prior)
+    assert method in fit.report["method"] and fit.report["relative_residual"] < 1e-8
+    torch.testing.assert_close(on_grid(fit), exact, atol=1e-6, rtol=0)
+
+
+def test_samples_that_do_not_determine_an_order_lower_it():
+    weights = torch.zeros(9, 9, 1)
+    weights[4] = 1
+    line = cn.Samples(MaskedLattice((9, 9), weights=weights), waves((9, 9)) * weights)
+    with pytest.warns(cn.CoordnetWarning, match="do not determine plates of order 3; those of order 1"):
+        fit = fitted(line, cn.ThinPlate(3, math.inf))
+    assert fit.report["order"] == 1 and polynomials(3, 2) == 6
+
+
+@pytest.mark.parametrize("options", [{"order": 0}, {"order": 9}, {"cutoff": 0.0}, {"hold_out": 1.0}])
+def test_numbers_out_of_range_are_refused(options):
+    with pytest.raises(ValueError, match=f"`{next(iter(options))}`"):
+        cn.ThinPlate(**options)
+
+
+def test_another_encoding_than_fourier_s_is_refused():
+    samples = masked(waves((12, 12)), 0.5)
+    with pytest.raises(ValueError, match="`encoding`: expected a FourierEncoding"):
+        fit_closed_form(cn.ComplexEncoding.like(cn.Gaussian, samples), samples, prior=cn.ThinPlate())
+
+
+@pytest.mark.parametrize("pattern", ["random:0.3", "every:2"])
+def test_smooth_fields_take_plates_and_photographs_do_not(pattern):
+    field = cn.sample(waves((20, 20)), pattern, generator=torch.Generator().manual_seed(0))
+    found = choose(field).prior
+    assert found.name == "plates" and found.is_chosen
+    assert suited_prior(field, fourier=False).name != "plates"
+    photograph = cn.sample(synthetic_photograph(40, 40), pattern, generator=torch.Generator().manual_seed(0))
+    assert suited_prior(photograph).name == "local"
+
+
+def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
+    """The middle of this picture is a sky; its corners are not."""
+    picture = waves((72, 24)).float()
+    picture[:24] = synthetic_photograph(24, 24)[..., :1]
+    monkeypatch.setattr(choice, "WINDOW", {2: 24**2})
+    assert suited_prior(masked(picture[24:], 0.4)).name == "plates"
+    assert suited_prior(masked(picture, 0.4)).name == "local"
+
+
+def test_scattered_points_of_a_field_take_plates(generator):
+    points = torch.rand(200, 2, generator=generator, dtype=torch.float64) * 0.93
+    values = 0.5 + 0.3 * (5 * points.sum(1, keepdim=True)).sin()
+    samples = cn.Samples(cn.ScatteredPoints((16, 16), points), values)
+    fit = cn.fit(samples)
+    assert "thin plates" in fit.report["method"]
+    assert float((fit(points) - values).abs().max()) < 1e-6
