@@ -18,7 +18,7 @@ from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, render_axes
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.samples import BLENDS, Lattice
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
@@ -248,7 +248,7 @@ class Reconstruction(nn.Module):
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
         if kind := configuration.get("blending"):
-            network.blending = Blending(kind, tuple(Axis(n) for n in grid))
+            network.blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
         return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
 
 
