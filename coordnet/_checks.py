@@ -1,13 +1,12 @@
 """The gate: argument checks that name the argument, what was expected and what came."""
 
-import sys
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import TypeVar
 
 T = TypeVar("T")
 MOST = 2**63 - 1  # of any integer: PyTorch and NumPy hold no larger one
-LARGEST = sys.float_info.max
 
 
 class CoordnetWarning(UserWarning):
@@ -18,22 +17,32 @@ def wrong(name: str, expected: str, received: object) -> ValueError:
     return ValueError(f"`{name}`: expected {expected}, received {received}")
 
 
+def _number(value: object) -> float:
+    """Return a real number as a float; NaN for anything else, and for a number beyond the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
 def positive(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= LARGEST:
+    if not 0 < (number := _number(value)) < math.inf:
         raise wrong(name, "a positive finite number", repr(value))
-    return float(value)
+    return number
 
 
 def nonnegative(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= LARGEST:
+    if not 0 <= (number := _number(value)) < math.inf:
         raise wrong(name, "a finite number of at least 0", repr(value))
-    return float(value)
+    return number
 
 
 def finite(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) <= LARGEST:
+    if not math.isfinite(number := _number(value)):
         raise wrong(name, "a finite number", repr(value))
-    return float(value)
+    return number
 
 
 def integer(name: str, value: object, minimum: int) -> int:

@@ -18,7 +18,7 @@ from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, render_axes
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.samples import BLENDS, Lattice
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
@@ -202,7 +202,7 @@ class Reconstruction(nn.Module):
         tensors["offset"] = self.offset.detach().contiguous()
         try:
             save_file(tensors, os.fspath(path), {"coordnet": json.dumps(configuration, allow_nan=False)})
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise mismatch(path, "a file that can be written", f"an error ({error})") from None
 
     @classmethod
@@ -248,7 +248,7 @@ class Reconstruction(nn.Module):
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
         if kind := configuration.get("blending"):
-            network.blending = Blending(kind, tuple(Axis(n) for n in grid))
+            network.blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
         return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
 
 

@@ -148,7 +148,9 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[st
     noisier, noise, sigma = _noisier(part, level, seed)
     target = part - noise / ADDED
     errors = {
-        prior: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target).square()
+        prior: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target)
+        .double()
+        .square()
         for prior in CLEANERS
     }
     gain = errors["adaptive"] - errors["local"]

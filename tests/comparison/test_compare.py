@@ -168,9 +168,13 @@ def test_a_page_of_a_gray_picture_needs_nothing_beside_it(image, tmp_path):
         ({"heads": [cn.MLP]}, r"`heads`: expected heads such as cn.MLP\(depth=2\), received the class MLP"),
         ({"solvers": ["magic"]}, "`solver`"),
         ({"epochs": 0}, "`epochs`"),
-        ({"encoders": [cn.EncoderChoice(cn.Gaussian, {"width": 3})]}, "width"),
     ],
 )
 def test_what_is_wrong_is_said(image, options, message):
     with pytest.raises(ValueError, match=message):
         cn.compare(image, "every:2", **options)
+
+
+def test_an_option_that_an_encoder_does_not_have_is_refused():
+    with pytest.raises(ValueError, match="`encoder`: expected gaussian with sigma, .*gaussian:width=3"):
+        cn.EncoderChoice(cn.Gaussian, {"width": 3})

@@ -241,33 +241,32 @@ class FeatureMap(_ModuleOfFields, ABC):
         """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
         The axes may be given by samples. ``features`` is K, by default the number of samples of the axis, or the joint
-        encoder's own default.
-        ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do. The
-        options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
-        texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
-        unknown or out of its range, or an encoder of one coordinate is given several axes.
+        encoder's own default. ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as
+        the papers do. The options are the encoder's own arguments. Scales are numbers in units of the unit interval,
+        ``Spacings``, or texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised
+        if an option is unknown or out of its range, or an encoder of one coordinate is given several axes.
         """
         if features is not None:
             _checks.integer("features", features, 1)
-        given_axes = getattr(axes, "axes", axes)
-        axes = tuple(given_axes) if isinstance(given_axes, tuple | list) else (given_axes,)
-        if not axes or not all(hasattr(axis, "spacing") for axis in axes):
+        given_axes: Any = getattr(axes, "axes", axes)
+        each_axis: Axes = tuple(given_axes) if isinstance(given_axes, tuple | list) else (given_axes,)
+        if not each_axis or not all(hasattr(axis, "spacing") for axis in each_axis):
             raise _checks.wrong("axes", "an axis, a tuple of them, or samples", repr(given_axes))
-        if len(axes) != 1 and not cls.joint:
+        if len(each_axis) != 1 and not cls.joint:
             expected = f"one axis (ComplexEncoding.like({cls.__name__}, samples) has an encoder for each)"
-            raise _checks.wrong("axes", expected, len(axes))
+            raise _checks.wrong("axes", expected, len(each_axis))
         arguments: dict[str, Any] = {"generator": generator}
         for p in cls.scales:
             given = options.pop(p.name, None)
-            each = tuple(p.suited(a.spacing) if given is None else p.on(given, a.spacing) for a in axes)
+            each = tuple(p.suited(a.spacing) if given is None else p.on(given, a.spacing) for a in each_axis)
             arguments[p.name] = each if cls.joint else each[0]
         for name, value in options.items():
             if name not in cls.options():
                 expected = f"a parameter of the {cls.name} encoder ({', '.join(cls.arguments())})"
                 raise _checks.wrong(name, expected, repr(value))
-        encoder = cls.for_axes(axes, features, **arguments, **options)
+        encoder = cls.for_axes(each_axis, features, **arguments, **options)
         if normalize:
-            encoder.gain = 1 / float(encoder(cls.positions(axes)).detach().norm(dim=-1).max())
+            encoder.gain = 1 / float(encoder(cls.positions(each_axis)).detach().norm(dim=-1).max())
         return encoder
 
 

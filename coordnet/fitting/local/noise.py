@@ -72,7 +72,7 @@ class LocalDenoiser:
         """Return the estimate of a signal (channels, *lattice)."""
         lattice = tuple(noisy.shape[1:])
         mean = noisy.flatten(1).mean(1).reshape(-1, *(1,) * len(lattice))
-        energy = float((noisy - mean).square().mean()) - self.prior.noise**2
+        energy = float((noisy - mean).double().square().mean()) - self.prior.noise**2
         span = max(DEVIATIONS * math.sqrt(max(energy, 0.0)), self.prior.noise)
         y, noise = (noisy - mean) / span, self.prior.noise / span
 

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import distance_transform_cdt
@@ -131,6 +130,8 @@ def _cells(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, " *lattice"
 
 def distances(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, "#channels *lattice"]:
     """Return the distance to the nearest known point, in steps along axes and diagonals, at most ``FARTHEST + 1``."""
-    far = [distance_transform_cdt(~channel, "chessboard") for channel in known.cpu().numpy()]
-    found = torch.from_numpy(np.stack(far)).to(known.device, torch.long)
+    found = torch.empty(known.shape, dtype=torch.int32)
+    for channel, far in zip(known.cpu().numpy(), found.numpy(), strict=True):
+        distance_transform_cdt(~channel, "chessboard", distances=far)
+    found = found.to(known.device, torch.long)
     return torch.where(found < 0, FARTHEST + 1, found.clamp(max=FARTHEST + 1))  # -1 where nothing is known
