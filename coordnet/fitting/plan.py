@@ -17,7 +17,7 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.designs import designs
 from coordnet.fitting.capture import CudaGraph
-from coordnet.linalg.buffers import chunks, empty, is_tracked, scratch
+from coordnet.linalg.buffers import chunks, empty, is_finite, is_tracked, scratch
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import LinearOperator
@@ -130,7 +130,7 @@ class Plan(ABC):
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
         encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
-        if weight.device.type == "cpu" and not bool(torch.isfinite(weight).all()):
+        if not is_finite(weight):
             expected = "values that this plan can fit: a finite result"
             raise _checks.wrong("values", expected, "NaN or infinity in it; another prior may do")
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
@@ -152,7 +152,7 @@ class Plan(ABC):
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
         means = channel_means(stack, self.geometry.weights)
-        if means.device.type == "cpu" and not bool(torch.isfinite(means).all()):
+        if not is_finite(means):
             raise _checks.wrong("values", "finite values, with a finite sum", "NaN, infinity or an overflow")
         return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch)
 

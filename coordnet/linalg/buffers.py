@@ -80,12 +80,25 @@ def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
             yield slice(i, i + signals_at_once), slice(c, c + channels_at_once)
 
 
+def is_finite(x: Tensor) -> bool:
+    """Whether all numbers are finite; true where a look at them would wait for a GPU or end a transform."""
+    if x.numel() == 0 or x.device.type != "cpu" or not _has_memory(x):
+        return True
+    extremes = torch.aminmax(torch.view_as_real(x.detach()) if x.is_complex() else x.detach())
+    return all(math.isfinite(float(extreme)) for extreme in extremes)
+
+
 def is_tracked(x: Tensor) -> bool:
     """Whether autograd or ``torch.func`` follows a tensor, so that results must not be written into buffers."""
     if (torch.is_grad_enabled() and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
         return True
+    return not _has_memory(x)
+
+
+def _has_memory(x: Tensor) -> bool:
+    """Whether a tensor has memory of its own, which those of ``torch.func`` have not."""
     try:
         x.data_ptr()
-    except RuntimeError:  # tensors of ``torch.func`` have no memory of their own
-        return True
-    return False
+    except RuntimeError:
+        return False
+    return True

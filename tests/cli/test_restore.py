@@ -312,7 +312,7 @@ def test_denoise_refuses(run, tmp_path):
 def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pattern):
     truth = synthetic_photograph(64, 60)
     raw = stored("in/a.png", mosaic(truth, pattern.upper()), depth)
-    out = run("demosaic", "in/a.png", "--pattern", pattern, "--out", "out")[1]
+    out = run("demosaic", "in/a.png", "--pattern", pattern, "--prior", "local", "--out", "out")[1]
     assert "local prior" in out
     made = result()
     assert torch.equal(mosaic(made, pattern.upper()), raw)

@@ -136,7 +136,7 @@ def test_pseudo_inverse_and_its_condition(local):
 
 
 @pytest.mark.parametrize(
-    ("grid", "dtype"), [((130, 150), torch.float32), ((130, 150), torch.float64), ((5, 6, 130), torch.float32)], ids=str
+    ("grid", "dtype"), [((150, 200), torch.float32), ((150, 200), torch.float64), ((5, 6, 200), torch.float32)], ids=str
 )
 def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, generator):
     samples = Lattice(grid)

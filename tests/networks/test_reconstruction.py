@@ -107,8 +107,11 @@ def test_points_and_shapes_that_do_not_go_are_refused(made, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
     for points, message in (
         (torch.rand(3, 3), "`points`: expected last axis of 2"),
-        (torch.zeros(3, 2, dtype=torch.int64), "`points`: expected floating-point coordinates, received torch.int64"),
-        (torch.zeros(3, 2, dtype=torch.complex64), "`points`: expected floating-point"),
+        (
+            torch.zeros(3, 2, dtype=torch.int64),
+            "`points`: expected a tensor of floating-point coordinates, received torch.int64",
+        ),
+        (torch.zeros(3, 2, dtype=torch.complex64), "`points`: expected a tensor of floating-point"),
         (torch.tensor([[0.5, 1.2]]), r"`points`: expected coordinates in \[0, 1\), or up to half .* received 1.2"),
         (torch.tensor([[-0.01, 0.5]]), "received -0.01"),
     ):

@@ -210,7 +210,7 @@ def test_upscale_in_rows_refuses(run, tmp_path):
     np.save(tmp_path / "in" / "late.npy", late)
     for file, options, said in (
         ("late", [], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
-        ("b", ["--factor", "1e9"], "`factor`: expected one whose result has room"),
+        ("b", ["--factor", "1e6"], "`factor`: expected one whose result has room"),
         ("b", ["--device", "cuda"], "--device: expected auto or cpu for what is read in rows"),
         ("row", ["--memory", "100MB"], "`memory`: expected at least"),
     ):
