@@ -106,7 +106,7 @@ def denoise(
     values = values[..., :-1] if alpha else values
     _check(values, sigma, prior)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
-    level = statistics.median(noise_level(values[tile]) for tile in tiles) if sigma is None else sigma
+    level = _noise_level(tiles, values, progress=progress) if sigma is None else sigma
     chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
     clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
     report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
@@ -120,6 +120,13 @@ def denoise(
         clean, error = _in_tiles(tiles, values, clean_part, seed=seed, progress=progress)
         report |= {"expected_psnr": _psnr(error), **tiles.report()}
     return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, _psnr(error))
+
+
+def _noise_level(tiles: Tiles, signal: Signal, *, progress: bool) -> float:
+    """Return the median of the noise levels of a signal's tiles."""
+    hidden = not progress or len(tiles) == 1
+    with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
+        return statistics.median(noise_level(signal[tile]) for tile in bar)
 
 
 def _check(values: Signal, sigma: float | None, prior: str) -> None:

@@ -284,7 +284,7 @@ def test_videos_keep_their_frame_rate(reconstruct, inputs):
 def test_a_small_smooth_clip_converges_with_the_prior_of_its_own(reconstruct, inputs):
     write_video(moving(12, 40, 48), inputs / "clip.mp4", rate=25)
     part = ("--frames", "2:10", "--size", "20x24", "--crop", "16x18")
-    reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4")
+    reconstruct(inputs / "clip.mp4", *part, "--sample", "random:0.4", "--prior", "adaptive")
 
 
 def test_a_mask_of_one_frame_holds_for_all(reconstruct, inputs):

@@ -150,7 +150,7 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
     each = np.random.default_rng(0).random((3, 12, 14)) < 0.7
     np.save("in/each.npy", each)
     mask_file("in/one.png", one)
-    for mask, known, prior in (("one.png", np.stack([one] * 3), "auto"), ("each.npy", each, "adaptive")):
+    for mask, known, prior in (("one.png", np.stack([one] * 3), "smooth"), ("each.npy", each, "adaptive")):
         options = ("--mask", f"in/{mask}", "--prior", prior, "--out", "out", "--force", "--quiet")
         ran(run("inpaint", "in/a.mp4", *options))
         made = result(suffix=".npy")
@@ -160,7 +160,7 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
     a[3, 4] = np.nan
     np.save("in/b.npy", a)
     np.save("in/all.npy", np.ones((16, 12)))
-    ran(run("inpaint", "in/b.npy", "--mask", "in/all.npy", "--out", "b", "--quiet"))
+    ran(run("inpaint", "in/b.npy", "--mask", "in/all.npy", "--prior", "smooth", "--out", "b", "--quiet"))
     made = np.load("b/reconstruction.npy")
     assert np.isfinite(made).all()
     assert (made == a).sum() == a.size - 1
@@ -308,12 +308,12 @@ def test_denoise_refuses(run, tmp_path):
 # demosaic
 
 
-@pytest.mark.parametrize(("depth", "pattern"), [("uint8", "RGGB"), ("uint16", "gbrg")])
-def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pattern):
+@pytest.mark.parametrize(("depth", "pattern", "prior"), [("uint8", "RGGB", "local"), ("uint16", "gbrg", "adaptive")])
+def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pattern, prior):
     truth = synthetic_photograph(64, 60)
     raw = stored("in/a.png", mosaic(truth, pattern.upper()), depth)
-    out = run("demosaic", "in/a.png", "--pattern", pattern, "--prior", "local", "--out", "out")[1]
-    assert "local prior" in out
+    out = run("demosaic", "in/a.png", "--pattern", pattern, "--prior", prior, "--out", "out")[1]
+    assert f"{prior} prior" in out
     made = result()
     assert torch.equal(mosaic(made, pattern.upper()), raw)
     assert cn.psnr(made, truth) > 24
