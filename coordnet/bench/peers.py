@@ -149,7 +149,7 @@ def non_local_means(case: Case, blind: bool = False) -> Tensor:
 
 def block_matching(case: Case) -> Tensor:
     """Denoise by BM3D, or by CBM3D three channels, with the true noise (Dabov, Foi, Katkovnik and Egiazarian, 2007)."""
-    import bm3d
+    import bm3d  # pyright: ignore[reportMissingImports]
 
     values = case.samples.values
     work = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
@@ -180,7 +180,7 @@ def demosaiced(case: Case, kind: str) -> Tensor:
 
 def menon(case: Case) -> Tensor:
     """Demosaic by the directional filter of Menon, Andriani and Calvagno (2007), from colour-demosaicing."""
-    from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007
+    from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007  # pyright: ignore[reportMissingImports]
 
     values, weights = case.samples.values, case.samples.weights
     assert weights is not None
@@ -191,7 +191,7 @@ def menon(case: Case) -> Tensor:
 
 def telea(case: Case, radius: float = 5.0) -> Tensor:
     """Inpaint the points that are unknown by OpenCV's fast marching (Telea 2004), at 8 bits."""
-    import cv2
+    import cv2  # pyright: ignore[reportMissingImports]
 
     values, weights = case.samples.values, case.samples.weights
     assert weights is not None
