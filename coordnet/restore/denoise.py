@@ -190,10 +190,13 @@ def _in_tiles(
 
 
 def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the estimate by a prior, in units of the signal's size, with its expected error and what was learned."""
-    if level == 0:
-        return signal, None, {}
+    """Return the estimate by a prior, in units of the signal's size, with its expected error and what was learned.
+
+    Noise below the rounding of the values leaves them as they are.
+    """
     units = units_of(signal.unsqueeze(0))[0]
+    if level <= torch.finfo(signal.dtype).eps * float(units):
+        return signal, None, {}
     options = {"level": level / float(units), "given": given, "seed": seed, "progress": progress}
     estimate, error, learned = CLEANERS[prior](signal / units, **options)
     return units * estimate, None if error is None else error * float(units) ** 2, learned

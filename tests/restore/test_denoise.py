@@ -149,3 +149,11 @@ def test_kodak_beats_what_the_design_measured(data):
     truth = image[h // 2 - 240 : h // 2 + 240, w // 2 - 240 : w // 2 + 240]
     made = cn.denoise(noisy(truth, 0.1), prior="adaptive").signal
     assert cn.psnr(made, truth) > 32.0  # wavelets 29.5, total variation 30.2
+
+
+@pytest.mark.parametrize("sigma", [1e-30, 1e-9, 1e-5])
+def test_noise_near_the_rounding_of_the_values_leaves_the_picture(sigma):
+    """Covariances of groups of patches are then singular to rounding."""
+    image = synthetic_photograph(40, 36)
+    clean = cn.denoise(image, sigma, prior="local").signal
+    torch.testing.assert_close(clean, image, atol=10 * sigma + 1e-6, rtol=0)

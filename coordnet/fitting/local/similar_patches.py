@@ -112,13 +112,19 @@ def wiener(
 ) -> tuple[Float[Tensor, "groups count size"], Float[Tensor, " groups"]]:
     """Filter noisy patches y by the mean and covariance C of patches x: mean + (y - mean) (C + v)⁻¹ C for variance v.
 
-    The weight of a group is 1 / (1 + trace of the filter), which is largest where the filter removes most.
+    The weight of a group is 1 / (1 + trace of the filter), which is largest where the filter removes most. Where the
+    rounding of C exceeds v, the filter is that of float64, and v at least its rounding.
     """
     count, size = y.shape[1:]
-    mean, ridge = x.mean(1, keepdim=True), count * noise
+    mean = x.mean(1, keepdim=True)
     x, y = x - mean, y - mean
     few = count < size  # then the same filter in the space of the patches has smaller matrices
     gram = x @ x.mT if few else x.mT @ x
+    rounding = 4 * torch.finfo(x.dtype).eps * gram.diagonal(dim1=1, dim2=2).sum(1)
+    if x.dtype != torch.float64 and bool((count * noise < rounding).any()):
+        result, weight = wiener(y.double(), x.double(), noise.double())
+        return mean + result.to(x), weight.to(x)
+    ridge = torch.maximum(count * noise, rounding).clamp(min=torch.finfo(x.dtype).tiny)
     regularized = gram.clone()
     regularized.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(regularized))
