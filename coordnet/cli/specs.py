@@ -100,7 +100,7 @@ def _value(key: str, text: str, hint: Any) -> Any:
 
 def parse_sample(text: str, grid: tuple[int, ...], **masking: Any) -> Pattern | torch.Tensor:
     """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names, read with some options."""
-    if text.startswith("mask:"):
+    if text.startswith("mask:") and text != "mask:":
         return read_mask(text.removeprefix("mask:"), grid, **masking)
     if text.partition(":")[0] not in PATTERNS:
         raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))

@@ -72,6 +72,8 @@ def open_rows(path: Path, memory: int | None = None) -> Iterator[RowFile]:
         shape = tuple(stored.shape)
         if math.prod(shape) == 0 or not shape:
             raise mismatch(path, "an array with at least one axis and value", str(shape))
+        if np.dtype(stored.dtype).kind not in "biuf":
+            raise mismatch(path, "real numbers", f"values of type {stored.dtype}")
         picture = suffix in IMAGE_SUFFIXES
         channel_axis = len(shape) == 3 if picture else last_axis_holds_channels(shape)
         yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))

@@ -8,21 +8,23 @@ from torch import Tensor
 
 from coordnet import _checks
 
+LARGEST = 1e300  # of a coordinate: the difference of two has room in float64
+
 
 @dataclass(frozen=True)
 class Bounds:
     """The first and the last node of a lattice along each axis, in the units of some points.
 
     Points have their coordinates in the order x, y, …: x runs along the last axis of the lattice. Both tensors are
-    float64. A number that is not finite, or a low that is not below its high, raises a ``ValueError``.
+    float64. A number that is not finite or above 1e300, or a low that is not below its high, raises a ``ValueError``.
     """
 
     low: Float[Tensor, " d"]
     high: Float[Tensor, " d"]
 
     def __post_init__(self) -> None:
-        if not bool((torch.isfinite(self.low) & torch.isfinite(self.high) & (self.high > self.low)).all()):
-            expected = "a first finite number below the second on each axis"
+        if not bool(((self.low >= -LARGEST) & (self.high > self.low) & (self.high <= LARGEST)).all()):
+            expected = f"a first number below the second on each axis, both within ±{LARGEST:g}"
             raise _checks.wrong("bounds", expected, self.tolist())
 
     @classmethod

@@ -170,6 +170,7 @@ OPTIONS = [
     ("reconstruct", "--sample", "random:2"),
     ("reconstruct", "--sample", "bogus"),
     ("reconstruct", "--sample", "mask:nope.png"),
+    ("reconstruct", "--sample", "mask:"),
     ("reconstruct", "--encoder", "gaussian:axis=1"),
     ("reconstruct", "--encoder", "gaussian:cls=2"),
     ("reconstruct", "--encoder", "gaussian:generator=1"),
@@ -215,6 +216,7 @@ POINT_OPTIONS = [
     ("--bounds", "0,nan,0,1"),
     ("--bounds", "1,0,0,1"),
     ("--bounds", "0,1"),
+    ("--bounds", "-1e308,1e308,0,1"),
     ("--at", "nope.csv"),
     ("--prior", "bogus"),
 ]

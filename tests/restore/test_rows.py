@@ -205,11 +205,13 @@ def test_upscale_in_rows_refuses(run, tmp_path):
     assert "at least" in refused(run("upscale", "in/b.npy", "--memory", "10B", "--out", "out"), tmp_path)
     assert "none.npy" in refused(run("upscale", "in/none.npy", "--out", "out"), tmp_path)
     np.save(tmp_path / "in" / "row.npy", np.ones(20_000, np.float32))
+    np.save(tmp_path / "in" / "words.npy", np.array([["a", "b"]]))
     late = np.ones((1500, 30, 1), np.float32)
     late[0] = np.nan
     np.save(tmp_path / "in" / "late.npy", late)
     for file, options, said in (
         ("late", [], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
+        ("words", [], "words.npy: expected real numbers, found values of type <U1"),
         ("b", ["--factor", "1e6"], "`factor`: expected one whose result has room"),
         ("b", ["--device", "cuda"], "--device: expected auto or cpu for what is read in rows"),
         ("row", ["--memory", "100MB"], "`memory`: expected at least"),
