@@ -17,6 +17,7 @@ from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
+from coordnet.metrics.scores import decibels
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axis, ByAxes
@@ -72,7 +73,7 @@ class Trail:
 
     def record(self, units: float) -> dict[str, Any]:
         """Return the start and the hold-out PSNR of each round, of a signal in some units, as JSON holds it."""
-        psnr = [-10 * math.log10(max(e, 1e-12)) - 20 * math.log10(units) for e in self.errors]
+        psnr = [decibels(e, 1 / units) for e in self.errors]
         return {**_power_law(self.start), "hold_out_psnr": psnr}
 
 

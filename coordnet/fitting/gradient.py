@@ -12,6 +12,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.predictions import Predictions, predictions
+from coordnet.metrics.scores import decibels
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
 from coordnet.sampling.samples import Samples
@@ -107,7 +108,7 @@ def fit_gradient(
             loss = _epoch(network, problem, optimizer, batch, generator, penalty)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"the loss became {loss} in epoch {epoch}; try a smaller learning rate")
-            quality = -10 * math.log10(max(loss, 1e-12))
+            quality = decibels(loss)
             bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
             if callback is not None:
                 callback(epoch, loss, quality)

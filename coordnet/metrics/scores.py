@@ -84,7 +84,12 @@ def psnr(
     if a.is_complex():
         raise _checks.wrong("estimate", "real numbers", a.dtype)
     error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where)
-    return math.inf if error == 0 else 10 * math.log10(data_range**2 / error)
+    return math.inf if error == 0 else decibels(error, data_range)
+
+
+def decibels(error: float, data_range: float = 1.0) -> float:
+    """Return the PSNR of a mean squared error, in dB: at most 300 for the range 1, as reports hold no infinity."""
+    return 20 * math.log10(data_range) - 10 * math.log10(max(error, 1e-30))
 
 
 def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:

@@ -18,6 +18,7 @@ from coordnet.fitting.effort import denoising_seconds
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.noise import LocalDenoiser
 from coordnet.linalg.borders import make_periodic
+from coordnet.metrics.scores import decibels
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
@@ -275,4 +276,4 @@ def _expected_error(
 
 
 def _psnr(error: float | None) -> float | None:
-    return None if error is None else -10 * math.log10(error)
+    return None if error is None else decibels(error)

@@ -12,7 +12,7 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import plan, suited_prior
 from coordnet.fitting.defaults import Prior
-from coordnet.metrics.scores import value_range
+from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
@@ -94,7 +94,7 @@ def inpaint(
         made, fits = fit_tiles(tiles, samples, fit, progress=progress)
         report |= {**tiles.report(), "fits": fits}
         errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, fits) if psnr is not None]
-        hidden = -10 * math.log10(statistics.fmean(errors)) if errors else None
+        hidden = decibels(statistics.fmean(errors)) if errors else None
     report["prior"] = chosen.name
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)

@@ -1,6 +1,5 @@
 """How much a second reconstruction is trusted against the first, by the distance to what is known."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import distance_transform_cdt
 from torch import Tensor
+
+from coordnet.metrics.scores import decibels
 
 FARTHEST = 8  # distance from which on the weight is 0 unless hidden samples were as far
 EDGES = (1, 2, 4, FARTHEST)  # the largest distances of the regions
@@ -62,7 +63,7 @@ class Weights:
             low, high = at.aminmax()
             record |= {"alpha_mean": float(at.mean()), "alpha_range": [float(low), float(high)], "against": against}
         if self.errors is not None:
-            psnr = [-10 * math.log10(max(e, 1e-12)) - 20 * math.log10(span) for e in self.errors]
+            psnr = [decibels(e, 1 / span) for e in self.errors]
             record["hold_out_psnr"] = {"pilot": psnr[0], "local": psnr[1]}
         return record
 

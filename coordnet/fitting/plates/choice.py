@@ -15,6 +15,7 @@ from coordnet.fitting.plates.energy import plate_energy
 from coordnet.fitting.plates.field import Field
 from coordnet.fitting.plates.plate import plate
 from coordnet.fitting.plates.solve import SingularPlate
+from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
@@ -89,8 +90,9 @@ class HiddenErrors:
         A cut-off of None stands for samples that are interpolated.
         """
         order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
-        psnr = {"plates": _psnr(self.of_plate(order, cutoff))} if self.folds else {}
-        tried = [{"order": p, "cutoff": _finite(w), "psnr": _psnr(error)} for (p, w), error in self.tried.items()]
+        error = self.of_plate(order, cutoff) if self.folds else math.inf
+        psnr = {} if math.isinf(error) else {"plates": decibels(error)}
+        tried = [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in self.tried.items()]
         return {"order": order, "cutoff": _finite(cutoff), "hold_out_psnr": psnr, "tried": tried}
 
     def _mean(self, estimate: Callable[[Field], np.ndarray]) -> float:
@@ -191,9 +193,6 @@ def _corners(field: Field, lengths: tuple[int, ...]) -> Iterator[Field]:
         yield field.part(tuple(slice(n - m, n) for m, n in zip(lengths, field.lattice, strict=True)))
 
 
-def _psnr(error: float) -> float | None:
-    return None if math.isinf(error) else -10 * math.log10(max(error, 1e-30))
-
-
-def _finite(cutoff: float) -> float | None:
-    return None if math.isinf(cutoff) else cutoff
+def _finite(number: float) -> float | None:
+    """Return a number as JSON holds it: None for infinity."""
+    return None if math.isinf(number) else number

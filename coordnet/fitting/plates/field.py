@@ -29,7 +29,7 @@ class Field:
     values : (n, columns)
         The columns are channels, those of every signal of a batch.
     weights : (n,)
-        Of the squared errors.
+        The weights of the squared errors.
     on_nodes : bool
         Whether every sample is a node of the lattice.
     """
