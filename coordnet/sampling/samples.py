@@ -28,6 +28,7 @@ class Geometry(ABC):
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
+    has_cells: bool = False  # whether the samples are means over cells, not values at points
 
     @property
     @abstractmethod
