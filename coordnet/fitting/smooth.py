@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.areas import lattice_of
 from coordnet.fitting.blending import measure
 from coordnet.fitting.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fitting.systems import ConstrainedSystem, System, penalized_system
@@ -42,7 +43,7 @@ class IteratedPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
-        self.modes = modes_of(self.encoding, geometry.axes, **kind)
+        self.modes = modes_of(self.encoding, lattice_of(self.encoding, geometry), **kind)
         self.measurement = measure(self.encoding, geometry, **kind)
         self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
 

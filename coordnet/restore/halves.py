@@ -13,7 +13,7 @@ SMALLEST = 8  # pixels a side that a picture needs for the test
 Pictures = Float[Tensor, "*batch height width channels"]
 
 
-def halved(values: Pictures) -> tuple[Pictures, Pictures] | None:
+def halved(values: Pictures) -> tuple[Tensor, Tensor] | None:
     """Return pictures reduced by two, by averaging, and the even part of them; None for small pictures."""
     height, width = (n // 2 * 2 for n in values.shape[-3:-1])
     if min(height, width) < SMALLEST:
@@ -29,7 +29,7 @@ def enlarged_psnr(fit: Reconstruction, truth: Pictures) -> float | None:
     return None if math.isinf(found) else found
 
 
-def center(values: Pictures, side: int) -> Pictures:
+def center(values: Pictures, side: int) -> Tensor:
     """Return the middle of pictures, at most ``side`` pixels a side."""
     rows, columns = (slice((n - min(n, side)) // 2, (n + min(n, side)) // 2) for n in values.shape[-3:-1])
     return values[..., rows, columns, :]

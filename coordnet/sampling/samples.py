@@ -41,6 +41,11 @@ class Geometry(ABC):
         """The positions of the lattice along each axis."""
 
     @property
+    def pixels(self) -> Axes:
+        """The points of the signal's own grid along each axis, or its cells for samples that are means over cells."""
+        return tuple(Axis(n) for n in self.grid)
+
+    @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """The shape of the values, without channels."""
