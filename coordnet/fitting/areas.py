@@ -40,7 +40,8 @@ class Folding(LinearOperator):
 
     Y are the cosine modes of the means over cells of s pixels, M = N / s along an axis. The mode k = 2Mj ± l of the
     pixels folds onto l with d_k = (-1)^j g_k n_k / n_l, where g_k = sin(πks / 2N) / (s sin(πk / 2N)), g_0 = 1, and n
-    are the scales of the orthonormal transforms; l = M is invisible. In several axes d is the product over them. The systems of different l do not meet, and each has rank one:
+    are the scales of the orthonormal transforms; l = M is invisible. In several axes d is the product over them. The
+    systems of different l do not meet, and each has rank one:
     z_k = (d_k / r_k) Y_l / (λ + Σ_{k' → l} d²_{k'} / r_{k'}).
     """
 
