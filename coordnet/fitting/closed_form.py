@@ -128,12 +128,19 @@ def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -
 
 @plan_for.register
 def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    _refuse_cells(prior, geometry)
     return local_plan(encoding, geometry, prior, **options)
 
 
 @plan_for.register
 def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    _refuse_cells(prior, geometry)
     return ThinPlatePlan(encoding, geometry, prior, **options)
+
+
+def _refuse_cells(prior: Local | ThinPlate, geometry: Geometry) -> None:
+    if geometry.has_cells:
+        raise _checks.wrong("prior", "None, Smoothness or Adaptive for means over cells", type(prior).__name__)
 
 
 def suited_prior(
@@ -142,7 +149,7 @@ def suited_prior(
     """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
-    if prior is None or not fourier or robust:
+    if prior is None or not fourier or robust or samples.geometry.has_cells:
         return prior
 
     def fit(part: Samples, prior: Any) -> Reconstruction:

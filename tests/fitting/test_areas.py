@@ -108,3 +108,17 @@ def test_an_encoding_that_does_not_reach_every_pixel_is_refused():
     encoding = cn.ComplexEncoding.like(Gaussian, cn.AreaLattice((8, 8)), sigma=1.0)
     with pytest.raises(ValueError, match="`encoding`: expected one that reaches every pixel"):
         cn.plan(encoding, geometry, cn.Smoothness(), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("prior", [cn.Local(), cn.ThinPlate()], ids=["local", "plates"])
+def test_priors_of_points_are_refused(prior):
+    samples = cn.sample(signal(12, 12, 1), "area:2")
+    with pytest.raises(ValueError, match="`prior`: expected None, Smoothness or Adaptive for means over cells"):
+        cn.fit_closed_form(cn.FourierEncoding.like(samples), samples, prior)
+
+
+def test_networks_learn_no_means():
+    samples = cn.sample(signal(12, 12, 1), "area:2")
+    network = cn.CoordinateNetwork(cn.ComplexEncoding.like(Gaussian, samples), cn.MLP(1, 4), 1)
+    with pytest.raises(ValueError, match="`samples`: expected values at points, unless a linear head"):
+        cn.fit_gradient(network, samples, epochs=1)
