@@ -117,6 +117,14 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[float, Option(max=1e6, help="Factor on the height and the width; any number from 1 on.")] = 2,
+    samples: Annotated[
+        str,
+        Option(
+            metavar="[area|point]",
+            help="What a pixel is: the mean over its cell, as of cameras and of pictures that were reduced with care, "
+            "or the value at its center, as of pictures that were decimated.",
+        ),
+    ] = "area",
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -132,7 +132,8 @@ class Sampling:
         str | None,
         Option(
             help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB, scattered:FRACTION "
-            "(anywhere between the signal's own samples) or mask:PATH. If not given: random:0.25, and every:2 for rows."
+            "(anywhere between the signal's own samples), area:N[xN…] (means over cells of N samples) or mask:PATH. If "
+            "not given: random:0.25, and every:2 for rows."
         ),
     ] = None
     row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None
