@@ -104,19 +104,12 @@ class ClassificationStudy(Study):
             for key, trials in tried.items():  # the first of the best
                 scores = [done[cell.key].get("scores", {"validation": -1.0})["validation"] for _, cell in trials]
                 best[key] = trials[scores.index(max(scores))][0]
-        most = max(options.seeds or row.seeds for _, row in pairs)
         yield [
-            self._reported(options, best, *pair, seed)
-            for seed in range(most)
-            for pair in pairs
-            if seed < (options.seeds or pair[1].seeds)
+            self.cell(t, row, seed, best[t.like or t.name, row.like or row.name], options.epochs or t.epochs)
+            for seed in range(max(options.seeds or row.seeds for _, row in pairs))
+            for t, row in pairs
+            if seed < (options.seeds or row.seeds)
         ]
-
-    def _reported(
-        self, options: Options, best: Mapping[tuple[str, str], Choices], task: Task, row: Row, seed: int
-    ) -> Cell:
-        choices = best[task.like or task.name, row.like or row.name]
-        return self.cell(task, row, seed, choices, options.epochs or task.epochs)
 
 
 def trained(study: type[ClassificationStudy], task_name: str, row_name: str, choices: Choices, cell: Cell) -> Result:

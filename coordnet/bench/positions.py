@@ -21,9 +21,7 @@ def learnable(**parameters: Any) -> Build:
     """Return the construction of learnable Fourier features of a pixel, with 64 features without the MLP."""
 
     def build(choices: Choices, generator: torch.Generator) -> DenseEncoding:
-        options: dict[str, Any] = {"fourier": 64} | (
-            parameters if "hidden" in parameters else {"hidden": 0} | parameters
-        )
+        options: dict[str, Any] = {"fourier": MODULATOR["fourier"], "hidden": 0, **parameters}
         options |= {"features": WIDTH} if options["hidden"] else {}
         encoder = LearnableFourier.like(SQUARE, gamma=choices["gamma"], **options, generator=generator)
         return JointEncoding(encoder)

@@ -1,5 +1,6 @@
 """The experiments that classify sets of tokens: their data, their rows, and the choices that validation makes."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -171,6 +172,7 @@ def short(monkeypatch):
 def test_choices_are_made_by_validation(short, tmp_path, monkeypatch):
     """One epoch of every encoding: its choices are made by validation, the rest is scored and written whole."""
     study, options = Attention(), Options(seeds=1, epochs=1)
+    assert all(pickle.loads(pickle.dumps(cell.work)) for cell in next(study.stages(options, {})))
     assert run(study, options, tmp_path, progress=False) == (3 + 7 + 2 + 1, 0)
     records = [r for r in read(tmp_path).values() if r["cell"]["task"] == "digits"]
     tried = [r for r in records if r["cell"]["seed"] == CHOICE_SEED]
