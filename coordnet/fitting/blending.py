@@ -1,4 +1,4 @@
-"""The measurement of a geometry's samples: a mask of a lattice, or the blends of its nodes at scattered points."""
+"""The measurement of a geometry's samples: a mask of a lattice, blends of its nodes at scattered points, or an operator."""
 
 import torch
 
@@ -17,6 +17,8 @@ def measure(
     """
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
+    if geometry.operator is not None:
+        return Measurement(geometry.operator.to(device, dtype), weights, is_general=True)
     blending = Blending.of(geometry)
     if blending is None:
         return Measurement.mask(weights)

@@ -13,6 +13,7 @@ from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.defaults import default_prior
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local.plan import local_plan
+from coordnet.fitting.measured import MeasuredPlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.plates.choice import plates_instead
 from coordnet.fitting.plates.plan import ThinPlatePlan
@@ -48,7 +49,7 @@ def plan(
     ----------
     encoding : ComplexEncoding or FourierEncoding
         The encoding.
-    geometry : Lattice, MaskedLattice or ScatteredPoints
+    geometry : Lattice, MaskedLattice, ScatteredPoints or MeasuredLattice
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
         The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
@@ -118,7 +119,7 @@ def _(prior: Smoothness, encoding: Encoding, geometry: Geometry, **options: Any)
 
 @plan_for.register
 def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return AdaptivePlan(encoding, geometry, prior, **options)
+    return (AdaptivePlan if geometry.operator is None else MeasuredPlan)(encoding, geometry, prior, **options)
 
 
 @plan_for.register
@@ -137,7 +138,7 @@ def suited_prior(
     """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
-    if prior is None or not fourier or robust:
+    if prior is None or not fourier or robust or samples.geometry.operator is not None:
         return prior
 
     def fit(part: Samples, prior: Any) -> Reconstruction:

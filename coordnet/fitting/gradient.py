@@ -189,5 +189,7 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
+    if samples.geometry.operator is not None:
+        raise _checks.wrong("samples", "values of the signal itself: measurements have closed forms alone", samples)
     if samples.geometry.blending and not network.encoding.is_factored:
         raise _checks.wrong("blending", "a complex encoding, or no blending", samples.geometry.blending)

@@ -21,6 +21,7 @@ from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry, units_of
 
 TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
+MEASURED_TOLERANCE = 5e-5  # that of systems with any operator, whose small residuals hide larger errors
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
 HUBER_ROUNDS = 5
 
@@ -44,13 +45,17 @@ class IteratedPlan(Plan):
         self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
         self.modes = modes_of(self.encoding, geometry.axes, **kind)
         self.measurement = measure(self.encoding, geometry, **kind)
-        self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
+        default = MEASURED_TOLERANCE if self.measurement.is_general else TOLERANCE[len(geometry.grid)]
+        self.tolerance = self.solver.tolerance or default
 
     def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
-        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units."""
+        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units.
+
+        The units are (signals, 1, …), with as many dimensions as modes have.
+        """
         known = torch.where(self.measurement.weights > 0, values, 0.0)
         units = units_of(known)
-        return known / units, units
+        return known / units, units.reshape(len(units), 1, *(1,) * len(self.modes.lattice))
 
 
 class SmoothPlan(IteratedPlan):
