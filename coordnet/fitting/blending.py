@@ -1,4 +1,4 @@
-"""The measurement of a geometry's samples: a mask of a lattice, blends of its nodes at scattered points, or an operator."""
+"""The measurement of a geometry's samples: a mask of a lattice, blends of its nodes at points, or an operator."""
 
 import torch
 

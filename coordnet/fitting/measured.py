@@ -19,6 +19,8 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
+MAX_LOG_RATIO = 5.0  # by which the logarithm of a variance changes in a round at most
+POWER_LAWS = 4  # first rounds in which the variances remain a power law of the roughness
 START_NOISE = 1e-4  # the noise variance to start from, relative to the values' mean square
 LEAST_NOISE = 1e-10  # the least noise variance, relative to the values' mean square
 # Relative residual of the solves that the spectrum is learned from. At 1e-3 the rounds diverge on blurred pictures.
@@ -55,36 +57,58 @@ class Learning:
         start = None if self.z is None else self.z[: len(values)]
         return system.solve(values, start=start, tolerance=tolerance, steps=steps)
 
-    def improve(self, *, keep_noise: bool) -> None:
-        """Take one round of expectation-maximization."""
+    def improve(self, *, keep_noise: bool, as_power_law: bool) -> None:
+        """Take one round; see ``MeasuredPlan``."""
         modes, measurement, values = self.problem.modes, self.problem.measurement, self.problem.values[:1]
         drawn = self.draw * self.variance.sqrt()
         simulated = measurement(modes(drawn)) + self.noise_variance**0.5 * self.noise
-        self.z = self.solve(torch.cat([values, simulated]), self.tolerance, 500).x
-        z, error = self.z[:1], drawn - self.z[1:]
-        energy = z.abs().square() + error.abs().square()
-        ratio = modes.smooth(energy / self.variance, SMOOTHING_WIDTH[len(modes.lattice)])
-        self.variance = self.variance * ratio.clamp(min=PENALTY_FLOOR)
+        both = torch.cat([values, simulated])
+        self.z = self.solve(both, self.tolerance, 500).x
+        width = SMOOTHING_WIDTH[len(modes.lattice)]
+        relative = modes.smooth(self.z.abs().square() / self.variance, width)
+        ours, expected = relative[:1], relative[1:].clamp(PENALTY_FLOOR, 1.0)
+        if as_power_law:
+            self.variance = self.variance * self._power_of_roughness((ours / expected).log(), expected)
+        else:
+            self.variance = self.variance * (1 + ours - expected).clamp(min=PENALTY_FLOOR)
         if not keep_noise:
-            squares = (measurement(modes(z)) - values).square() + measurement(modes(error)).square()
-            self.noise_variance = max(_weighted_mean(measurement.weights, squares), self.least_noise)
+            residual = (measurement(modes(self.z)) - both).square()
+            found, simulated = (_weighted_mean(measurement.weights, part) for part in residual.split(1))
+            self.noise_variance = max(self.noise_variance * found / simulated, self.least_noise)
+
+    def _power_of_roughness(self, log_ratio: Tensor, weights: Tensor) -> Tensor:
+        """Return the power law of the roughness that is nearest to a ratio, by weighted least squares of logarithms."""
+        modes = self.problem.modes
+        rough = modes.roughness((1.0,) * len(modes.lattice))
+        rough = rough.clamp(min=float(rough[rough > 0].min())).log().expand_as(log_ratio)
+        weights = weights / weights.sum((0, *range(2, weights.ndim)), keepdim=True)
+
+        def mean(x: Tensor) -> Tensor:
+            return (weights * x).sum((0, *range(2, x.ndim)), keepdim=True)
+
+        rough = rough - mean(rough)
+        slope = mean(rough * log_ratio) / mean(rough.square())
+        return (mean(log_ratio) + slope * rough).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
 
 
 class MeasuredPlan(IteratedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with P and s² of the greatest likelihood.
 
-    Each round of expectation-maximization solves for the modes z of the values, and for those of values simulated from
-    a signal and noise that are drawn from the present variances. The error e of the second solution is a draw from the
-    posterior, whatever the operator. The variance P of a mode becomes |z|² + |e|², whose ratio to the present one is
-    smoothed over neighboring modes, and s² the mean of w ((S f - y)² + (S e)²), unless the geometry says ``sigma``. The
-    prior's first power law is the start, and its ``rounds`` are all taken; nothing is hidden.
+    Each round solves for the modes z of the values, and for the modes x of values that are simulated from a signal and
+    noise drawn from the present variances. If those are right, the two solutions have the same energy in every mode,
+    and their residuals the same energy: at the greatest likelihood they have in the mean, whatever the operator. In the
+    first ``POWER_LAWS`` rounds P remains a power law of the roughness, which is fitted to the ratio of energies. In
+    later ones P becomes P (1 + |z|²/P - |x|²/P), smoothed over neighboring modes: the step of expectation-maximization,
+    in which P - |x|² stands for the posterior variance. s² is multiplied by the ratio of the residuals' energies,
+    unless the geometry says ``sigma``. The prior's first power law is the start, and all of its ``rounds`` are taken.
 
     A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s.
 
     Notes
     -----
-    Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM algorithm" (1977); Papandreou and
-    Yuille, "Gaussian sampling by local perturbations" (2010).
+    Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM algorithm" (1977); MacKay, "Bayesian
+    interpolation" (1992), for ratios in the place of sums; Papandreou and Yuille, "Gaussian sampling by local
+    perturbations" (2010), for the simulated values.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
@@ -99,8 +123,8 @@ class MeasuredPlan(IteratedPlan):
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         values, units = self.normalized(values)
         learning, sigma = self._start(values, float(units)), self.geometry.sigma
-        for _ in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
-            learning.improve(keep_noise=sigma is not None)
+        for step in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
+            learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
         problem = learning.problem
         solution = learning.solve(problem.values[:1], self.tolerance, self.solver.steps)
         solution.warn_unless_converged(self.tolerance)
@@ -134,7 +158,16 @@ class MeasuredPlan(IteratedPlan):
         guess = START_NOISE * power if self.geometry.sigma is None else (self.geometry.sigma / units) ** 2
         tiny = torch.finfo(values.dtype).tiny
         variance = shape * (max(power, tiny) / max(drawn, tiny))
-        return Learning(problem, self.gain, variance, max(guess, tiny), draw, noise, max(LEAST_NOISE * power, tiny), self.learning_tolerance)
+        return Learning(
+            problem,
+            self.gain,
+            variance,
+            max(guess, tiny),
+            draw,
+            noise,
+            max(LEAST_NOISE * power, tiny),
+            self.learning_tolerance,
+        )
 
 
 def _weighted_mean(weights: Tensor, squares: Float[Tensor, "signals channels *samples"]) -> float:

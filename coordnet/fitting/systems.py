@@ -147,13 +147,7 @@ class MeasuredSystem(ModesSystem):
     """
 
     def __init__(
-        self,
-        modes: Modes,
-        measurement: Measurement,
-        penalty: Tensor,
-        *,
-        joint: bool = False,
-        gain: float | None = None,
+        self, modes: Modes, measurement: Measurement, penalty: Tensor, *, joint: bool = False, gain: float | None = None
     ) -> None:
         self.gain = largest_gain(modes, measurement) if gain is None else gain
         super().__init__(modes, measurement, penalty, joint=joint)

@@ -82,18 +82,18 @@ def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtyp
     psf = torch.ones((3,) * len(lattice), dtype=dtype) / 3 ** len(lattice)
     operator = cn.operators.Blur(psf, lattice, "periodic")
     noisy = cn.Measurements.of(operator, signal, sigma=0.2, generator=generator)
-    fit = cn.fit(cn.Measurements(operator, noisy.values))
-    assert fit.report["sigma"] == pytest.approx(0.2, rel=0.15)
-    assert fit.render().dtype == dtype
+    blind = cn.fit(cn.Measurements(operator, noisy.values))
+    assert blind.report["sigma"] == pytest.approx(0.2, rel=0.2)
+    assert blind.render().dtype == dtype
 
     def error(fit):
         return float((fit.render() - signal).square().mean())
 
     strengths = (0.003, 0.03, 0.3, 3.0)
-    assert error(fit) < 1.05 * min(error(cn.fit(noisy, prior=cn.Smoothness(1.5, s))) for s in strengths)
     given = cn.fit(noisy)
     assert given.report["sigma"] == pytest.approx(0.2, rel=1e-5)
-    assert error(given) < 1.1 * error(fit)
+    assert error(given) < 1.1 * min(error(cn.fit(noisy, prior=cn.Smoothness(1.5, s))) for s in strengths)
+    assert error(given) < error(blind) < 4 * error(given)
 
 
 def test_weights_leave_values_out(generator):
@@ -115,11 +115,12 @@ def test_a_plan_takes_a_batch(generator):
     operator = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 10))
     each = [cn.Measurements.of(operator, signal) for signal in signals]
     encoding = FourierEncoding.like(each[0])
-    for prior in (cn.Smoothness(1.5, 1e-3), cn.Adaptive(rounds=2)):
-        plan = cn.plan(encoding, each[0].geometry, prior, dtype=DOUBLE)
+    options = {"solver": cn.ConjugateGradients(tolerance=1e-8), "dtype": DOUBLE}
+    for prior in (cn.Smoothness(1.5, 0.1), cn.Adaptive(rounds=2)):
+        plan = cn.plan(encoding, each[0].geometry, prior, **options)
         batch = plan.fit(torch.stack([m.values for m in each])).render()
         for found, m in zip(batch, each, strict=True):
-            assert torch.allclose(found, cn.fit_closed_form(encoding, m, prior).render(), atol=1e-3)
+            assert torch.allclose(found, cn.fit_closed_form(encoding, m, prior, **options).render(), atol=1e-4)
 
 
 def test_a_fit_is_saved_and_loaded(tmp_path, generator):

@@ -278,7 +278,9 @@ def joseph(image, angles, detectors):
     found = np.zeros((detectors, len(angles)))
     for (s, a), _ in np.ndenumerate(found):
         cos, sin = np.cos(np.deg2rad(angles[a])), np.sin(np.deg2rad(angles[a]))
-        along, lines, main, other = (sin, image, height, width) if abs(cos) >= abs(sin) else (cos, image.T, width, height)
+        along, lines, main, other = (
+            (sin, image, height, width) if abs(cos) >= abs(sin) else (cos, image.T, width, height)
+        )
         for i, line in enumerate(lines):
             t = i - main // 2
             u = s - detectors // 2  # = column cos - row sin

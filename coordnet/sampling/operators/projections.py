@@ -20,12 +20,12 @@ class Projections(LinearOperator):
     A ray steps through the rows or the columns, those it meets more steeply, with linear interpolation between two
     pixels (Joseph, 1982). A pixel's footprint on the detectors is then a triangle of area 1 and half-width
     m = max(|cos θ|, |sin θ|). A pixel in row r and column c from the middle ones, h // 2 and w // 2, is projected to
-    the position c cos θ - r sin θ, from the middle detector, detectors // 2: the geometry of ``skimage.transform.radon``
+    the position c cos θ - r sin θ, from the middle detector, detectors // 2: the geometry of scikit-image's ``radon``
     with ``circle=False``. Of more than two axes the last two are the picture's; the others are slices.
 
     Parameters
     ----------
-    angles : sequence of float
+    angles : sequence of numbers
         The angles θ of the projections, in degrees.
     grid : tuple of int
         The lengths of the signal.
@@ -43,7 +43,7 @@ class Projections(LinearOperator):
     pixel images" (IEEE Transactions on Medical Imaging, 1982).
     """
 
-    def __init__(self, angles: Sequence[float], grid: Shape, detectors: int | None = None) -> None:
+    def __init__(self, angles: Sequence[float | int] | np.ndarray, grid: Shape, detectors: int | None = None) -> None:
         degrees = np.asarray(angles, dtype=np.float64)
         if degrees.ndim != 1 or not len(degrees) or not np.isfinite(degrees).all():
             raise _checks.wrong("angles", "finite numbers of degrees, at least one", f"shape {degrees.shape}")
