@@ -31,8 +31,8 @@ LEARNING_TOLERANCE = ByAxes({1: 1e-5, 2: 2e-4, 3: 5e-4})
 class Learning:
     """The variances P of the modes and s² of the noise, and the solutions by which they are improved.
 
-    The problem holds the values twice: the second time they give way to ``simulated`` ones. The ``draw`` has the modes
-    of white noise on the lattice, (1, channels, *modes), and ``noise`` normal errors of the values.
+    The ``draw`` has the modes of white noise on the lattice, (1, channels, *modes), and ``noise`` has normal errors of
+    the values. The solution ``z`` is that of the values and of simulated ones, (2, channels, *modes).
     """
 
     problem: Problem
@@ -43,7 +43,7 @@ class Learning:
     noise: Float[Tensor, "1 channels *samples"]
     least_noise: float
     tolerance: float
-    z: Tensor | None = None  # the modes of the values' and of the simulated values' solution
+    z: Tensor | None = None
 
     @property
     def penalty(self) -> Float[Tensor, "1 channels *modes"]:
@@ -59,7 +59,7 @@ class Learning:
 
     def improve(self, *, keep_noise: bool, as_power_law: bool) -> None:
         """Take one round; see ``MeasuredPlan``."""
-        modes, measurement, values = self.problem.modes, self.problem.measurement, self.problem.values[:1]
+        modes, measurement, values = self.problem.modes, self.problem.measurement, self.problem.values
         drawn = self.draw * self.variance.sqrt()
         simulated = measurement(modes(drawn)) + self.noise_variance**0.5 * self.noise
         both = torch.cat([values, simulated])
@@ -126,7 +126,7 @@ class MeasuredPlan(IteratedPlan):
         for step in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
             learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
         problem = learning.problem
-        solution = learning.solve(problem.values[:1], self.tolerance, self.solver.steps)
+        solution = learning.solve(problem.values, self.tolerance, self.solver.steps)
         solution.warn_unless_converged(self.tolerance)
         report = {
             "method": "conjugate gradients, adaptive prior by maximum likelihood, modes form",
@@ -135,15 +135,13 @@ class MeasuredPlan(IteratedPlan):
             "iterations": solution.iterations,
             "relative_residual": float(solution.relative_residual.max()),
         }
-        rotation = problem.rotation[:1]
-        coefficients = units * rotate(rotation, problem.modes.coefficients(solution.x))
-        return Fitted(coefficients, report, {"penalty": learning.penalty, "rotation": rotation})
+        coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
+        return Fitted(coefficients, report, {"penalty": learning.penalty, "rotation": problem.rotation})
 
     def _start(self, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
         """Return the power law of the values' energy, the noise that is given or a guess, and random draws."""
-        twice = values.expand(2, *values.shape[1:])
-        problem = decorrelate(self.modes, self.measurement, twice, rotated=self.prior.rotated)
-        penalty = start_penalty(problem, self.prior.candidates(len(self.modes.lattice))[0])[:1]
+        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        penalty = start_penalty(problem, self.prior.candidates(len(self.modes.lattice))[0])
         shape = 1 / penalty.clamp(min=float(penalty[penalty > 0].min()))
         generator = torch.Generator().manual_seed(self.prior.seed)
 
@@ -158,16 +156,9 @@ class MeasuredPlan(IteratedPlan):
         guess = START_NOISE * power if self.geometry.sigma is None else (self.geometry.sigma / units) ** 2
         tiny = torch.finfo(values.dtype).tiny
         variance = shape * (max(power, tiny) / max(drawn, tiny))
-        return Learning(
-            problem,
-            self.gain,
-            variance,
-            max(guess, tiny),
-            draw,
-            noise,
-            max(LEAST_NOISE * power, tiny),
-            self.learning_tolerance,
-        )
+        least = max(LEAST_NOISE * power, tiny)
+        guess = max(guess, tiny)
+        return Learning(problem, self.gain, variance, guess, draw, noise, least, self.learning_tolerance)
 
 
 def _weighted_mean(weights: Tensor, squares: Float[Tensor, "signals channels *samples"]) -> float:

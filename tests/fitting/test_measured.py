@@ -48,8 +48,8 @@ def test_a_smooth_fit_is_the_dense_solution(lattice, generator):
 
 
 def test_operators_of_other_libraries_give_the_same_fit(generator):
-    image = synthetic_photograph(12, 10)[..., :1].double()
-    blur = cn.operators.Blur(torch.rand(3, 3, dtype=DOUBLE, generator=generator) / 4.5, (12, 10))
+    image = synthetic_photograph(8, 7)[..., :1].double()
+    blur = cn.operators.Blur(torch.rand(3, 3, dtype=DOUBLE, generator=generator) / 4.5, (8, 7))
     values = cn.Measurements.of(blur, image, sigma=0.01, generator=generator).values
     dense = matrix_of(blur).numpy()
 
@@ -57,11 +57,12 @@ def test_operators_of_other_libraries_give_the_same_fit(generator):
         A = staticmethod(blur)
         A_adjoint = staticmethod(blur.adjoint)
 
-    expected = cn.fit(cn.Measurements(blur, values)).render()
+    prior = cn.Adaptive(rounds=2)
+    expected = cn.fit(cn.Measurements(blur, values), prior=prior).render()
     for other in (scipy.sparse.csr_array(dense), scipy.sparse.linalg.aslinearoperator(dense)):
-        found = cn.fit(cn.Measurements(other, values.flatten(0, 1), grid=(12, 10))).render()
+        found = cn.fit(cn.Measurements(other, values.flatten(0, 1), grid=(8, 7)), prior=prior).render()
         assert torch.allclose(found, expected, atol=1e-3)
-    physics = cn.fit(cn.Measurements(Physics(), values, grid=(12, 10))).render()
+    physics = cn.fit(cn.Measurements(Physics(), values, grid=(8, 7)), prior=prior).render()
     assert torch.allclose(physics, expected, atol=1e-6)
 
 
@@ -75,8 +76,7 @@ def planted(lattice, generator, channels=2):
     return (smooth / smooth.std()).movedim(0, -1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-@pytest.mark.parametrize("lattice", [(200,), (24, 20), (10, 9, 8)])
+@pytest.mark.parametrize(("lattice", "dtype"), [((120,), DOUBLE), ((16, 14), torch.float32), ((8, 7, 6), DOUBLE)])
 def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtype, generator):
     signal = planted(lattice, generator).to(dtype)
     psf = torch.ones((3,) * len(lattice), dtype=dtype) / 3 ** len(lattice)
@@ -89,10 +89,10 @@ def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtyp
     def error(fit):
         return float((fit.render() - signal).square().mean())
 
-    strengths = (0.003, 0.03, 0.3, 3.0)
+    strengths = (0.03, 0.3)
     given = cn.fit(noisy)
     assert given.report["sigma"] == pytest.approx(0.2, rel=1e-5)
-    assert error(given) < 1.1 * min(error(cn.fit(noisy, prior=cn.Smoothness(1.5, s))) for s in strengths)
+    assert error(given) < 1.25 * min(error(cn.fit(noisy, prior=cn.Smoothness(1.5, s))) for s in strengths)
     assert error(given) < error(blind) < 4 * error(given)
 
 
@@ -115,7 +115,7 @@ def test_a_plan_takes_a_batch(generator):
     operator = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 10))
     each = [cn.Measurements.of(operator, signal) for signal in signals]
     encoding = FourierEncoding.like(each[0])
-    options = {"solver": cn.ConjugateGradients(tolerance=1e-8), "dtype": DOUBLE}
+    options = {"solver": cn.ConjugateGradients(tolerance=1e-6), "dtype": DOUBLE}
     for prior in (cn.Smoothness(1.5, 0.1), cn.Adaptive(rounds=2)):
         plan = cn.plan(encoding, each[0].geometry, prior, **options)
         batch = plan.fit(torch.stack([m.values for m in each])).render()

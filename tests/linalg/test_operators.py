@@ -274,13 +274,11 @@ def blur_of(border, mode):
 
 def joseph(image, angles, detectors):
     """Step along the rows or columns that a ray meets more steeply, with linear interpolation between two pixels."""
-    height, width = image.shape
     found = np.zeros((detectors, len(angles)))
     for (s, a), _ in np.ndenumerate(found):
         cos, sin = np.cos(np.deg2rad(angles[a])), np.sin(np.deg2rad(angles[a]))
-        along, lines, main, other = (
-            (sin, image, height, width) if abs(cos) >= abs(sin) else (cos, image.T, width, height)
-        )
+        lines = image if abs(cos) >= abs(sin) else image.T
+        main, other = lines.shape
         for i, line in enumerate(lines):
             t = i - main // 2
             u = s - detectors // 2  # = column cos - row sin
