@@ -29,7 +29,7 @@ def operators(lattice, generator):
         yield cn.operators.Projections([0, 30, 75, 120], lattice)
 
 
-@pytest.mark.parametrize("lattice", [(24,), (7, 6), (4, 5, 4)])
+@pytest.mark.parametrize("lattice", [(16,), (6, 5), (3, 4, 3)])
 def test_a_smooth_fit_is_the_dense_solution(lattice, generator):
     prior = cn.Smoothness(1.5, 0.1)
     signal = torch.randn(*lattice, 2, dtype=DOUBLE, generator=generator)
@@ -76,14 +76,14 @@ def planted(lattice, generator, channels=2):
     return (smooth / smooth.std()).movedim(0, -1)
 
 
-@pytest.mark.parametrize(("lattice", "dtype"), [((120,), DOUBLE), ((16, 14), torch.float32), ((8, 7, 6), DOUBLE)])
+@pytest.mark.parametrize(("lattice", "dtype"), [((300,), DOUBLE), ((16, 14), torch.float32), ((8, 7, 6), DOUBLE)])
 def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtype, generator):
     signal = planted(lattice, generator).to(dtype)
     psf = torch.ones((3,) * len(lattice), dtype=dtype) / 3 ** len(lattice)
     operator = cn.operators.Blur(psf, lattice, "periodic")
     noisy = cn.Measurements.of(operator, signal, sigma=0.2, generator=generator)
     blind = cn.fit(cn.Measurements(operator, noisy.values))
-    assert blind.report["sigma"] == pytest.approx(0.2, rel=0.2)
+    assert blind.report["sigma"] == pytest.approx(0.2, rel=0.25)
     assert blind.render().dtype == dtype
 
     def error(fit):
@@ -113,9 +113,9 @@ def test_weights_leave_values_out(generator):
 def test_a_plan_takes_a_batch(generator):
     signals = torch.stack([planted((12, 10), generator) for _ in range(2)])
     operator = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 10))
-    each = [cn.Measurements.of(operator, signal) for signal in signals]
+    each = [cn.Measurements.of(operator, signal, sigma=0.1, generator=generator) for signal in signals]
     encoding = FourierEncoding.like(each[0])
-    options = {"solver": cn.ConjugateGradients(tolerance=1e-6), "dtype": DOUBLE}
+    options = {"solver": cn.ConjugateGradients(tolerance=1e-5), "dtype": DOUBLE}
     for prior in (cn.Smoothness(1.5, 0.1), cn.Adaptive(rounds=2)):
         plan = cn.plan(encoding, each[0].geometry, prior, **options)
         batch = plan.fit(torch.stack([m.values for m in each])).render()

@@ -1,6 +1,6 @@
 """Blurs: convolutions of a lattice signal with a point spread function."""
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -39,7 +39,8 @@ class Blur(LinearOperator):
 
     def __init__(self, psf: Array, grid: Shape, border: Border = "reflect") -> None:
         _checks.choice("border", border, ("reflect", "periodic", "zero", "valid"))
-        self.psf, self.border = as_tensor(psf, "psf"), border
+        self.psf = as_tensor(psf, "psf")
+        self.border: Border = border
         if self.psf.dtype not in FLOATS or not bool(torch.isfinite(self.psf).all()):
             raise _checks.wrong("psf", "finite numbers of float32 or float64", f"others of {self.psf.dtype}")
         lengths = tuple(self.psf.shape)
@@ -49,7 +50,7 @@ class Blur(LinearOperator):
         pairs = list(zip(self.domain, lengths, strict=True))
         self.codomain = tuple(n - k + 1 for n, k in pairs) if border == "valid" else self.domain
         self._extended = self.domain if border == "valid" else tuple(n + k - 1 for n, k in pairs)
-        self._lengths = tuple(int(next_fast_len(n, True)) for n in self._extended)
+        self._lengths = tuple(cast(int, next_fast_len(n, True)) for n in self._extended)
         self._axes = tuple(range(-len(grid), 0))
         self._inside = (..., *(slice(k - 1, n) for n, k in zip(self._extended, lengths, strict=True)))
         self._transfer = torch.fft.rfftn(self.psf, s=self._lengths)

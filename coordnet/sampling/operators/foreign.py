@@ -33,7 +33,7 @@ class SciPyOperator(LinearOperator):
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x."""
-        found = np.asarray(self.operator.matmat(_columns(x, len(self.domain)))).T
+        found: Any = self.operator.matmat(_columns(x, len(self.domain))).T
         if self.is_complex:
             found = np.stack([found.real, found.imag], -1)
         return _like(found, x, (*self.batch_of(x), *self.codomain), out)
@@ -42,7 +42,8 @@ class SciPyOperator(LinearOperator):
         """Return Aᵀ y, or the real part of Aᴴ y."""
         columns = _columns(torch.view_as_complex(y.contiguous()), 1) if self.is_complex else _columns(y, 1)
         batch = y.shape[: y.ndim - len(self.codomain)]
-        return _like(np.asarray(self.operator.rmatmat(columns)).T.real, y, (*batch, *self.domain), out)
+        found: Any = self.operator.rmatmat(columns).T
+        return _like(found.real, y, (*batch, *self.domain), out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SciPyOperator":
         """Return the operator itself."""
