@@ -120,7 +120,7 @@ def test_a_plan_takes_a_batch(generator):
         plan = cn.plan(encoding, each[0].geometry, prior, **options)
         batch = plan.fit(torch.stack([m.values for m in each])).render()
         for found, m in zip(batch, each, strict=True):
-            assert torch.allclose(found, cn.fit_closed_form(encoding, m, prior, **options).render(), atol=1e-4)
+            assert torch.allclose(found, cn.fit_closed_form(encoding, m, prior, **options).render(), atol=2e-3)
 
 
 def test_a_fit_is_saved_and_loaded(tmp_path, generator):
