@@ -7,17 +7,14 @@ os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imp
 import sys
 from pathlib import Path
 
-import jaxtyping
 import pytest
-import torch
-
-from coordnet.cli import main
-from coordnet.linalg.conjugate_gradients import _Iteration
-from coordnet.metrics import stopwatch
-from tests.helpers import synthetic_photograph
 
 MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
-DATA = Path(__file__).parents[2] / "shared" / "data"
+TESTS = Path(__file__).parent
+DATA = TESTS.parents[1] / "shared" / "data"
+CALLERS = ("cli", "bench", "comparison")  # rooms that call the others
+
+# Fixtures import what they need, because the process that starts the workers reads this file too, before they start.
 
 
 def pytest_xdist_auto_num_workers(config):
@@ -29,6 +26,10 @@ def pytest_xdist_auto_num_workers(config):
 @pytest.fixture(autouse=True, scope="session")
 def sparing_annotations():
     """Execute the annotations in the first step of conjugate gradients with a system: the others repeat its calls."""
+    import jaxtyping
+
+    from coordnet.linalg.conjugate_gradients import _Iteration
+
     advance = _Iteration.advance
 
     def sparing(run):
@@ -45,18 +46,33 @@ def sparing_annotations():
 
 
 @pytest.fixture(autouse=True)
+def annotations(request, monkeypatch):
+    """Execute no annotations in the tests of commands and benches: those below them call the same functions."""
+    import jaxtyping
+
+    if request.path.relative_to(TESTS).parts[0] in CALLERS:
+        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(autouse=True)
 def once(monkeypatch):
     """Carry timed work out once, without a run to warm up: no test looks at the seconds of a method."""
+    from coordnet.metrics import stopwatch
+
     monkeypatch.setattr(stopwatch, "measure", lambda work, **_: stopwatch.Timing(*[stopwatch.once(work)[1]] * 3, 1))
 
 
 @pytest.fixture
 def generator():
+    import torch
+
     return torch.Generator().manual_seed(1)
 
 
 @pytest.fixture
 def photograph():
+    from tests.helpers import synthetic_photograph
+
     return synthetic_photograph(64, 48)
 
 
@@ -70,6 +86,8 @@ def data():
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
     """Run the command line in an empty folder: (exit status, standard output, standard error)."""
+    from coordnet.cli import main
+
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):

@@ -29,8 +29,9 @@ def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
     bounds = Bounds.of(coordinates) if place.bounds is None else specs.parse_bounds(place.bounds, len(shape))
     inside = _within(coordinates, bounds, points, clamp=place.clamp)
-    query = None if place.at is None else _columns(place.at, len(shape), values=0)
-    asked = None if query is None else _within(query, bounds, place.at, clamp=place.clamp)
+    with specs.naming_option("at"):
+        query = None if place.at is None else _columns(place.at, len(shape), values=0)
+        asked = None if query is None else _within(query, bounds, place.at, clamp=place.clamp)
     with report.results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))

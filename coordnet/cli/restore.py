@@ -39,7 +39,7 @@ from coordnet.sampling.patterns import Bayer, Pattern, sample
 Prior = methods.Prior | Literal["auto"]
 GAUSSIANS = "complex Gaussian encoding, σ = {sigma}"
 MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
-DETAIL = 96  # pixels a side of the part of a large picture that its figure shows
+DETAIL, DRAWN = 96, 2048  # pixels a side of the part of a large picture that its figure shows, before and after
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ def inpaint(
 
 def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool, prior: Prior) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
-        known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
+        with specs.naming_option("mask"):
+            known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
         made = inpainted(
             values, known, prior=prior, dimensions=len(media.grid), seed=common.seed, progress=common.progress
         )
@@ -269,7 +270,8 @@ def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
 
 def _draw_middle(source: RowFile, result: RowFile, path: Path, name: str) -> None:
     """Draw the middle of a picture before and after."""
-    before = middle(source, DETAIL)
+    enlarged_by = max(1, result.shape[0] // source.shape[0])
+    before = middle(source, max(1, min(DETAIL, DRAWN // enlarged_by)))
     sides = [round(n * m / k) for n, m, k in zip(before.shape, result.shape, source.shape, strict=False)]
     after = middle(result, max(sides[:2]))[: sides[0], : sides[1]]
     titles = (f"{name}, its middle", "upscale, its middle")

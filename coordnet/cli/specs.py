@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -14,7 +15,7 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import EncoderChoice, Prior, labelled
-from coordnet.media import read_mask
+from coordnet.media import MediaError, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
@@ -101,10 +102,20 @@ def _value(key: str, text: str, hint: Any) -> Any:
 def parse_sample(text: str, grid: tuple[int, ...], **masking: Any) -> Pattern | torch.Tensor:
     """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names, read with some options."""
     if text.startswith("mask:") and text != "mask:":
-        return read_mask(text.removeprefix("mask:"), grid, **masking)
+        with naming_option("sample"):
+            return read_mask(text.removeprefix("mask:"), grid, **masking)
     if text.partition(":")[0] not in PATTERNS:
         raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))
     return parse_pattern(text)
+
+
+@contextmanager
+def naming_option(name: str) -> Iterator[None]:
+    """Put the name of an option before what is wrong with the file that it names."""
+    try:
+        yield
+    except MediaError as error:
+        raise MediaError(f"`{name}`: {error}") from None
 
 
 def parse_shape(text: str) -> tuple[int, ...]:

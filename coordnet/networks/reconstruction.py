@@ -235,6 +235,8 @@ class Reconstruction(nn.Module):
         for name, tensor in tensors.items():
             if not bool(torch.isfinite(tensor).all()):
                 raise _checks.wrong(name, "finite numbers", "NaN or infinity")
+        if not isinstance(configuration["report"], dict):
+            raise _checks.wrong("report", "a dictionary", repr(configuration["report"]))
         encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
         channels, offset = configuration["channels"], tensors.pop("offset")
         grid, batch = Lattice(tuple(configuration["grid"])).grid, tuple(configuration["batch"])

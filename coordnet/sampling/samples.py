@@ -15,6 +15,7 @@ from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.measurements import Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
+MAX_AXES = 7  # as many as PyTorch's Fourier transforms take on a CPU
 BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
 
 
@@ -68,6 +69,8 @@ class Lattice(Geometry):
     def __post_init__(self) -> None:
         if not isinstance(self.grid, tuple) or not self.grid:
             raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
+        if len(self.grid) > MAX_AXES:
+            raise _checks.wrong("grid", f"at most {MAX_AXES} axes besides the channels", len(self.grid))
         object.__setattr__(self, "steps", self.steps or (1,) * len(self.grid))
         object.__setattr__(self, "offsets", self.offsets or (0,) * len(self.grid))
         if not len(self.grid) == len(self.steps) == len(self.offsets):

@@ -218,6 +218,7 @@ POINT_OPTIONS = [
     ("--bounds", "0,1"),
     ("--bounds", "-1e308,1e308,0,1"),
     ("--at", "nope.csv"),
+    ("--at", ""),
     ("--prior", "bogus"),
 ]
 
