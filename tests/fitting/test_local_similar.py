@@ -6,7 +6,9 @@ from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.local import similar_unknown
 from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.similar_unknown import FLOOR, SHARE, condition, fill_from_similar
+from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -59,8 +61,9 @@ def test_chunks_do_not_change_it(monkeypatch, stripes):
 
 
 def test_the_local_prior_weighs_groups_by_hidden_samples():
-    samples = sample(synthetic_photograph(64, 60), "random:0.5")
-    made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local(rounds=1))
+    samples = sample(synthetic_photograph(56, 48), "random:0.5")
+    prior = Local(rounds=1, stride=4, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
+    made = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior)
     groups = made.report["groups"]
     assert groups["against"] == "the patches" and all(0 <= alpha <= 1.2 for alpha in groups["alpha"].values())
     assert groups["hold_out_psnr"]["local"] > groups["hold_out_psnr"]["pilot"]
