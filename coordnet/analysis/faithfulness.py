@@ -23,8 +23,7 @@ def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: floa
     sigma = _checks.positive("width", width) * 2 * math.pi / length
     bins = 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
     distance = bins.unsqueeze(-1) - frequencies.double()
-    g = torch.exp(-0.5 * (distance / sigma).square()).sum(-1)
-    return g / g.sum()
+    return torch.softmax(torch.logsumexp(-0.5 * (distance / sigma).square(), dim=-1), dim=0)
 
 
 @torch.no_grad()

@@ -55,7 +55,7 @@ def each(command: str, work: Work, signals: list[str], many: Many, common: Commo
             else:
                 lines.append(f"{file}: {outcome.summary}")
     before = f", {len(files) - len(left)} done before (--force does them again)" if len(left) < len(files) else ""
-    if not (common.json or common.quiet):
+    if not (common.json or common.quiet) and len(failures) < len(files):
         print("\n".join([*lines, f"{len(jobs) - len(failures)} of {len(jobs)} written to {folder}{before}"]))
     if failures:
         print("\n".join(failures), file=sys.stderr)

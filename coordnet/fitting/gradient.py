@@ -107,7 +107,8 @@ def fit_gradient(
         for epoch in bar:
             loss = _epoch(network, problem, optimizer, batch, generator, penalty)
             if not math.isfinite(loss):
-                raise FloatingPointError(f"the loss became {loss} in epoch {epoch}; try a smaller learning rate")
+                expected = "a learning rate at which the loss stays finite"
+                raise FloatingPointError(f"`lr`: expected {expected}, found a loss of {loss} in epoch {epoch}")
             quality = decibels(loss)
             bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
             if callback is not None:

@@ -68,6 +68,7 @@ def denoise(
         A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
         Standard deviation of the noise, of integers after they are scaled; estimated by ``noise_level`` if not given.
+        Where values were clipped, a smaller estimate is taken instead.
     prior : "local", "adaptive" or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
@@ -107,7 +108,7 @@ def denoise(
     values = values[..., :-1] if alpha else values
     _check(values, sigma, prior)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
-    level = _noise_level(tiles, values, progress=progress) if sigma is None else sigma
+    level = _level(tiles, values, sigma, progress=progress)
     chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
     clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
     report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
@@ -123,11 +124,18 @@ def denoise(
     return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, _psnr(error))
 
 
-def _noise_level(tiles: Tiles, signal: Signal, *, progress: bool) -> float:
-    """Return the median of the noise levels of a signal's tiles."""
+def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
+    """Return the median of the noise levels of a signal's tiles, or sigma.
+
+    Where values were clipped, it is the smaller of the two: the filters' model of clipping is not exact, and the
+    estimate by it is the sigma that describes the noise that is left.
+    """
+    if sigma is not None and not any(ClippedNoise.on(signal, sigma).clips):
+        return sigma
     hidden = not progress or len(tiles) == 1
     with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
-        return statistics.median(noise_level(signal[tile]) for tile in bar)
+        level = statistics.median(noise_level(signal[tile]) for tile in bar)
+    return level if sigma is None else min(level, sigma)
 
 
 def _check(values: Signal, sigma: float | None, prior: str) -> None:

@@ -116,6 +116,7 @@ def test_density_is_the_kernel_sum():
     sums = [sum(math.exp(-((b - float(v)) ** 2) / (2 * sigma**2)) for v in w) for b in bins]
     expected = torch.tensor([v / sum(sums) for v in sums], dtype=torch.float64)
     assert torch.allclose(frequency_density(w, 32), expected, atol=1e-7)
+    assert frequency_density(torch.tensor([1e9]), 32).tolist() == [0.0] * 16 + [1.0]  # far from all bins
 
 
 def test_rank_of_linear_fits(photograph):

@@ -46,6 +46,12 @@ def test_training_lowers_the_error(kind, head, pattern, photograph, generator):
     assert made.render().shape == (24, 20, 3)
 
 
+def test_a_loss_that_is_not_finite_names_the_learning_rate(photograph):
+    samples = sample(photograph[:8, :8], "full")
+    with pytest.raises(FloatingPointError, match="`lr`: expected a learning rate at which the loss stays finite"):
+        fit_gradient(network(SimpleEncoding, MLP(1, 8), samples), samples, epochs=5, lr=1e30)
+
+
 def test_a_convex_fit_reaches_the_closed_form(generator):
     """Complex and linear by gradient descends to the least-squares residual.
 

@@ -66,6 +66,17 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
     assert score > cn.psnr(cn.denoise(y, sigma, prior="adaptive").signal, truth, clip=False) + 0.3
 
 
+def test_the_noise_of_clipped_values_is_at_most_the_estimate():
+    truth = synthetic_photograph(96, 80)
+    y = noisy(truth, 0.3)
+    clipped = y.clamp(0, 1)
+    level = noise_level(clipped)
+    estimated = cn.denoise(clipped, prior="adaptive").signal
+    assert torch.equal(cn.denoise(clipped, 1.1 * level, prior="adaptive").signal, estimated)
+    assert cn.denoise(clipped, level / 2, prior="adaptive").report["sigma"] == level / 2
+    assert cn.denoise(y, 0.3, prior="adaptive").report["sigma"] == 0.3
+
+
 @pytest.mark.parametrize("sigma", [0.02, 0.1])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_noise_is_estimated(sigma, channels):
