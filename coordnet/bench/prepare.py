@@ -1,6 +1,7 @@
 """Prepare a data folder for the experiments: cut every file to the part that is measured, and write checksums."""
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +21,10 @@ def sources(folder: Path, out: Path) -> dict[Path, str]:
     """
     if not folder.is_dir():
         raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
-    if folder.resolve() == out.resolve():
+    final = Path(os.path.realpath(out))  # which passes over a loop of links
+    if Path(os.path.realpath(folder)) == final:
         raise MediaError(f"--out {out}: expected another folder than --from, found the same")
-    files = (p for p in folder.rglob("*") if p.is_file() and not p.resolve().is_relative_to(out.resolve()))
+    files = (p for p in folder.rglob("*") if p.is_file() and not p.resolve().is_relative_to(final))
     places = sorted(path.relative_to(folder) for path in files)
     kinds = {p: _kind(folder / p) for p in places if not any(part.startswith(".") for part in p.parts)}
     if not any(kinds.values()):

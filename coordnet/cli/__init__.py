@@ -24,14 +24,14 @@ def main() -> int:
     bound_spinning()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
-    debug = len(arguments) < len(sys.argv) - 1
+    traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # what --debug shows with its traceback
     from typer.exceptions import TyperException
 
     try:
         return int(app(arguments, standalone_mode=False) or 0)
     except TyperException as error:
         message = error.format_message()
-    except Exception if debug else ():
+    except traced:
         raise
     except (ValueError, OSError, OverflowError, FloatingPointError) as error:
         message = as_typed(str(error), arguments)

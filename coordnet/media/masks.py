@@ -10,6 +10,7 @@ from torch import Tensor
 
 from coordnet._checks import CoordnetWarning
 from coordnet.media.arrays import ARRAY_SUFFIXES, load_array, split_member
+from coordnet.media.declared import declared_pictures
 from coordnet.media.files import StrPath, decoding, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_pixels
 from coordnet.media.video import is_video, open_clip
@@ -32,7 +33,7 @@ def read_mask(
     """
     file = split_member(path)[0]
     is_array = file.suffix.lower() in ARRAY_SUFFIXES
-    values = _values(Path(path), file.suffix.lower())
+    values = _values(Path(path), file.suffix.lower(), shape)
     if is_array and values.ndim == len(shape) + 1 and values.shape[-1] == 1:
         values = values[..., 0]
     known = _above(values, threshold, path) & ~np.isnan(values)
@@ -48,8 +49,8 @@ def read_mask(
     return torch.from_numpy(known.copy())  # a broadcast frame is read-only
 
 
-def _values(path: Path, suffix: str) -> np.ndarray:
-    """Return the numbers of a mask, one for each pixel of a picture."""
+def _values(path: Path, suffix: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the numbers of a mask, one for each pixel of a picture; of an animation for a grid of this shape."""
     if suffix in ARRAY_SUFFIXES:
         values = load_array(path)
         if values.dtype.kind not in "biuf":
@@ -59,6 +60,9 @@ def _values(path: Path, suffix: str) -> np.ndarray:
     if suffix not in IMAGE_SUFFIXES:
         raise mismatch(path, "a mask as a picture, GIF, .npy, .npz or .zarr", f"the suffix {suffix!r}")
     if is_video(path):
+        frames = declared_pictures(path)
+        if len(shape) != 3 or frames != shape[0]:
+            raise mismatch(path, f"a mask of the signal's size {'x'.join(map(str, shape))}", f"{frames} pictures")
         with decoding(path, "an animation"):
             return np.stack([image.max(axis=-1) for image in open_clip(path)[0]])
     pixels = read_pixels(path)

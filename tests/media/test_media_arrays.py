@@ -121,6 +121,9 @@ def test_masks_of_clips(tmp_path):
     first, *others = [Image.fromarray(frame) for frame in known]
     first.save(tmp_path / "clip.gif", save_all=True, append_images=others)
     np.testing.assert_array_equal(read_mask(tmp_path / "clip.gif", (4, 6, 9)).numpy(), known)
+    for shape in ((6, 9), (3, 6, 9)):
+        with pytest.raises(MediaError, match=r"clip.gif: expected a mask of the signal's size .*, found 4 pictures"):
+            read_mask(tmp_path / "clip.gif", shape)
     for name in ("frame.png", "frame.npy"):
         found = read_mask(tmp_path / name, (4, 6, 9)).numpy()
         np.testing.assert_array_equal(found, np.broadcast_to(known[0], (4, 6, 9)))
