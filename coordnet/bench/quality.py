@@ -115,7 +115,7 @@ EXPERIMENTS = (
         "audio",
         "A random quarter of a recording",
         [Task("sound, random quarter", "random:0.25", measure="snr")],
-        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED),
+        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED, PATCHES),
         Finder(("sound",), SOUNDS, ("bach",)),
     ),
     part(
@@ -152,7 +152,12 @@ EXPERIMENTS = (
         "every",
         "Every second pixel",
         [Task("every second", "every:2")],
-        (*SPLINES, _smooth("smooth", Smoothness(1.5, 0.03)), PATCHES),
+        (
+            *SPLINES,
+            baseline("Lanczos (Pillow)", peers.lanczos_between),
+            _smooth("smooth", Smoothness(1.5, 0.03)),
+            PATCHES,
+        ),
     ),
     part(
         "noise",

@@ -175,6 +175,15 @@ def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     assert torch.allclose(made[known], picture[known], atol=1e-6)
 
 
+@pytest.mark.parametrize("pattern", ["every:2", "every:3+1", "every:1x2"])
+def test_lanczos_keeps_the_samples_and_a_ramp(pattern):
+    picture = ramp(25, 32)
+    samples = sample(picture, pattern)
+    made, known = peers.lanczos_between(Case(samples)), samples.geometry.known(3)
+    assert torch.allclose(made[known], picture[known], atol=1e-6)
+    assert torch.allclose(made[9:-9, 9:-9], picture[9:-9, 9:-9], atol=0.01)
+
+
 def test_fields_are_evaluated_within_the_range_of_pictures():
     found = FieldFinder(names=tuple(FIELDS), sizes=(20,)).find(Path("nowhere"))
     for signal in found:
