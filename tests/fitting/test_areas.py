@@ -6,6 +6,7 @@ import torch
 import coordnet as cn
 from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle
 from coordnet.fitting.areas import FoldedPlan
+from coordnet.fitting.defaults import default_prior
 from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosine_matrix
 from coordnet.sampling.areas import CellMeans
@@ -95,12 +96,13 @@ def test_area_samples_of_a_picture_by_default(tmp_path):
 
 
 def test_unknown_cells_are_filled():
-    truth = synthetic_photograph(48, 36)
+    truth = synthetic_photograph(32, 24)
     gaps = truth.clone()
-    gaps[torch.rand(48, 36, generator=torch.Generator().manual_seed(0)) < 0.05] = torch.nan
+    gaps[torch.rand(32, 24, generator=torch.Generator().manual_seed(0)) < 0.05] = torch.nan
     samples = cn.sample(gaps, "area:2")
     assert 0.7 < float(samples.weights.mean()) < 0.9
-    assert cn.psnr(cn.fit(samples).render(), truth) > 24
+    assert cn.psnr(cn.fit(samples, prior=cn.Adaptive(rounds=1)).render(), truth) > 22
+    assert default_prior(samples.geometry) == cn.Adaptive()
 
 
 def test_an_encoding_that_does_not_reach_every_pixel_is_refused():
