@@ -7,6 +7,7 @@ from .comparison.compare import compare as compare
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding
 from .encodings import JointEncoding as JointEncoding
+from .encodings import ModulatedEncoding as ModulatedEncoding
 from .encodings import SimpleEncoding as SimpleEncoding
 from .encodings import encoders as encoders
 from .encodings.encoders import DFT as DFT

@@ -184,7 +184,10 @@ def analyze(
         list[str] | None, Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.")
     ] = None,
     figure: Annotated[
-        str | None, Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.")
+        str | None,
+        Option(
+            help="2, 3, 4, 6, spectrum, faithfulness, similarity, similarity-42, boxes, frequencies: a paper's figure."
+        ),
     ] = None,
     samples: Annotated[
         int | None,
