@@ -78,6 +78,20 @@ def test_a_render_of_areas_is_the_mean_of_finer_ones(pattern):
         assert torch.allclose(fit.render((12, 8), footprint="area"), fine, atol=1e-9)
 
 
+@pytest.mark.parametrize("fourier", [True, False])
+def test_means_of_the_function_over_cells_are_the_render(fourier):
+    """The mean of the fit at many points of a cell, against the encoding's integral over it."""
+    samples = cn.sample(signal(24, 1), "area:2", dimensions=1)
+    encoding = cn.FourierEncoding.like(samples) if fourier else cn.ComplexEncoding.like(Triangle, samples)
+    fit = cn.fit_closed_form(encoding, samples, cn.Smoothness(1.5, 0.01))
+    axis = samples.axes[0]
+    inside = axis.points().unsqueeze(1) + axis.width * ((torch.arange(500) + 0.5) / 500 - 0.5)
+    made = fit(inside.unsqueeze(-1)).mean(1)
+    assert torch.allclose(made, fit.render((12,)), atol=1e-5)
+    shifted = cn.sampling.Axis(12, axis.start + 1e-9, axis.spacing, axis.width)  # computed, not copied from the nodes
+    assert torch.allclose(made, fit.on_axes((shifted,)), atol=1e-5)
+
+
 def test_a_network_has_no_areas():
     network = cn.CoordinateNetwork(cn.SimpleEncoding.like(Gaussian, cn.Lattice((8, 8))), cn.MLP(1, 4), 1)
     fit = cn.Reconstruction(network, torch.zeros(1), (8, 8))
