@@ -40,6 +40,8 @@ from .restore.upscale import upscale as upscale
 from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice
 from .sampling import MaskedLattice as MaskedLattice
+from .sampling import Measurements as Measurements
 from .sampling import Samples as Samples
 from .sampling import ScatteredPoints as ScatteredPoints
+from .sampling import operators as operators
 from .sampling import sample as sample

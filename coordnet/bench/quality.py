@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import peers, upscaling
+from coordnet.bench import measured, peers, upscaling
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
@@ -195,6 +195,32 @@ EXPERIMENTS = (
         [Task("every second sample", "every:2")],
         (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
         FieldFinder(names=("tone",), sizes=(512,)),
+    ),
+    Experiment(
+        "measurements",
+        "Linear measurements: a blur and a quarter of Fourier space with noise of σ = 0.01, and 30 projections with "
+        "σ = 0.1; the peers' free numbers are chosen with hindsight",
+        {
+            measured.MeasuredTask("blur", "blur", 0.01, "clean"): (
+                baseline("unsupervised Wiener", measured.unsupervised_wiener),
+                baseline("blurred", measured.blurred),
+                baseline("Richardson-Lucy", measured.richardson_lucy),
+                ADAPTED,
+            ),
+            measured.MeasuredTask(
+                "30 projections", "projections", 0.1, "clean", operator=measured.projections, simulate=measured.radon
+            ): (
+                baseline("filtered back-projection", measured.filtered_back_projection),
+                baseline("SART", measured.sart),
+                ADAPTED,
+            ),
+            measured.MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=measured.quarter): (
+                baseline("total variation", measured.total_variation),
+                baseline("zero filling", measured.zero_filled),
+                ADAPTED,
+            ),
+        },
+        Finder(sizes=(128,)),
     ),
     part(
         "hindsight",

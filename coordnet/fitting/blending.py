@@ -1,4 +1,4 @@
-"""The measurement of a geometry's samples: a mask of a lattice, means over cells of it, or blends of its nodes."""
+"""The measurement of samples: a mask of a lattice, means over its cells, blends of its nodes, or an operator."""
 
 import math
 
@@ -21,6 +21,8 @@ def measure(
     """
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
+    if geometry.operator is not None:
+        return Measurement(geometry.operator.to(device, dtype), weights, is_general=True)
     blending = Blending.of(geometry)
     if blending is None and lattice_of(encoding, geometry) == geometry.axes:
         return Measurement.mask(weights)

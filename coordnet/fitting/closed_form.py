@@ -14,6 +14,7 @@ from coordnet.fitting.areas import FoldedPlan, lattice_of
 from coordnet.fitting.defaults import default_prior
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local.plan import local_plan
+from coordnet.fitting.measured import MeasuredPlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.plates.choice import plates_instead
 from coordnet.fitting.plates.plan import ThinPlatePlan
@@ -49,7 +50,7 @@ def plan(
     ----------
     encoding : ComplexEncoding or FourierEncoding
         The encoding.
-    geometry : Lattice, MaskedLattice, AreaLattice or ScatteredPoints
+    geometry : Lattice, MaskedLattice, AreaLattice, ScatteredPoints or MeasuredLattice
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
         The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
@@ -123,7 +124,7 @@ def _(prior: Smoothness, encoding: Encoding, geometry: Geometry, **options: Any)
 
 @plan_for.register
 def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return AdaptivePlan(encoding, geometry, prior, **options)
+    return (AdaptivePlan if geometry.operator is None else MeasuredPlan)(encoding, geometry, prior, **options)
 
 
 @plan_for.register
@@ -149,7 +150,8 @@ def suited_prior(
     """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
-    if prior is None or not fourier or robust or samples.geometry.has_cells:
+    is_point = samples.geometry.operator is None and not samples.geometry.has_cells
+    if prior is None or not fourier or robust or not is_point:
         return prior
 
     def fit(part: Samples, prior: Any) -> Reconstruction:

@@ -52,6 +52,8 @@ def default_prior(
         return Smoothness(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber")
     if geometry.has_cells:
         return None if geometry.is_whole_lattice and not _is_long(geometry) else Adaptive()
+    if geometry.operator is not None:
+        return Adaptive()
     if fourier and _has_gaps(geometry) and local_seconds(geometry, channels, device) <= LONGEST_LOCAL:
         return Local()
     if not geometry.is_whole_lattice:

@@ -194,5 +194,7 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if samples.geometry.has_cells and not network.is_separable:
         expected = "values at points, unless a linear head is on a complex encoding, which has integrals"
         raise _checks.wrong("samples", expected, "means over cells")
+    if samples.geometry.operator is not None:
+        raise _checks.wrong("samples", "values of the signal itself: measurements have closed forms alone", samples)
     if samples.geometry.blending and not network.encoding.is_factored:
         raise _checks.wrong("blending", "a complex encoding, or no blending", samples.geometry.blending)

@@ -35,10 +35,11 @@ class CenteredValues:
     values: Float[Tensor, "signals channels *samples"]  # the original ones; channels may be strided
     means: Float[Tensor, "signals channels"]
     batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
+    of_constant: Tensor  # the samples of the constant 1: a one, or (*samples)
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""
-        return self.values - self._broadcast(self.values.ndim)
+        return self.values - self._broadcast(self.values.ndim) * self.of_constant
 
     def map(self, operator: LinearOperator, *, add_means: bool = False) -> Float[Tensor, "signals channels *codomain"]:
         """Apply an operator to the differences, in chunks of signals and channels; ``add_means`` adds the means again.
@@ -152,10 +153,11 @@ class Plan(ABC):
         if tuple(values.shape[len(batch) : -1]) != shape:
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
-        means = channel_means(stack, self.geometry.weights)
+        of_constant = self.geometry.of_constant(stack)
+        means = channel_means(stack, self.geometry.weights, of_constant)
         if not is_finite(means):
             raise _checks.wrong("values", "finite values, with a finite sum", "NaN, infinity or an overflow")
-        return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch)
+        return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch, of_constant)
 
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)``; ``ValueError`` if the plan iterates."""
