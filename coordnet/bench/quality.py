@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import measured, peers
+from coordnet.bench import measured, peers, upscaling
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
@@ -18,6 +18,7 @@ from coordnet.bench.peers import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment, Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
+from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -66,6 +67,14 @@ RADIAL = tuple(
 BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
 DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
 NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
+ENLARGED = (
+    baseline("Lanczos", upscaling.pillow, kind="Lanczos"),
+    baseline("bicubic", upscaling.pillow, kind="bicubic"),
+    Method("upscale", upscaling.Enlarged()),
+    Method("upscale, pixels as points", upscaling.Enlarged("point")),
+)
+REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2, 3, 4, 1.5, 2.5)]
+REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2))
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -156,6 +165,7 @@ EXPERIMENTS = (
         ),
     ),
     Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
+    part("upscale", "Pictures reduced by averaging, and enlarged again", REDUCED, ENLARGED),
     part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",

@@ -138,7 +138,8 @@ class Plan(ABC):
         network.blending = Blending.of(self.geometry)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
-        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned)
+        footprint = "area" if self.geometry.has_cells else "point"
+        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned, footprint)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
@@ -193,7 +194,8 @@ class DirectPlan(Plan):
 
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
-        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
+        footprint = "area" if self.geometry.has_cells else "point"
+        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment, footprint)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
 

@@ -32,6 +32,7 @@ class Geometry(ABC):
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
+    has_cells: bool = False  # whether the samples are means over cells, not values at points
 
     @property
     @abstractmethod
@@ -42,6 +43,11 @@ class Geometry(ABC):
     @abstractmethod
     def axes(self) -> Axes:
         """The positions of the lattice along each axis."""
+
+    @property
+    def pixels(self) -> Axes:
+        """The points of the signal's own grid along each axis, or its cells for samples that are means over cells."""
+        return tuple(Axis(n) for n in self.grid)
 
     @property
     @abstractmethod
