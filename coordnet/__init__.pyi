@@ -7,6 +7,7 @@ from .comparison.compare import compare as compare
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding
 from .encodings import JointEncoding as JointEncoding
+from .encodings import ModulatedEncoding as ModulatedEncoding
 from .encodings import SimpleEncoding as SimpleEncoding
 from .encodings import encoders as encoders
 from .encodings.encoders import DFT as DFT
@@ -36,8 +37,11 @@ from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import inpaint as inpaint
 from .restore.upscale import upscale as upscale
+from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice
 from .sampling import MaskedLattice as MaskedLattice
+from .sampling import Measurements as Measurements
 from .sampling import Samples as Samples
 from .sampling import ScatteredPoints as ScatteredPoints
+from .sampling import operators as operators
 from .sampling import sample as sample

@@ -79,7 +79,7 @@ def test_a_batch_is_restored_signal_by_signal():
     assert made.expected_psnr is not None
     large = cn.upscale((batch * 255).byte().numpy())
     assert (large.signal.shape, large.signal.dtype) == ((2, 48, 40, 3), np.uint8)
-    assert large.report["sigma"] == cn.upscale(batch).report["sigma"]
+    assert large.report["strength"] == cn.upscale(batch).report["strength"]
 
 
 def test_the_fourth_channel_of_a_picture_is_opacity():

@@ -1,7 +1,14 @@
 """Measures of an encoding: rank, distance preservation, spectrum, faithfulness."""
 
 from coordnet.analysis.distance import distance_preservation, similarity_map
-from coordnet.analysis.faithfulness import encoder_spectrum, frequency_density, position_reconstruction
+from coordnet.analysis.faithfulness import (
+    encoder_spectrum,
+    frequency_density,
+    is_faithful,
+    least_distance,
+    position_reconstruction,
+    printed_weights,
+)
 from coordnet.analysis.matrices import condition_number, linear_fit_rank, singular_values, stable_rank
 from coordnet.analysis.spectra import Sweep, matched_scale, rank_over_samples, rank_over_scale
 from coordnet.analysis.summary import EncoderSummary, summarize
@@ -13,9 +20,12 @@ __all__ = [
     "distance_preservation",
     "encoder_spectrum",
     "frequency_density",
+    "is_faithful",
+    "least_distance",
     "linear_fit_rank",
     "matched_scale",
     "position_reconstruction",
+    "printed_weights",
     "rank_over_samples",
     "rank_over_scale",
     "similarity_map",

@@ -1,16 +1,20 @@
-"""Faithfulness: the spectrum of an encoding over the DFT frequencies, and the position reconstructed from it."""
+"""Faithfulness: whether an encoding tells positions from each other, its spectrum, and the position reconstructed."""
 
 import math
+from functools import reduce
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.encodings import Encoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.sampling.axes import Axis
+from coordnet.sampling.axes import Axes, Axis
 
 WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
+TOLERANCE = 1e-6  # of the norm, within which two encodings are the same; ten times the rounding
+ROWS = 256  # points compared with all others at a time
 
 
 def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH) -> Float[Tensor, " bins"]:
@@ -40,6 +44,19 @@ def encoder_spectrum(encoder: Encoder, axis: Axis) -> Float[Tensor, " bins"]:
     return energy / energy.sum()
 
 
+def printed_weights(length: int) -> Float[Tensor, " bins"]:
+    """The weights of the DFT encoding as Eq. 22 of Idé et al. (2024) prints them, with Σ g_k = 1.
+
+    They are flat but for the constant and the Nyquist term, which are halved. Reconstruction is exact with flat weights
+    only: with these, a multiple of ½ (1 + (-1)^(t - s)) / d is missing for even d, and of ½ / d for odd d. A
+    ``ValueError`` is raised if d, the ``length``, is below 2.
+    """
+    weights = torch.ones(_checks.integer("length", length, 2) // 2 + 1, dtype=torch.float64)
+    weights[0] /= 2
+    weights[length // 2] /= 2 - length % 2
+    return weights / weights.sum()
+
+
 def position_reconstruction(weights: Float[Tensor, " bins"], position: int, length: int) -> Float[Tensor, " length"]:
     """The inverse DFT of the coefficients of the impulse δ_{t,s}, weighted by g_k and scaled to norm 1.
 
@@ -55,3 +72,34 @@ def position_reconstruction(weights: Float[Tensor, " bins"], position: int, leng
     delta[position] = 1
     back = torch.fft.irfft(torch.fft.rfft(delta) * weights.double(), length)
     return back / back.norm()
+
+
+def is_faithful(encoding: Encoding, axes: Axes, tolerance: float = TOLERANCE) -> bool:
+    """Whether no two points of a lattice have the same encoding: whether ``least_distance`` is above the tolerance.
+
+    This is definition 1 of Idé et al. (2024), by which an encoding is faithful if it is injective. Their reconstruction
+    of a position says more: sinusoids are injective on whole positions, and still low-pass filters.
+    """
+    return least_distance(encoding, axes) > _checks.nonnegative("tolerance", tolerance)
+
+
+@torch.no_grad()
+def least_distance(encoding: Encoding, axes: Axes) -> float:
+    """The least distance |Ψ(p) - Ψ(q)| of two points of a lattice, over the root mean square norm of Ψ there.
+
+    The squares are sums of inner products in float64, so that results below 1e-7 are rounding. Kronecker products are
+    not formed. A ``ValueError`` is raised if the lattice has a single point.
+    """
+    factors = encoding.matrices(axes)
+    squares = reduce(torch.kron, [a.square().sum(-1) for a in factors])
+    if len(squares) < 2:
+        raise _checks.wrong("axes", "at least two points", len(squares))
+    least = math.inf
+    for rows in torch.arange(len(squares)).split(ROWS):
+        inner = torch.ones(len(rows), 1, dtype=torch.float64)
+        for a, index in zip(factors, torch.unravel_index(rows, [len(a) for a in factors]), strict=True):
+            inner = torch.einsum("ma,mb->mab", inner, a[index] @ a.T).flatten(1)
+        distances = squares[rows].unsqueeze(-1) + squares - 2 * inner
+        distances[torch.arange(len(rows)), rows] = math.inf
+        least = min(least, float(distances.min()))
+    return math.sqrt(max(least, 0.0) / float(squares.mean()))

@@ -28,7 +28,7 @@ from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lat
 
 ENCODED = 2**16  # points encoded at a time
 # the entries of a fit's report that records keep
-REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen", "order", "cutoff")
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen", "order", "cutoff", "sigma")
 Prior = Smoothness | Adaptive | Local | ThinPlate | None
 
 

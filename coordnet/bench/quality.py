@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import peers
+from coordnet.bench import measured, peers, upscaling
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
@@ -18,6 +18,7 @@ from coordnet.bench.peers import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Experiment, Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
+from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -66,6 +67,14 @@ RADIAL = tuple(
 BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
 DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
 NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
+ENLARGED = (
+    baseline("Lanczos", upscaling.pillow, kind="Lanczos"),
+    baseline("bicubic", upscaling.pillow, kind="bicubic"),
+    Method("upscale", upscaling.Enlarged()),
+    Method("upscale, pixels as points", upscaling.Enlarged("point")),
+)
+REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2, 3, 4, 1.5, 2.5)]
+REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2))
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -161,6 +170,7 @@ EXPERIMENTS = (
         ),
     ),
     Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
+    part("upscale", "Pictures reduced by averaging, and enlarged again", REDUCED, ENLARGED),
     part(
         "iterations",
         f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
@@ -190,6 +200,32 @@ EXPERIMENTS = (
         [Task("every second sample", "every:2")],
         (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
         FieldFinder(names=("tone",), sizes=(512,)),
+    ),
+    Experiment(
+        "measurements",
+        "Linear measurements: a blur and a quarter of Fourier space with noise of σ = 0.01, and 30 projections with "
+        "σ = 0.1; the peers' free numbers are chosen with hindsight",
+        {
+            measured.MeasuredTask("blur", "blur", 0.01, "clean"): (
+                baseline("unsupervised Wiener", measured.unsupervised_wiener),
+                baseline("blurred", measured.blurred),
+                baseline("Richardson-Lucy", measured.richardson_lucy),
+                ADAPTED,
+            ),
+            measured.MeasuredTask(
+                "30 projections", "projections", 0.1, "clean", operator=measured.projections, simulate=measured.radon
+            ): (
+                baseline("filtered back-projection", measured.filtered_back_projection),
+                baseline("SART", measured.sart),
+                ADAPTED,
+            ),
+            measured.MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=measured.quarter): (
+                baseline("total variation", measured.total_variation),
+                baseline("zero filling", measured.zero_filled),
+                ADAPTED,
+            ),
+        },
+        Finder(sizes=(128,)),
     ),
     part(
         "hindsight",

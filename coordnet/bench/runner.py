@@ -13,10 +13,13 @@ from coordnet.bench.attention import Attention
 from coordnet.bench.cells import Cell
 from coordnet.bench.quality import Quality
 from coordnet.bench.records import NAME, Record, appending, failed, read
+from coordnet.bench.series import Series
 from coordnet.bench.speed import Speed
 from coordnet.bench.study import Options, Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention())}
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series())
+}
 DIED = "its process died (killed, or out of memory)"
 
 

@@ -117,6 +117,14 @@ def upscale(
     *,
     signals: options.Pictures,
     factor: Annotated[float, Option(max=1e6, help="Factor on the height and the width; any number from 1 on.")] = 2,
+    samples: Annotated[
+        str,
+        Option(
+            metavar="[area|point]",
+            help="What a pixel is: the mean over its cell, as of cameras and of pictures that were reduced with care, "
+            "or the value at its center, as of pictures that were decimated.",
+        ),
+    ] = "area",
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -179,7 +187,10 @@ def analyze(
         list[str] | None, Option(help="NAME[:OPTION=VALUE,…]; may be repeated. gaussian if not given.")
     ] = None,
     figure: Annotated[
-        str | None, Option(help="2, 3, 4, spectrum, faithfulness or similarity: a figure of the papers.")
+        str | None,
+        Option(
+            help="2, 3, 4, 6, spectrum, faithfulness, similarity, similarity-42, boxes, frequencies: a paper's figure."
+        ),
     ] = None,
     samples: Annotated[
         int | None,

@@ -103,8 +103,15 @@ def quality(signals: Signals, records: Records, only: Only = None) -> None:
 @bench.command()
 @grouped
 def attention(training: Training, workers: Workers, records: Records) -> None:
-    """Compare encodings of position in a small Transformer on scikit-learn's digits."""
+    """Compare encodings of position in a small Transformer on scikit-learn's digits and on synthetic boxes."""
     _run("attention", records, training, workers)
+
+
+@bench.command()
+@grouped
+def series(training: Training, workers: Workers, records: Records) -> None:
+    """Compare sinusoidal and DFT positions in a small Transformer on synthetic sensor windows: Idé et al. (2024)."""
+    _run("series", records, training, workers)
 
 
 def _experiment(name: str) -> Callable[..., None]:

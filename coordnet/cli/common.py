@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[int, Option(help="Number of epochs of the gradient solver.")]
 Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")]
@@ -73,7 +74,8 @@ class Output:
             raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
         if self.out.exists() and not self.out.is_dir():
             raise refused(self.out, "a folder", "a file")
-        if self.out.is_dir() and any(self.out.iterdir()) and not (self.force or shared):
+        is_free = self.force or shared or not self.out.is_dir()
+        if not is_free and any(not path.name.startswith(HIDDEN) for path in self.out.iterdir()):
             raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
         with staging_folder(self.out):
             pass
@@ -89,7 +91,7 @@ def staging_folder(final: Path) -> Iterator[Path]:
     """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``."""
     parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
     try:
-        with tempfile.TemporaryDirectory(prefix=".coordnet-", dir=parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=parent) as folder:
             yield Path(folder)
     except OSError as error:
         raise refused(final, "a folder that can be written", error.strerror or error) from None
@@ -130,7 +132,8 @@ class Sampling:
         str | None,
         Option(
             help="full, every:K[xK…][+OFFSET], random:FRACTION, entries:FRACTION, bayer:RGGB, scattered:FRACTION "
-            "(anywhere between the signal's own samples) or mask:PATH. If not given: random:0.25, and every:2 for rows."
+            "(anywhere between the signal's own samples), area:N[xN…] (means over cells of N samples) or mask:PATH. If "
+            "not given: random:0.25, and every:2 for rows."
         ),
     ] = None
     row: Annotated[int | None, Option(help="Take this row of a picture alone.")] = None

@@ -19,7 +19,7 @@ import torch
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from coordnet.cli.common import Common, Output, refused, staging_folder
+from coordnet.cli.common import HIDDEN, Common, Output, refused, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
@@ -106,7 +106,7 @@ def _exchange(staging: Path, final: Path, force: bool) -> None:
 
 def _move(staging: Path, final: Path, force: bool) -> None:
     """Move files into a folder, which is looked at once more."""
-    if not force and any(path != staging for path in final.iterdir()):
+    if not force and any(not path.name.startswith(HIDDEN) for path in final.iterdir()):
         raise refused(final, "a new or empty folder", "files in it that another run has written")
     for array in staging.glob("*.zarr"):
         shutil.rmtree(final / array.name, ignore_errors=True)  # chunks of an earlier array would be taken for its own

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from torch import Tensor
@@ -25,6 +25,7 @@ from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import sampled_picture
 from coordnet.plots.restoration import restoration_figure
+from coordnet.restore.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.inpaint import inpaint as inpainted
@@ -32,12 +33,13 @@ from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
 from coordnet.restore.rows import available_memory
 from coordnet.restore.tiles import Tiles
-from coordnet.restore.upscale import enlarged, nearest
+from coordnet.restore.upscale import KINDS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 Prior = methods.Prior | Literal["auto"]
-GAUSSIANS = "complex Gaussian encoding, σ = {sigma}"
+POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
+AREAS = "pixels as areas: complex B-spline encoding, noise of standard deviation {noise:.2g}"
 MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
 DETAIL, DRAWN = 96, 2048  # pixels a side of the part of a large picture that its figure shows, before and after
 
@@ -154,33 +156,40 @@ def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Ou
     return _restored("denoise", signal, common, work)
 
 
-def upscale(signals: list[str], factor: float, many: Many, common: Common) -> None:
+def upscale(signals: list[str], factor: float, samples: str, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
     budget = specs.parse_bytes(common.memory) or free
-    each("upscale", partial(_upscale, factor=factor, budget=budget), signals, many, common)
+    kind = cast(PixelKind, _checks.choice("samples", samples, KINDS))
+    each("upscale", partial(_upscale, factor=factor, kind=kind, budget=budget), signals, many, common)
 
 
-def _upscale(image: str, common: Common, factor: float, budget: int) -> Outcome:
+def _upscale(image: str, common: Common, factor: float, kind: PixelKind, budget: int) -> Outcome:
     path = Path(image)
     if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
-        return _upscale_rows(path, factor, budget, common)
+        return _upscale_rows(path, factor, kind, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = upscaled(values, factor, alpha=media.alpha)
+        made = upscaled(values, factor, samples=kind, alpha=media.alpha)
         expected = made.expected_psnr
         sureness = "too small to try on its own reduction"
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
-        return Shown(made, before, GAUSSIANS.format(**made.report), sureness, _settings(made, factor, media.alpha))
+        return Shown(made, before, _chosen(made), sureness, _settings(made, factor, media.alpha))
 
     return _restored("upscale", image, common, work, image=True)
 
 
+def _chosen(made: Restored | UpscaledRows) -> str:
+    return (AREAS if made.report["samples"] == "area" else POINTS).format(**made.report)
+
+
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
-    chosen = {name: made.report[name] for name in ("sigma", "tried")}
-    encoder = f"gaussian:sigma={made.report['sigma']}"
+    names = ("samples", "noise", "strength", "sigma", "tried")
+    chosen = {name: made.report[name] for name in names if name in made.report}
+    sigma = made.report.get("sigma")
+    encoder = f"bspline:degree={DEGREE}" if sigma is None else f"gaussian:sigma={sigma}"
     return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
 
 
@@ -231,7 +240,7 @@ def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> boo
         return False  # the reader of whole files says what is wrong, or reads it
 
 
-def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Outcome:
+def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, common: Common) -> Outcome:
     """Enlarge a signal in blocks of rows, and write them as they come."""
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
@@ -246,7 +255,8 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
             room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
-        made = upscale_rows(source, factor, memory=memory, alpha=source.alpha, progress=common.progress)
+        options = {"samples": kind, "alpha": source.alpha, "progress": common.progress}
+        made = upscale_rows(source, factor, memory=memory, **options)
         given = split_member(path)[0].suffix.lower()
         suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
         written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
@@ -261,7 +271,7 @@ def _upscale_rows(path: Path, factor: float, memory: int, common: Common) -> Out
             result = replace(source, stored=stored)
             _draw_middle(source, result, staging / "figure.png", path.stem)
         report.write_record(staging, record)
-    chosen = GAUSSIANS.format(**made.report)
+    chosen = _chosen(made)
     return Outcome(record, [_heading(record), chosen, f"written to {final}"], chosen)
 
 

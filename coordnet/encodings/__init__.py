@@ -1,9 +1,10 @@
-"""Encodings of d-dimensional points: simple and directional (concatenated), complex (Kronecker), joint, Fourier."""
+"""Encodings of points: simple and directional (concatenated), complex (Kronecker), joint, modulated, Fourier."""
 
 from coordnet.encodings.base import DenseEncoding, Encoding
 from coordnet.encodings.complex import ComplexEncoding
 from coordnet.encodings.fourier import FourierEncoding
 from coordnet.encodings.joint import JointEncoding
+from coordnet.encodings.modulated import ModulatedEncoding
 from coordnet.encodings.registry import ENCODERS, encoding_from
 from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 
@@ -15,6 +16,7 @@ __all__ = [
     "Encoding",
     "FourierEncoding",
     "JointEncoding",
+    "ModulatedEncoding",
     "SimpleEncoding",
     "encoding_from",
 ]

@@ -28,16 +28,18 @@ def design(
     *,
     dense: bool = False,
 ) -> Matrix:
-    """The matrix ψ(positions of the axis), (N, K): a band where that is faster, else a dense tensor.
+    """The matrix ψ(positions of the axis), or its means over the axis's cells, (N, K).
+
+    It is a band where that is faster, else a dense tensor.
 
     It is computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples. Where a
     gradient follows the encoder, the matrix is dense and computed in ``dtype``; ``dense`` asks for a tensor always.
     """
     if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
-        return encoder(axis.points(dtype, device))
+        return encoder.on_axis(axis, dtype, device)
     band = None if dense else _faster_band(encoder, axis, dtype)
     if band is None:
-        return encoder(axis.points(torch.float64, device)).to(dtype)
+        return encoder.on_axis(axis, device=device).to(dtype)
     return band if torch.device(device).type == "cpu" else band.to(device)
 
 
@@ -148,7 +150,7 @@ def _axis_inverse(
     if band is not None:
         solved = pseudo_inverse(band, dtype)
         return None if solved is None else (solved[0].to(device), solved[1])
-    matrix = encoder(axis.points(torch.float64, device))
+    matrix = encoder.on_axis(axis, device=device)
     factor = factorize(matrix, default_rcond(matrix.shape, dtype))
     if factor.rank < min(matrix.shape):
         return None

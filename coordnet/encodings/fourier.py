@@ -1,5 +1,6 @@
 """The Fourier encoding of a padded lattice, which is evaluated by FFTs."""
 
+from dataclasses import asdict
 from typing import Any, cast
 
 import torch
@@ -18,7 +19,8 @@ class FourierEncoding(Encoding):
 
     The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded length P_j. The factor of the
     highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
-    encoding on every axis, without its matrices, whose products are FFTs. ``shape`` holds the padded lengths.
+    encoding on every axis, without its matrices, whose products are FFTs. ``shape`` holds the padded lengths. On axes
+    of cells a feature of frequency f is divided by sinc(f width), so that its means over the cells are the DFT's.
 
     A ``ValueError`` is raised if a padded length is below the length of its axis. Idé et al., "Improving Transformers
     using Faithful Positional Encoding" (2024), has the one-axis encoding.
@@ -41,7 +43,8 @@ class FourierEncoding(Encoding):
             periods = (x.double() - axis.start) / (axis.spacing * length)
             phase = 2 * torch.pi * (periods.unsqueeze(-1) * k)
             imaginary = phase.sin() * (2 * k.abs() != length)
-            factors.append(torch.complex(phase.cos(), imaginary).to(dtype))
+            gain = torch.sinc(k * axis.width / (axis.spacing * length))
+            factors.append((torch.complex(phase.cos(), imaginary) / gain).to(dtype))
         return factors
 
     def extra_repr(self) -> str:
@@ -70,5 +73,5 @@ class FourierEncoding(Encoding):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
-        axes = [{"count": a.count, "start": a.start, "spacing": a.spacing} for a in self.axes]
+        axes = [asdict(axis) for axis in self.axes]
         return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}

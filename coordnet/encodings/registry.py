@@ -9,6 +9,7 @@ from coordnet.encodings.base import Encoding
 from coordnet.encodings.complex import ComplexEncoding
 from coordnet.encodings.fourier import FourierEncoding
 from coordnet.encodings.joint import JointEncoding
+from coordnet.encodings.modulated import ModulatedEncoding
 from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 from coordnet.sampling.axes import Axis
 
@@ -29,11 +30,15 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
             return _BY_AXIS[kind]([_construct(encoder) for encoder in encoders])
         case {"kind": "joint", "encoder": encoder}:
             return JointEncoding(_construct(encoder, joint=True))
+        case {"kind": "modulated", "encoding": inner, **options}:
+            for name in options:
+                _checks.choice("encoding", name, ("features", "hidden", "layer_norm", "dropout"))
+            return ModulatedEncoding(encoding_from(inner), **options)
         case {"kind": "fourier", "axes": [*axes], "shape": [*shape]}:
             for axis in axes:
                 _checks.positive("spacing", axis["spacing"])  # 0 stands for a default in code, not in a file
             return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
-    expected = "one of a simple, directional, joint, complex or fourier encoding"
+    expected = "one of a simple, directional, joint, modulated, complex or fourier encoding"
     raise _checks.wrong("configuration", expected, configuration)
 
 

@@ -1,9 +1,13 @@
-"""The measurement of a geometry's samples: a mask of a lattice, or the blends of its nodes at scattered points."""
+"""The measurement of samples: a mask of a lattice, means over its cells, blends of its nodes, or an operator."""
+
+import math
 
 import torch
 
 from coordnet.encodings import Encoding
 from coordnet.encodings.blending import Blending
+from coordnet.fitting.areas import lattice_of
+from coordnet.sampling.areas import CellMeans
 from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry
 
@@ -17,9 +21,14 @@ def measure(
     """
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     weights = weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
+    if geometry.operator is not None:
+        return Measurement(geometry.operator.to(device, dtype), weights, is_general=True)
     blending = Blending.of(geometry)
-    if blending is None:
+    if blending is None and lattice_of(encoding, geometry) == geometry.axes:
         return Measurement.mask(weights)
+    if blending is None:
+        cells = tuple(n // m for n, m in zip(geometry.grid, geometry.shape, strict=True))
+        return Measurement(CellMeans(geometry.grid, cells), weights, 1 / math.prod(cells))
     points = geometry.points.to(device)
     operator = blending.interpolation(points, encoding.axis_encoders, dtype, geometry.outside)
     return Measurement(operator, weights, operator.weights.square().sum(1))

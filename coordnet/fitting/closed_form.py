@@ -10,9 +10,11 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.areas import FoldedPlan, lattice_of
 from coordnet.fitting.defaults import default_prior
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local.plan import local_plan
+from coordnet.fitting.measured import MeasuredPlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.plates.choice import plates_instead
 from coordnet.fitting.plates.plan import ThinPlatePlan
@@ -48,7 +50,7 @@ def plan(
     ----------
     encoding : ComplexEncoding or FourierEncoding
         The encoding.
-    geometry : Lattice, MaskedLattice or ScatteredPoints
+    geometry : Lattice, MaskedLattice, AreaLattice, ScatteredPoints or MeasuredLattice
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
         The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
@@ -74,7 +76,9 @@ def plan(
     if dtype not in FLOATS:
         raise _checks.wrong("dtype", "torch.float32 or torch.float64", dtype)
     if not hasattr(geometry, "is_whole_lattice"):
-        raise _checks.wrong("geometry", "a Lattice, a MaskedLattice or ScatteredPoints", type(geometry).__name__)
+        raise _checks.wrong(
+            "geometry", "a Lattice, a MaskedLattice, an AreaLattice or ScatteredPoints", type(geometry).__name__
+        )
     _checks.choice("center", center, (True, False))
     _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
@@ -112,23 +116,32 @@ def _(prior: LeastSquares, encoding: Encoding, geometry: Geometry, **options: An
 
 @plan_for.register
 def _(prior: Smoothness, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    direct = prior.loss == "squared" and _is_whole(encoding, geometry)
-    return (SmoothLatticePlan if direct else SmoothPlan)(encoding, geometry, prior, **options)
+    if prior.loss != "squared" or not _is_whole(encoding, geometry):
+        return SmoothPlan(encoding, geometry, prior, **options)
+    folds = lattice_of(encoding, geometry) != geometry.axes
+    return (FoldedPlan if folds else SmoothLatticePlan)(encoding, geometry, prior, **options)
 
 
 @plan_for.register
 def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return AdaptivePlan(encoding, geometry, prior, **options)
+    return (AdaptivePlan if geometry.operator is None else MeasuredPlan)(encoding, geometry, prior, **options)
 
 
 @plan_for.register
 def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    _refuse_cells(prior, geometry)
     return local_plan(encoding, geometry, prior, **options)
 
 
 @plan_for.register
 def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+    _refuse_cells(prior, geometry)
     return ThinPlatePlan(encoding, geometry, prior, **options)
+
+
+def _refuse_cells(prior: Local | ThinPlate, geometry: Geometry) -> None:
+    if geometry.has_cells:
+        raise _checks.wrong("prior", "None, Smoothness or Adaptive for means over cells", type(prior).__name__)
 
 
 def suited_prior(
@@ -137,7 +150,8 @@ def suited_prior(
     """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
-    if prior is None or not fourier or robust:
+    is_point = samples.geometry.operator is None and not samples.geometry.has_cells
+    if prior is None or not fourier or robust or not is_point:
         return prior
 
     def fit(part: Samples, prior: Any) -> Reconstruction:

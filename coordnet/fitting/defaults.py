@@ -42,13 +42,18 @@ def default_prior(
     A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized:
     then it is a weak smoothness. Pictures and clips with gaps take the local prior, if the encoding may be
     Fourier's (``fourier``) and ``LONGEST_LOCAL`` seconds suffice for the ``channels`` on the ``device``; among lattices
-    that skip samples only pictures do. Otherwise lattices that skip samples take a smoothness, and other samples the
+    that skip samples only pictures do. Means over cells need no prior where all are known, else the adaptive one.
+    Otherwise lattices that skip samples take a smoothness, and other samples the
     adaptive prior. Where outliers are expected (``robust``) it is a smoothness with Huber's loss,
     which the other priors do not have.
     """
     dims = len(geometry.grid)
     if robust:
         return Smoothness(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber")
+    if geometry.has_cells:
+        return None if geometry.is_whole_lattice and not _is_long(geometry) else Adaptive()
+    if geometry.operator is not None:
+        return Adaptive()
     if fourier and _has_gaps(geometry) and local_seconds(geometry, channels, device) <= LONGEST_LOCAL:
         return Local()
     if not geometry.is_whole_lattice:

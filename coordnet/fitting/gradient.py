@@ -118,7 +118,8 @@ def fit_gradient(
     best.restore()
     network.requires_grad_(False).eval()
     report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
-    return Reconstruction(network, offset, samples.grid, report=report)
+    footprint = "area" if samples.geometry.has_cells else "point"
+    return Reconstruction(network, offset, samples.grid, report=report, footprint=footprint)
 
 
 def _epoch(
@@ -190,5 +191,10 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
+    if samples.geometry.has_cells and not network.is_separable:
+        expected = "values at points, unless a linear head is on a complex encoding, which has integrals"
+        raise _checks.wrong("samples", expected, "means over cells")
+    if samples.geometry.operator is not None:
+        raise _checks.wrong("samples", "values of the signal itself: measurements have closed forms alone", samples)
     if samples.geometry.blending and not network.encoding.is_factored:
         raise _checks.wrong("blending", "a complex encoding, or no blending", samples.geometry.blending)

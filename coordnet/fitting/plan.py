@@ -35,10 +35,11 @@ class CenteredValues:
     values: Float[Tensor, "signals channels *samples"]  # the original ones; channels may be strided
     means: Float[Tensor, "signals channels"]
     batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
+    of_constant: Tensor  # the samples of the constant 1: a one, or (*samples)
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""
-        return self.values - self._broadcast(self.values.ndim)
+        return self.values - self._broadcast(self.values.ndim) * self.of_constant
 
     def map(self, operator: LinearOperator, *, add_means: bool = False) -> Float[Tensor, "signals channels *codomain"]:
         """Apply an operator to the differences, in chunks of signals and channels; ``add_means`` adds the means again.
@@ -137,7 +138,8 @@ class Plan(ABC):
         network.blending = Blending.of(self.geometry)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
-        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned)
+        footprint = "area" if self.geometry.has_cells else "point"
+        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned, footprint)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
@@ -151,10 +153,11 @@ class Plan(ABC):
         if tuple(values.shape[len(batch) : -1]) != shape:
             raise _checks.wrong("values", f"shape (*batch, {shape}, channels)", tuple(values.shape))
         stack = values.movedim(-1, len(batch)).reshape(math.prod(batch), channels, *shape)
-        means = channel_means(stack, self.geometry.weights)
+        of_constant = self.geometry.of_constant(stack)
+        means = channel_means(stack, self.geometry.weights, of_constant)
         if not is_finite(means):
             raise _checks.wrong("values", "finite values, with a finite sum", "NaN, infinity or an overflow")
-        return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch)
+        return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch, of_constant)
 
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)``; ``ValueError`` if the plan iterates."""
@@ -191,7 +194,8 @@ class DirectPlan(Plan):
 
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
-        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment)
+        footprint = "area" if self.geometry.has_cells else "point"
+        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment, footprint)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
 

@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.fitting.areas import lattice_of
 from coordnet.fitting.blending import measure
 from coordnet.fitting.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fitting.systems import ConstrainedSystem, System, penalized_system
@@ -21,6 +22,8 @@ from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry, units_of
 
 TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
+CELLS = 0.03  # times that for means over cells, within which the penalty alone decides
+MEASURED_TOLERANCE = 5e-5  # that of systems with any operator, whose small residuals hide larger errors
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
 HUBER_ROUNDS = 5
 
@@ -42,15 +45,20 @@ class IteratedPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
-        self.modes = modes_of(self.encoding, geometry.axes, **kind)
+        self.modes = modes_of(self.encoding, lattice_of(self.encoding, geometry), **kind)
         self.measurement = measure(self.encoding, geometry, **kind)
-        self.tolerance = self.solver.tolerance or TOLERANCE[len(geometry.grid)]
+        default = MEASURED_TOLERANCE if self.measurement.is_general else TOLERANCE[len(geometry.grid)]
+        within = geometry.has_cells and self.modes.lattice != geometry.shape
+        self.tolerance = self.solver.tolerance or default * (CELLS if within else 1)
 
     def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
-        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units."""
+        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units.
+
+        The units are (signals, 1, …), with as many dimensions as modes have.
+        """
         known = torch.where(self.measurement.weights > 0, values, 0.0)
         units = units_of(known)
-        return known / units, units
+        return known / units, units.reshape(len(units), 1, *(1,) * len(self.modes.lattice))
 
 
 class SmoothPlan(IteratedPlan):

@@ -140,7 +140,7 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 def _middle(samples: Samples) -> Samples:
     """Return the samples, or only the middle of a large lattice."""
     geometry, shape = samples.geometry, samples.values.shape[:-1]
-    if geometry.is_scattered or math.prod(shape) <= 2 * MIDDLE:
+    if geometry.is_scattered or geometry.operator is not None or math.prod(shape) <= 2 * MIDDLE:
         return samples
     part = middle(shape, MIDDLE)
     lengths = tuple(s.stop - s.start for s in part)
@@ -150,7 +150,7 @@ def _middle(samples: Samples) -> Samples:
 
 def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, Tensor]:
     """The modes of the samples' lattice, the measurement, and the values without the mean of each channel."""
-    values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
+    values = samples.centered().unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}
     encoding = encoding.for_lattice(samples.axes)
     return modes_of(encoding, samples.axes, **kind), measure(encoding, samples.geometry, **kind), values

@@ -215,8 +215,8 @@ class ChannelRotation(LinearOperator):
 
 
 def rotate(
-    rotation: Float[Tensor, "signals c k"], f: Float[Tensor, "signals k *lattice"], out: Tensor | None = None
+    rotation: Float[Tensor, "#signals c k"], f: Float[Tensor, "signals k *lattice"], out: Tensor | None = None
 ) -> Float[Tensor, "signals c *lattice"]:
-    """Multiply the channels at every lattice point by a matrix."""
+    """Multiply the channels at every lattice point by a matrix, one for each signal or one for all."""
     result = (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
     return result if out is None else out.copy_(result)

@@ -50,7 +50,8 @@ def cubic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
 def biharmonic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     """Inpaint what no channel knows by scikit-image's ``inpaint_biharmonic``.
 
-    It is None for rows and for more than three axes, for scattered points, and where nothing is unknown.
+    It is None for rows and for more than three axes, for scattered points and means over cells, and where nothing is
+    unknown.
     """
     from skimage.restoration import inpaint_biharmonic
 
@@ -58,7 +59,7 @@ def biharmonic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     samples.geometry.put(samples.values.double().cpu(), picture)
     unknown = ~samples.geometry.known(samples.channels).any(-1)
     none = len(samples.grid) not in BIHARMONIC_SECONDS or samples.geometry.is_scattered
-    if none or not bool(unknown.any()):
+    if none or not bool(unknown.any()) or bool(unknown.all()):
         return None
     filled = inpaint_biharmonic(picture.numpy(), unknown.numpy(), channel_axis=-1)
     return torch.from_numpy(np.asarray(filled)).to(samples.values)

@@ -1,6 +1,6 @@
 """Attention with positions: tokens with encoded positions, and a small Transformer that classifies them."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,30 +10,31 @@ from coordnet import _checks
 from coordnet.encodings import DenseEncoding
 
 Padding = Bool[Tensor, "batch tokens"]
+Combine = Literal["add", "unprojected", "concatenate"]
 
 
 class PositionedTokens(nn.Module):
-    """t + P Ψ(x) with a trained P ("add"), or [t, Ψ(x)] ("concatenate"), for tokens t of some width at points x.
+    """Tokens t of some width at points x: t + P Ψ(x) with a trained P ("add"), t + Ψ(x) ("unprojected"), or [t, Ψ(x)].
 
-    P is initialized with seed 0 unless a generator is given. A ``ValueError`` is raised if an argument is out of its
-    range, or the points have another number of coordinates than Ψ takes.
+    The last is "concatenate". P is initialized with seed 0 unless a generator is given. A ``ValueError`` is raised if
+    an argument is out of its range, the points have another number of coordinates than Ψ takes, or Ψ does not have
+    ``width`` features where it is added without P.
 
-    Vaswani et al. (NeurIPS 2017) add; Li et al. (NeurIPS 2021) do both.
+    Vaswani et al. (NeurIPS 2017) and Idé et al. (2024) add Ψ as it is; Li et al. (NeurIPS 2021) add and concatenate.
     """
 
     def __init__(
-        self,
-        encoding: DenseEncoding,
-        width: int,
-        combine: Literal["add", "concatenate"] = "add",
-        generator: torch.Generator | None = None,
+        self, encoding: DenseEncoding, width: int, combine: Combine = "add", generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         self.encoding = encoding
-        self.combine = _checks.choice("combine", combine, ("add", "concatenate"))
-        added = combine == "add"
-        self.width = _checks.integer("width", width, 1) + (0 if added else encoding.shape[0])
-        self.projection = nn.utils.skip_init(nn.Linear, encoding.shape[0], width) if added else nn.Identity()
+        self.combine = _checks.choice("combine", combine, get_args(Combine))
+        (features,), self.width = encoding.shape, _checks.integer("width", width, 1)
+        if combine == "concatenate":
+            self.width += features
+        elif combine == "unprojected" and features != width:
+            raise _checks.wrong("encoding", f"{width} features, the width of the tokens", features)
+        self.projection = nn.utils.skip_init(nn.Linear, features, width) if combine == "add" else nn.Identity()
         initialize(self.projection, generator or torch.Generator().manual_seed(0))
 
     def forward(
@@ -47,7 +48,7 @@ class PositionedTokens(nn.Module):
         if positions.shape != (*tokens.shape[:2], d):
             raise _checks.wrong("positions", f"shape {(*tokens.shape[:2], d)}", tuple(positions.shape))
         code = self.projection(self.encoding(positions))
-        out = tokens + code if self.combine == "add" else torch.cat([tokens, code], dim=-1)
+        out = torch.cat([tokens, code], dim=-1) if self.combine == "concatenate" else tokens + code
         return out if padding is None else out.masked_fill(padding.unsqueeze(-1), 0)
 
 
@@ -71,7 +72,7 @@ class AttentionClassifier(nn.Module):
         width: int = 32,
         depth: int = 2,
         heads: int = 4,
-        combine: Literal["add", "concatenate"] = "add",
+        combine: Combine = "add",
         dropout: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> None:

@@ -44,7 +44,8 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
     """Evaluate the Fourier series through the P nodes own.start + i own.spacing at the positions of ``onto``.
 
     The positions are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
-    k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs for any number of positions.
+    k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs for any number of positions. Means over
+    the cells of ``own``, and of ``onto``, multiply the frequency f of the series by sinc(f width).
 
     Source: Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970). Phases
     are reduced in float64.
@@ -55,6 +56,8 @@ def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[T
     series = torch.fft.rfft(values) / length
     series[..., 1 : (length + 1) // 2] *= 2  # frequencies with a mirror image: neither 0 nor the highest of an even P
     half = series.shape[-1]
+    f = torch.arange(half, dtype=torch.float64, device=values.device) / (own.spacing * length)
+    series = series * (torch.sinc(f * onto.width) / torch.sinc(f * own.width)).to(values)
     k = torch.arange(max(half, count), dtype=torch.float64, device=values.device)
     chirp = _phase_factor(k * k / 2 * step, series.dtype)
     shifted = series * _phase_factor(k[:half] * start, series.dtype) * chirp[:half]

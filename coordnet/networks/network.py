@@ -79,6 +79,9 @@ class CoordinateNetwork(nn.Module):
 
     def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device, *, exact: bool = False) -> Tensor:
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
+        if any(axis.width for axis in axes) and not (self.is_separable and (self.blending is None or exact)):
+            found = "a blend of nodes (exact=True has none)" if self.is_separable else "another network"
+            raise _checks.wrong("footprint", "point, unless a linear head is on a complex or Fourier encoding", found)
         if not self.encoding.is_factored:
             return self(lattice_points(axes, dtype, device))
         if self.blending is None or exact:

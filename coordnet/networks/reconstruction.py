@@ -17,7 +17,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.sampling.axes import Alignment, Axes, Axis, render_axes
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
 from coordnet.sampling.samples import BLENDS, Lattice
 
 FORMAT = "coordnet-1"
@@ -53,6 +53,8 @@ class Reconstruction(nn.Module):
         The prior, ranks, iterations and more, depending on the method.
     learned : dict
         Tensors such as the spectrum of an adaptive prior.
+    footprint : "point" or "area"
+        What ``render`` gives by default: values at points, or the means over cells that area samples are.
     """
 
     offset: Tensor
@@ -65,8 +67,10 @@ class Reconstruction(nn.Module):
         batch: tuple[int, ...] = (),
         report: dict[str, Any] | None = None,
         learned: dict[str, Tensor] | None = None,
+        footprint: Footprint = "point",
     ) -> None:
         super().__init__()
+        self.footprint: Footprint = footprint
         self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or {}
         self.register_buffer("offset", offset)
         for name, tensor in (learned or {}).items():
@@ -145,16 +149,25 @@ class Reconstruction(nn.Module):
         shape: int | tuple[int, ...] | None = None,
         alignment: Alignment = "pixel",
         *,
+        footprint: Footprint | None = None,
         memory: int = MEMORY,
         exact: bool = False,
     ) -> Float[Tensor, "*result channels"]:
         """Evaluate on a lattice of ``shape`` outputs, the signal's own by default: (*batch, *shape, channels).
 
-        One number is a row or a square. The positions of outputs follow from the alignment, see ``Axis.render``.
-        Lattices that need more than ``memory`` bytes of intermediate results are rendered in blocks of rows; ``exact``
-        is that of ``forward``. A ``ValueError`` is raised if ``shape`` has another number of axes.
+        One number is a row or a square. The positions of outputs follow from the alignment, see ``Axis.render``. With
+        the footprint "area" each output is the mean over its cell, by integrals of the encoding, so that a render at a
+        lower resolution has no aliases; it is the default for fits of area samples, "point" for others. Lattices that
+        need more than ``memory`` bytes of intermediate results are rendered in blocks of rows; ``exact`` is that of
+        ``forward``.
+
+        Raises
+        ------
+        ValueError
+            If ``shape`` has another number of axes, or the encoding has no integral over cells.
         """
-        return self.on_axes(render_axes(shape or self.grid, self.grid, alignment), memory=memory, exact=exact)
+        axes = render_axes(shape or self.grid, self.grid, alignment, footprint or self.footprint)
+        return self.on_axes(axes, memory=memory, exact=exact)
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
@@ -195,6 +208,7 @@ class Reconstruction(nn.Module):
             "grid": self.grid,
             "batch": self.batch,
             "blending": network.blending and network.blending.kind,
+            "footprint": self.footprint,
             "report": self.report,
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
@@ -251,7 +265,8 @@ class Reconstruction(nn.Module):
         network.requires_grad_(False).eval()
         if kind := configuration.get("blending"):
             network.blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
-        return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors))
+        footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
+        return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors), footprint)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -14,6 +14,9 @@ from .model import plane as plane
 from .model import show_variance as show_variance
 from .papers import figure_faithfulness as figure_faithfulness
 from .papers import figure_spectrum as figure_spectrum
+from .positions import figure_boxes as figure_boxes
+from .positions import figure_frequencies as figure_frequencies
+from .positions import figure_similarity as figure_similarity
 from .reconstruction import reconstruction_figure as reconstruction_figure
 from .reconstruction import sampled_picture as sampled_picture
 from .reconstruction import show_error as show_error

@@ -1,6 +1,7 @@
 """A figure that shows itself."""
 
 import io
+from typing import Any
 
 from matplotlib import figure
 
@@ -12,3 +13,6 @@ class Figure(figure.Figure):
         file = io.BytesIO()
         self.savefig(file, format="png")
         return file.getvalue()
+
+
+Drawn = tuple[Figure, dict[str, Any]]  # a figure and its numbers

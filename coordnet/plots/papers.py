@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,27 +13,21 @@ from coordnet.analysis import (
     frequency_density,
     matched_scale,
     position_reconstruction,
+    printed_weights,
     stable_rank,
 )
-from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding, encoders
+from coordnet.encodings import encoders
 from coordnet.encodings.blending import similarity_weights
-from coordnet.fitting.gradient import fit_gradient
-from coordnet.media import load
-from coordnet.networks.heads import MLP
-from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import (
     show_distance,
     show_reconstruction,
-    show_similarities,
     show_spectrum,
     show_stable_rank,
     show_theory_in_legend,
 )
-from coordnet.plots.figure import Figure
+from coordnet.plots.figure import Drawn, Figure
+from coordnet.plots.positions import figure_boxes, figure_frequencies, figure_similarity
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.patterns import sample
-
-Drawn = tuple[Figure, dict[str, Any]]
 
 LENGTH, SHOWN, POSITIONS = 256, 80, (5, 40, 75)  # Idé et al. (2024): d, S and the positions of their figure
 
@@ -160,16 +155,27 @@ def figure_spectrum(length: int = LENGTH) -> Drawn:
 
 
 def figure_faithfulness(length: int = LENGTH) -> Drawn:
-    """Positions 5, 40 and 75 reconstructed from the sinusoidal and the DFT encoding (Idé et al., 2024)."""
+    """Positions 5, 40 and 75 reconstructed from the sinusoidal and the DFT encoding (Idé et al., 2024).
+
+    The DFT encoding is there with flat weights, by which it is exact, and with those that their Eq. 22 prints. The
+    numbers have the largest error of each at position 5.
+    """
     sinusoidal, _ = _angular(length)
-    weights = {"DFT": torch.ones(length // 2 + 1), "sinusoidal": frequency_density(sinusoidal, length)}
+    weights = {
+        "DFT": torch.ones(length // 2 + 1),
+        "sinusoidal": frequency_density(sinusoidal, length),
+        "DFT, Eq. 22 as printed": printed_weights(length),
+    }
     figure = Figure(figsize=(7, 7), layout="constrained")
     numbers: dict[str, Any] = {}
     for ax, position in zip(figure.subplots(len(POSITIONS), 1, sharex=True), POSITIONS, strict=True):
         for i, (label, g) in enumerate(weights.items()):
             back = position_reconstruction(g, position, length)[:SHOWN].tolist()
-            show_reconstruction(ax, back, position, label=label, color=f"C{1 - i}")
+            if i < 2:  # the printed weights differ by 1/256, which cannot be seen
+                show_reconstruction(ax, back, position, label=label, color=f"C{1 - i}")
             numbers.setdefault(label, {})[str(position)] = back
+            error = max(abs(value - (t == position)) for t, value in enumerate(back))
+            numbers.setdefault("largest error", {}).setdefault(label, error)
         ax.set_title(f"position {position}", fontsize=10)
         ax.label_outer()
     figure.axes[0].legend(fontsize=8, loc="upper right")  # position 5 leaves it free
@@ -181,40 +187,6 @@ def _angular(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     return w, 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
 
 
-def figure_similarity(side: int = 64, epochs: int = 150) -> Drawn:
-    """Similarity of five positions to all others: simple, complex, learnable Fourier before and after training.
-
-    The training fits scikit-image's astronaut, reduced to the grid (Li et al., 2021, train on other tasks).
-    """
-    axes = (Axis(side), Axis(side))
-    nodes = [[row * side // 4, column * side // 4] for row, column in ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))]
-    plain = encoders.LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=0)
-    modulated = encoders.LearnableFourier.like(axes, gamma=0.1, fourier=64, hidden=32, features=64)
-    rows: dict[str, Encoding] = {
-        "sinusoidal, simple": SimpleEncoding([encoders.Sinusoidal(128, 1 / side)] * 2),
-        "Gaussian, simple": SimpleEncoding([encoders.Gaussian(128, 0.05, padding=16)] * 2),
-        "Gaussian, complex": ComplexEncoding([encoders.Gaussian(128, 0.05, padding=16)] * 2),
-        "learnable Fourier, drawn": JointEncoding(plain),
-        "the same, trained": _trained(plain, side, epochs),
-        "with its MLP, drawn": JointEncoding(modulated),
-        "the same with it, trained": _trained(modulated, side, epochs),
-    }
-    figure = Figure(figsize=(9.5, 13.4), layout="constrained")
-    panels, numbers = figure.subplots(len(rows), len(nodes)), {}
-    for line, (label, encoding) in zip(panels, rows.items(), strict=True):
-        numbers[label] = {"nodes": nodes, **show_similarities(line, encoding, axes, nodes)}
-        line[0].set_ylabel(label.replace(", ", ",\n"), fontsize=9)
-    figure.colorbar(panels[0, 0].images[0], ax=panels, shrink=0.5, label="cosine similarity")
-    return figure, numbers
-
-
-def _trained(encoder: encoders.LearnableFourier, side: int, epochs: int) -> Encoding:
-    step = 512 // side
-    pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
-    network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
-    return fit_gradient(network, sample(pixels.mean((1, 3)), "full"), epochs=epochs).network.encoding
-
-
 FIGURES: dict[str, Callable[[], Drawn]] = {
     "2": figure_2,
     "3": figure_3,
@@ -223,4 +195,7 @@ FIGURES: dict[str, Callable[[], Drawn]] = {
     "spectrum": figure_spectrum,
     "faithfulness": figure_faithfulness,
     "similarity": figure_similarity,
+    "similarity-42": partial(figure_similarity, side=42),
+    "boxes": figure_boxes,
+    "frequencies": figure_frequencies,
 }

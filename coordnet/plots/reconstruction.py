@@ -1,5 +1,6 @@
 """Figures of one reconstruction: each function draws what it is given, and none fits."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,6 +127,8 @@ def known_samples(samples: Samples) -> Bool[Tensor, "*grid channels"]:
 
 def samples_title(samples: Samples) -> str:
     """A title with the number of scattered points, or the known share of a lattice."""
+    if samples.geometry.has_cells:
+        return f"means over {math.prod(samples.geometry.shape)} cells"
     share = f"{100 * float(known_samples(samples).double().mean()):.3g} %"
     return f"samples ({f'{len(samples.values)} points' if samples.geometry.is_scattered else share})"
 

@@ -9,16 +9,24 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import ComplexEncoding
-from coordnet.encodings.encoders import Gaussian
-from coordnet.fitting.closed_form import plan
+from coordnet.fitting.plan import Plan
+from coordnet.restore.areas import area_plan, choose_strength, smoothed
 from coordnet.restore.rows import Rows, stream_render
-from coordnet.restore.upscale import DEFAULT_SIGMA, INTERPOLATION, choose_sigma, enlarged, premultiplied, unmultiplied
-from coordnet.sampling.samples import Lattice
+from coordnet.restore.upscale import (
+    DEFAULT_SIGMA,
+    KINDS,
+    PixelKind,
+    choose_sigma,
+    enlarged,
+    point_plan,
+    premultiplied,
+    unmultiplied,
+)
 
 MIDDLE = 1024  # pixels a side of the part that decides the width of the Gaussians
 PLANNED = 6144  # bytes that a plan takes for each sample of an axis, and for each of the result's
 SMALL = 2**26  # bytes of planning that are always granted: the interpreter takes more
+REACH = 16  # rows beyond which smoothing does not reach
 IN_MEMORY = 12  # bytes that enlarging a picture in memory takes for each byte of the result
 
 
@@ -33,33 +41,54 @@ class UpscaledRows:
 
 
 def upscale_rows(
-    source: Rows, factor: float, *, memory: int, alpha: bool = False, progress: bool = False
+    source: Rows,
+    factor: float,
+    *,
+    memory: int,
+    samples: PixelKind = "area",
+    alpha: bool = False,
+    progress: bool = False,
 ) -> UpscaledRows:
     """Enlarge a signal of any number of axes as ``upscale`` does, in blocks of rows that fit into some memory.
 
-    The middle of a picture decides the width of the Gaussians. ``memory`` is in bytes. A factor below 1, too little
+    The middle of a picture decides on its noise, or for points on the width of the Gaussians; signals with another
+    number of axes are not smoothed. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
     memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
     """
+    _checks.choice("samples", samples, KINDS)
     grid = tuple(source.shape[:-1])
     shape = enlarged(grid, factor)
     needed = PLANNED * (sum(grid) + sum(shape))
     if needed > max(memory, SMALL):
         raise _checks.wrong("memory", f"at least {needed:,} bytes for axes of this length", f"{memory:,}")
-    sigma, tried = DEFAULT_SIGMA, {}
+    part = None
     if len(grid) == 2:
         part = middle(source, MIDDLE)
         if not bool(torch.isfinite(part).all()):
             raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
-        sigma, tried = choose_sigma(premultiplied(part) if alpha else part)
-    geometry = Lattice(grid)
-    fit_plan = plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION)
-    values = _Premultiplied(source, source.shape) if alpha else source
+        part = premultiplied(part) if alpha else part
+    values: Rows = _Premultiplied(source, source.shape) if alpha else source
+    fit_plan, chosen, expected = (_area_plan if samples == "area" else _point_plan)(grid, part)
+    if chosen.get("strength"):
+        values = _Smoothed(values, source.shape, chosen["strength"])
     blocks = stream_render(fit_plan, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
     report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report["ranks"]}  # type: ignore[attr-defined]
-    report |= {"sigma": sigma, "tried": tried}
-    return UpscaledRows((*shape, source.shape[-1]), blocks, report, tried.get(sigma))
+    return UpscaledRows((*shape, source.shape[-1]), blocks, {**report, "samples": samples, **chosen}, expected)
+
+
+Chosen = tuple[Plan, dict[str, Any], float | None]  # the plan, what the report says of it, and the expected PSNR
+
+
+def _area_plan(grid: tuple[int, ...], part: Tensor | None) -> Chosen:
+    chosen, expected = ({"noise": 0.0, "strength": 0.0}, None) if part is None else choose_strength(part)
+    return area_plan(grid), chosen, expected
+
+
+def _point_plan(grid: tuple[int, ...], part: Tensor | None) -> Chosen:
+    sigma, tried = (DEFAULT_SIGMA, {}) if part is None else choose_sigma(part)
+    return point_plan(grid, sigma), {"sigma": sigma, "tried": tried}, tried.get(sigma)
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:
@@ -82,3 +111,17 @@ class _Premultiplied:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         return premultiplied(torch.from_numpy(self.source[rows])).numpy()
+
+
+@dataclass(frozen=True)
+class _Smoothed:
+    """The rows of a picture, smoothed; each block of them with ``REACH`` rows around it."""
+
+    source: Rows
+    shape: tuple[int, ...]
+    strength: float
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        low, high = max(0, rows.start - REACH), min(self.shape[0], rows.stop + REACH)
+        block = torch.from_numpy(np.ascontiguousarray(self.source[low:high], dtype=np.float32))
+        return smoothed(block, self.strength)[rows.start - low : rows.stop - low].numpy()

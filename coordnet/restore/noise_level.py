@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import torch
 from jaxtyping import Float
@@ -52,11 +53,12 @@ def clipped_noise(signal: Float[Tensor, "*grid channels"], sigma: float) -> Clip
     return replace(noise, most=seen_level(signal) ** 2 or math.inf) if any(noise.clips) else noise
 
 
-def seen_level(signal: Float[Tensor, "*grid channels"]) -> float:
+def seen_level(signal: Float[Tensor, "*grid channels"], share: float = 0.5) -> float:
     """Return the root of the noise's variance at the highest frequencies, where it was least clipped.
 
     It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
-    axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel.
+    axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel. With
+    another ``share`` than a half it follows from that quantile instead; a lower one is less misled by fine texture.
     """
     values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
     rotation, variance = principal(values)
@@ -77,8 +79,9 @@ def seen_level(signal: Float[Tensor, "*grid channels"]) -> float:
     high = [torch.minimum(k, b - k) >= CORNER * (b // 2) for k, b in zip(indices, shape, strict=True)]
     energy = z.abs().square()[..., torch.stack(torch.meshgrid(*high, indexing="ij")).all(0)]
     count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent modes: the taper couples neighbors
-    middle = (1 - 1 / (9 * count)) ** 3  # the median of a mean of exponential variables (Wilson, Hilferty)
-    level = energy.mean(-1).median(0).values / middle
+    deviations = NormalDist().inv_cdf(share)
+    quantile = (1 - 1 / (9 * count) + deviations / math.sqrt(9 * count)) ** 3  # of a mean of exponential variables
+    level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile  # Wilson and Hilferty (1931)
     spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
 

@@ -1,18 +1,19 @@
-"""Upscaling: Gaussians at the pixels of a picture, with the width that best enlarges the picture's own reduction."""
+"""Upscaling: splines whose means over the pixels are the picture, or Gaussians through the pixels' centers."""
 
 import math
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
-from coordnet.fitting.least_squares import LeastSquares
-from coordnet.metrics.scores import psnr, value_range
+from coordnet.fitting.plan import Plan
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.restore.areas import INTERPOLATION, choose_strength, fitted_areas
+from coordnet.restore.halves import Pictures, enlarged_psnr, halved
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.samples import Lattice
@@ -21,24 +22,29 @@ from coordnet.sampling.samples import Lattice
 # 27.57, 27.52 dB; cubic B-spline 27.53, Fourier without a prior 27.26, triangle 26.45, Pillow's bicubic 27.42.
 SIGMAS = ("0.5px", "0.64px", "0.8px", "1px")
 DEFAULT_SIGMA = "0.64px"
-SMALLEST = 8  # pixels a side that a picture needs for the choice of σ
 LARGEST = 2**28  # pixels of the largest result
-INTERPOLATION = LeastSquares(rcond=1e-6)  # keeps every singular value of these widths, at any size
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
 
-Pictures = Float[Tensor, "*batch height width channels"]
+PixelKind = Literal["area", "point"]
+KINDS: tuple[PixelKind, ...] = ("area", "point")
 
 
-def upscale(image: Array, factor: float = 2.0, *, alpha: bool | None = None) -> Restored:
-    """Enlarge a picture by least squares with Gaussians at its pixels; the pixels' cells keep their place.
+def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", alpha: bool | None = None) -> Restored:
+    """Enlarge a picture in closed form; the pixels' cells keep their place.
+
+    Pixels are taken for areas, as a camera and all careful reductions of a picture give them: quadratic B-splines whose
+    means over the picture's pixels are its values are averaged over the pixels of the result. Noise is estimated, and
+    smoothed as much as it asks for (``Smoothness``). Pixels of a picture that was decimated (every n-th pixel kept) are
+    points: Gaussians are fitted through them by least squares and evaluated at the pixels of the result.
 
     Parameters
     ----------
     image : NumPy array or tensor, (height, width), (height, width, channels) or (batch, height, width, channels)
-        The picture, or pictures that share the width of their Gaussians. Integers of 8 and 16 bits are scaled to
-        [0, 1].
+        The picture, or pictures that share what is chosen. Integers of 8 and 16 bits are scaled to [0, 1].
     factor : float
         Factor on the height and the width, at least 1.
+    samples : "area" or "point"
+        What a pixel is: the mean over its cell, or the value at its center.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels if not given. Colors are then enlarged times
         opacity.
@@ -46,14 +52,17 @@ def upscale(image: Array, factor: float = 2.0, *, alpha: bool | None = None) -> 
     Returns
     -------
     Restored
-        ``report["sigma"]`` is the width, ``report["tried"]`` the PSNR of the picture enlarged from its half by each,
-        and ``expected_psnr`` the best of these (None for a picture too small for that).
+        The report has what ``choose_strength`` returns, ``"noise"`` and ``"strength"``, or for
+        points the width of the Gaussians, ``"sigma"``, and the PSNR that each width ``"tried"`` reached.
+        ``expected_psnr`` is the PSNR of the picture enlarged from its half (None for a picture too small for that).
 
     Raises
     ------
     ValueError
-        If the picture has NaN or infinity, the factor is below 1, or the result has more than ``LARGEST`` pixels.
+        If the picture has NaN or infinity, the factor is below 1, ``samples`` is of another kind, or the result has
+        more than ``LARGEST`` pixels.
     """
+    _checks.choice("samples", samples, KINDS)
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
     if math.prod(shape) * values.shape[:-3].numel() > LARGEST:
@@ -63,10 +72,9 @@ def upscale(image: Array, factor: float = 2.0, *, alpha: bool | None = None) -> 
         raise _checks.wrong("image", "a picture known everywhere", "NaN or infinity (see inpaint)")
     alpha = has_opacity(values) if alpha is None else alpha
     values = premultiplied(values) if alpha else values
-    sigma, tried = choose_sigma(values)
-    fit = fitted(values, sigma)
+    fit, chosen, expected = fit_areas(values) if samples == "area" else fit_points(values)
     large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
-    return Restored(kind.restore(large), fit, {"sigma": sigma, "tried": tried, **fit.report}, tried.get(sigma))
+    return Restored(kind.restore(large), fit, {"samples": samples, **chosen, **fit.report}, expected)
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
@@ -76,27 +84,40 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
     return tuple(_checks.integer("factor", max(1, round(factor * n)), 1) for n in grid)
 
 
+def fit_areas(values: Pictures) -> tuple[Reconstruction, dict[str, Any], float | None]:
+    """Fit pixels as areas; return the fit, and what ``choose_strength`` does."""
+    chosen, expected = choose_strength(values)
+    return fitted_areas(values, chosen["strength"]), chosen, expected
+
+
+def fit_points(values: Pictures) -> tuple[Reconstruction, dict[str, Any], float | None]:
+    """Fit pixels as points; return the fit, its width and those tried, and the PSNR of pictures from their halves."""
+    sigma, tried = choose_sigma(values)
+    return fitted(values, sigma), {"sigma": sigma, "tried": tried}, tried.get(sigma)
+
+
 def fitted(values: Pictures, sigma: str) -> Reconstruction:
     """Fit Gaussians of a width, one at each pixel, by least squares."""
-    geometry = Lattice(tuple(values.shape[-3:-1]))
-    encoding = ComplexEncoding.like(Gaussian, geometry, sigma=sigma)
-    return plan(encoding, geometry, INTERPOLATION, dtype=values.dtype, device=values.device).fit(values)
+    return point_plan(tuple(values.shape[-3:-1]), sigma, dtype=values.dtype, device=values.device).fit(values)
+
+
+def point_plan(grid: tuple[int, ...], sigma: str, **options: Any) -> Plan:
+    """Return the plan of least squares by Gaussians of a width, one at each point; options are those of ``plan``."""
+    geometry = Lattice(grid)
+    return plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION, **options)
 
 
 def choose_sigma(values: Pictures) -> tuple[str, dict[str, float]]:
     """Return the width that best enlarges pictures from their halves, with the PSNR in dB that each reached.
 
-    For a picture of fewer than ``SMALLEST`` pixels a side, or a constant, it is the default width, and none is tried.
+    For a small or constant picture it is the default width, and none is tried.
     """
-    height, width = (n // 2 * 2 for n in values.shape[-3:-1])
-    if min(height, width) < SMALLEST:
+    halves = halved(values)
+    if halves is None:
         return DEFAULT_SIGMA, {}
-    truth = values[..., :height, :width, :]
-    halved = truth.unflatten(-2, (-1, 2)).unflatten(-4, (-1, 2)).mean((-2, -4))
-    span, bounded = value_range(truth)
-    tried = {s: psnr(fitted(halved, s).render((height, width)), truth, data_range=span, clip=bounded) for s in SIGMAS}
-    best = max(tried, key=lambda s: tried[s])
-    return (DEFAULT_SIGMA, {}) if math.isinf(tried[best]) else (best, tried)
+    tried = {s: enlarged_psnr(fitted(halves[0], s), halves[1]) for s in SIGMAS}
+    known = {s: found for s, found in tried.items() if found is not None}
+    return (max(known, key=lambda s: known[s]), known) if len(known) == len(tried) else (DEFAULT_SIGMA, {})
 
 
 def has_opacity(values: Pictures) -> bool:

@@ -1,20 +1,27 @@
 """Axes, samples of a signal, and the patterns by which they are drawn."""
 
+from coordnet.sampling import operators
+from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.patterns import Bayer, Every, Random, Scattered, sample
+from coordnet.sampling.measured import Measurements
+from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sample
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
 __all__ = [
+    "Area",
+    "AreaLattice",
     "Axis",
     "Bayer",
     "Every",
     "Lattice",
     "MaskedLattice",
+    "Measurements",
     "Random",
     "Samples",
     "Scattered",
     "ScatteredPoints",
     "lattice_points",
+    "operators",
     "render_axes",
     "sample",
 ]

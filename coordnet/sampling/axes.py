@@ -10,19 +10,22 @@ from torch import Tensor
 from coordnet import _checks
 
 Alignment = Literal["pixel", "sample"]
+Footprint = Literal["point", "area"]
 
 
 @dataclass(frozen=True)
 class Axis:
     """The positions start + i * spacing, i = 0 … count - 1, in units of the unit interval.
 
-    The spacing is 1 / count by default, so that ``Axis(N)`` holds i / N. A count below 1, a position that is not
-    finite and a spacing that is not positive raise a ``ValueError``.
+    The spacing is 1 / count by default, so that ``Axis(N)`` holds i / N. With a positive ``width`` each position is the
+    center of a cell of that length, and values on the axis are means over the cells. A count below 1, a position that
+    is not finite, a spacing that is not positive and a negative width raise a ``ValueError``.
     """
 
     count: int
     start: float = 0.0
     spacing: float = 0.0
+    width: float = 0.0
 
     def __post_init__(self) -> None:
         _checks.integer("count", self.count, 1)
@@ -30,6 +33,7 @@ class Axis:
         if self.spacing == 0.0:
             object.__setattr__(self, "spacing", 1 / self.count)
         _checks.positive("spacing", self.spacing)
+        _checks.nonnegative("width", self.width)
 
     @property
     def stop(self) -> float:
@@ -47,16 +51,23 @@ class Axis:
         return cls(len(range(offset, count, step)), offset / count, step / count)
 
     @classmethod
-    def render(cls, count: int, samples: int, alignment: Alignment = "pixel") -> "Axis":
+    def cells(cls, count: int, pixels: int) -> "Axis":
+        """The cells of ``count`` samples that tile an axis of ``pixels``, which are cells around i / pixels."""
+        return cls(count, 0.5 / count - 0.5 / pixels, 1 / count, 1 / count)
+
+    @classmethod
+    def render(cls, count: int, samples: int, alignment: Alignment = "pixel", footprint: Footprint = "point") -> "Axis":
         """The positions of ``count`` outputs rendered from a signal of ``samples`` samples.
 
         With "pixel" alignment output j sits at (j + 1/2) / count - 1 / (2 samples), so that the outputs cover
         the samples' own cells and an enlarged image is not shifted; with "sample" alignment it sits at j / count.
+        With the footprint "area" an output is the mean over the cell of length 1 / count around its position.
         """
         _checks.integer("shape", count, 1)
         _checks.choice("alignment", alignment, ("pixel", "sample"))
+        _checks.choice("footprint", footprint, ("point", "area"))
         start = 0.5 / count - 0.5 / samples if alignment == "pixel" else 0.0
-        return cls(count, start, 1 / count)
+        return cls(count, start, 1 / count, 1 / count if footprint == "area" else 0.0)
 
 
 Axes = tuple[Axis, ...]
@@ -70,7 +81,9 @@ class ByAxes(dict[int, T]):
         return self[max(self)]
 
 
-def render_axes(shape: int | tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel") -> Axes:
+def render_axes(
+    shape: int | tuple[int, ...], grid: tuple[int, ...], alignment: Alignment = "pixel", footprint: Footprint = "point"
+) -> Axes:
     """The axes of a render of ``shape`` outputs of a signal whose own grid is ``grid``, with as many axes.
 
     One number is the length of a row, or both lengths of a picture.
@@ -79,7 +92,7 @@ def render_axes(shape: int | tuple[int, ...], grid: tuple[int, ...], alignment: 
         shape = (shape,) * (len(grid) if len(grid) <= 2 else 1)
     if len(shape) != len(grid):
         raise _checks.wrong("shape", f"{len(grid)} lengths, one per axis", shape)
-    return tuple(Axis.render(m, n, alignment) for m, n in zip(shape, grid, strict=True))
+    return tuple(Axis.render(m, n, alignment, footprint) for m, n in zip(shape, grid, strict=True))
 
 
 def lattice_points(

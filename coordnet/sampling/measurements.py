@@ -21,12 +21,13 @@ class Measurement:
     """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors, 0 where nothing is known.
 
     S maps signals (signals, channels, *lattice) to samples (signals, channels, *samples); ``row_energy`` is the squared
-    norm of every row of S.
+    norm of every row of S, where S is an entry or a blend of the lattice's.
     """
 
     operator: LinearOperator
     weights: Float[Tensor, "signals channels *samples"]
     row_energy: float | Float[Tensor, "*samples"] = 1.0
+    is_general: bool = False  # whether S is any operator, whose rows are no entries or blends of the lattice's
 
     @property
     def density(self) -> float:

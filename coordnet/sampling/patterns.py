@@ -11,6 +11,7 @@ from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.sampling.areas import AreaLattice, CellMeans
 from coordnet.sampling.arrays import Array, as_mask, as_signal
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
@@ -92,6 +93,21 @@ class Bayer:
 
 
 @dataclass(frozen=True)
+class Area:
+    """Means over cells of some pixels along each axis, which tile the signal: one number for all axes, or one per axis.
+
+    A number below 1, and cells that do not tile, raise a ``ValueError``.
+    """
+
+    cells: int | tuple[int, ...] = 1
+
+    def geometry(self, shape: tuple[int, ...], generator: torch.Generator | None) -> AreaLattice:
+        """Return the cells of a signal of ``shape`` (*grid, channels)."""
+        cells = self.cells if isinstance(self.cells, tuple) else (self.cells,) * (len(shape) - 1)
+        return AreaLattice(shape[:-1], cells)
+
+
+@dataclass(frozen=True)
 class Scattered:
     """Points drawn uniformly between a signal's samples, not on them: round(fraction × samples), at least one.
 
@@ -113,7 +129,7 @@ class Scattered:
         return ScatteredPoints(shape[:-1], points * (grid - 1) / grid)
 
 
-Pattern = Every | Random | Bayer | Scattered
+Pattern = Every | Random | Bayer | Scattered | Area
 PATTERNS = {
     "full": "full",
     "every": "every:K[xK…][+OFFSET]",
@@ -121,6 +137,7 @@ PATTERNS = {
     "entries": "entries:FRACTION",
     "bayer": "bayer:RGGB",
     "scattered": "scattered:FRACTION",
+    "area": "area:N[xN…]",
 }
 
 
@@ -129,7 +146,8 @@ def parse_pattern(text: str) -> Pattern:
 
     The texts are ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
     (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``;
-    ``scattered:0.25`` (points between the samples). Others raise a ``ValueError``.
+    ``scattered:0.25`` (points between the samples); ``area:2`` (means over cells of 2 pixels along each axis, or of
+    2 by 3, ``area:2x3``). Others raise a ``ValueError``.
     """
     kind, _, rest = text.partition(":")
     try:
@@ -144,6 +162,8 @@ def parse_pattern(text: str) -> Pattern:
                 return Bayer(rest.upper() or "RGGB")
             case "scattered":
                 return Scattered(float(rest))
+            case "area" if re.fullmatch(r"[1-9]\d*(?:x[1-9]\d*)*", rest):
+                return Area(_numbers(rest))
     except ValueError as error:
         raise _checks.wrong("sample", f"a valid {kind} pattern", f"{text!r} ({error})") from None
     raise _checks.wrong("sample", f"one of {', '.join(PATTERNS.values())}", repr(text))
@@ -168,7 +188,7 @@ def sample(
     signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
         The signal; integers of 8 and 16 bits are scaled to [0, 1]. NaN counts as unknown, and the samples are then on a
         masked lattice.
-    pattern : str, Every, Random, Bayer, Scattered, or a mask
+    pattern : str, Every, Random, Bayer, Scattered, Area, or a mask
         A mask is an array of the signal's grid, or of its shape: true, or a positive weight, where a sample is known.
         Texts are documented in ``parse_pattern``.
     dimensions : int, optional
@@ -196,6 +216,8 @@ def sample(
         geometry: Any = pattern.geometry(shape, generator)
         if geometry.is_scattered:
             return Samples(geometry, _spline(signal, geometry.points))
+        if geometry.has_cells:
+            return _means(signal, geometry)
     values, weights = signal[geometry.slices], geometry.weights
     missing = torch.isnan(values)
     if bool(missing.any()):
@@ -218,6 +240,19 @@ def _spline(signal: Tensor, points: Tensor) -> Tensor:
     channels = signal.cpu().double().movedim(-1, 0).numpy()
     found = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
     return torch.from_numpy(found).to(signal)
+
+
+def _means(signal: Tensor, geometry: AreaLattice) -> Samples:
+    """Return the means over the cells of a geometry; one with a pixel that is NaN is unknown."""
+    means = CellMeans(geometry.grid, geometry.cells)(signal.movedim(-1, 0)).movedim(0, -1)
+    missing = torch.isnan(means)
+    if bool(missing.all()):
+        raise _checks.wrong("signal", "a cell without NaN", "NaN in each")
+    if not bool(missing.any()):
+        return Samples(geometry, means)
+    shared = bool((missing == missing[..., :1]).all())
+    weights = (~missing[..., :1] if shared else ~missing).to(means)
+    return Samples(AreaLattice(geometry.grid, geometry.cells, weights), torch.where(missing, 0.0, means))
 
 
 def _numbers(text: str) -> int | tuple[int, ...]:

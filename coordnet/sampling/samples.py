@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.measurements import Outside
@@ -27,8 +28,11 @@ class Geometry(ABC):
     weights: Tensor | None = None  # of the squared errors; None where every sample has the same weight
     blending: Blend | None = None  # how scattered points depend on a lattice
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
+    operator: LinearOperator | None = None  # the map of the lattice that was measured, if not the lattice itself
+    sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
+    has_cells: bool = False  # whether the samples are means over cells, not values at points
 
     @property
     @abstractmethod
@@ -41,9 +45,18 @@ class Geometry(ABC):
         """The positions of the lattice along each axis."""
 
     @property
+    def pixels(self) -> Axes:
+        """The points of the signal's own grid along each axis, or its cells for samples that are means over cells."""
+        return tuple(Axis(n) for n in self.grid)
+
+    @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """The shape of the values, without channels."""
+
+    def of_constant(self, like: Tensor) -> Tensor:
+        """Return the samples of the constant signal 1, a tensor that broadcasts to (*samples)."""
+        return like.new_ones(())
 
     @abstractmethod
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
@@ -135,7 +148,7 @@ class MaskedLattice(Lattice):
         super().__post_init__()
         if tuple(self.weights.shape[:-1]) != self.shape:
             raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
-        _check_weights(self.weights)
+        check_weights(self.weights)
 
     __repr__ = Lattice.__repr__
 
@@ -179,7 +192,7 @@ class ScatteredPoints(Geometry):
         if self.points.ndim != 2 or self.points.shape[1] != len(self.grid):
             raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", tuple(self.points.shape))
         if self.weights is not None:
-            _check_weights(self.weights)
+            check_weights(self.weights)
             if self.weights.ndim != 2 or len(self.weights) != len(self.points):
                 raise _checks.wrong("weights", f"shape ({len(self.points)}, 1)", tuple(self.weights.shape))
         if self.blending is not None:
@@ -228,7 +241,8 @@ def check_values(name: str, values: object) -> Tensor:
     return values
 
 
-def _check_weights(weights: Float[Tensor, "..."]) -> None:
+def check_weights(weights: Float[Tensor, "..."]) -> None:
+    """Refuse weights that are negative, not finite, or zero everywhere with a ``ValueError``."""
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise _checks.wrong("weights", "finite numbers of at least 0", "NaN, infinity or a negative number")
     if not bool((weights > 0).any()):
@@ -283,8 +297,15 @@ class Samples:
         return self.geometry.weights
 
     def mean(self) -> Float[Tensor, " channels"]:
-        """Return the (weighted) mean of every channel."""
-        return channel_means(self.values.movedim(-1, 0).unsqueeze(0), self.weights)[0]
+        """Return the constant nearest to every channel: the (weighted) mean, for samples of the signal itself."""
+        values = self.values.movedim(-1, 0).unsqueeze(0)
+        return channel_means(values, self.weights, self.geometry.of_constant(values))[0]
+
+    def centered(self) -> Float[Tensor, "channels *samples"]:
+        """Return the differences from the samples of that constant."""
+        values = self.values.movedim(-1, 0)
+        mean = self.mean().reshape(-1, *(1,) * (values.ndim - 1))
+        return values - mean * self.geometry.of_constant(values)
 
 
 def units_of(values: Float[Tensor, "signals *rest"]) -> Float[Tensor, "signals *ones"]:
@@ -298,10 +319,18 @@ def units_of(values: Float[Tensor, "signals *rest"]) -> Float[Tensor, "signals *
 
 
 def channel_means(
-    values: Float[Tensor, "signals channels *samples"], weights: Tensor | None
+    values: Float[Tensor, "signals channels *samples"], weights: Tensor | None, of_constant: Tensor | None = None
 ) -> Float[Tensor, "signals channels"]:
-    """Return the mean of every channel, weighted by a geometry's weights, (*samples, 1 or channels)."""
-    if weights is None:
-        return values.flatten(2).mean(-1)
-    weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
-    return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(min=torch.finfo(values.dtype).tiny)
+    """Return the constant nearest to every channel, weighted by a geometry's weights, (*samples, 1 or channels).
+
+    It is the mean, or with the samples of the constant signal 1 the factor by which they are nearest to the values.
+    """
+    if of_constant is None or of_constant.ndim == 0:
+        if weights is None:
+            return values.flatten(2).mean(-1)
+        weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)
+        return (weights * values.flatten(2)).sum(-1) / weights.sum(-1).clamp(min=torch.finfo(values.dtype).tiny)
+    weighted = of_constant if weights is None else of_constant * weights.movedim(-1, 0).to(values)
+    weighted = weighted.expand_as(values).flatten(2)
+    energy = (weighted * of_constant.flatten()).sum(-1)
+    return (weighted * values.flatten(2)).sum(-1) / energy.clamp(min=torch.finfo(values.dtype).tiny)

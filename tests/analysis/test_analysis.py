@@ -8,9 +8,12 @@ from coordnet.analysis import (
     distance_preservation,
     encoder_spectrum,
     frequency_density,
+    is_faithful,
+    least_distance,
     linear_fit_rank,
     matched_scale,
     position_reconstruction,
+    printed_weights,
     rank_over_samples,
     rank_over_scale,
     similarity_map,
@@ -96,6 +99,35 @@ def test_the_dft_is_faithful():
             assert float((back - torch.nn.functional.one_hot(torch.tensor(position), length)).abs().max()) < 1e-12
             rows = DFT(length, 1 / length)(Axis(length).points())
             assert float((rows @ rows[position] - back).abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize("length", [8, 9, 256])
+def test_the_printed_weights_miss_half_of_the_constant_and_of_the_nyquist_term(length):
+    """Eq. 22 of Idé et al.: δ less ½ (1 + (-1)^(t - s)) / d, or ½ / d without a Nyquist term, scaled to norm 1."""
+    t = torch.arange(length)
+    missing = torch.where((t - 3) % 2 == 0, 1.0, 0.0) if length % 2 == 0 else torch.full((length,), 0.5)
+    expected = (t == 3).double() - missing / length
+    back = position_reconstruction(printed_weights(length), 3, length)
+    assert torch.allclose(back, expected / expected.norm(), atol=1e-12)
+    assert float(printed_weights(length).sum()) == pytest.approx(1)
+    assert not torch.allclose(back, (t == 3).double(), atol=0.4 / length)
+
+
+def test_faithfulness_is_injectivity():
+    """A planted repetition is found; the distance is that of all pairs; sinusoids are injective on whole positions."""
+    line, square = (Axis(12),), (Axis(6), Axis(6))
+    waves = {f: SimpleEncoding([Sine(5, f)]) for f in (1.0, 2.0)}
+    assert is_faithful(waves[1.0], line) and not is_faithful(waves[2.0], line)  # two periods repeat
+    assert not is_faithful(ComplexEncoding([Sine(5, 1.0), Sine(5, 2.0)]), square)
+    assert is_faithful(SimpleEncoding([Sinusoidal(256, 1 / 256)]), (Axis(256),))
+    assert least_distance(SimpleEncoding([DFT(12, 1 / 12)]), line) == pytest.approx(2**0.5)
+    for encoding in (ComplexEncoding([Gaussian(5, 0.2)] * 2), SimpleEncoding([Gaussian(5, 0.2)] * 2)):
+        rows = encoding.matrices(square)
+        dense = torch.kron(*rows) if len(rows) == 2 else rows[0]
+        expected = torch.pdist(dense).min() / dense.square().sum(-1).mean().sqrt()
+        assert least_distance(encoding, square) == pytest.approx(float(expected), rel=1e-6)
+    with pytest.raises(ValueError, match="`axes`: expected at least two points"):
+        is_faithful(waves[1.0], (Axis(1),))
 
 
 def test_the_sinusoid_is_broad():

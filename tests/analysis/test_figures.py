@@ -22,8 +22,9 @@ from coordnet.sampling.patterns import sample
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Every figure of the papers, drawn once; the one that trains encoders does so for a few epochs."""
-    return {name: figure(epochs=5) if name == "similarity" else figure() for name, figure in FIGURES.items()}
+    """Every figure of the papers, drawn once; those that train encoders do so for a few epochs on a small grid."""
+    trained = dict.fromkeys(("similarity", "similarity-42", "frequencies"), {"side": 16, "epochs": 5})
+    return {name: figure(**trained.get(name, {})) for name, figure in FIGURES.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +81,28 @@ def test_every_figure_is_written(figure, drawn, monkeypatch, tmp_path, capsys):
 def test_frequencies_below_the_first_are_counted(drawn):
     counted = drawn["spectrum"][1]["below the first DFT frequency"]
     assert counted == {"sinusoidal": 76, "of": 128, "paper's count of entries": 103}
+
+
+def test_eq_22_as_printed_is_not_exact(drawn):
+    """Flat weights are; halved constant and Nyquist terms miss 1/d, less what the norm gives back."""
+    errors = drawn["faithfulness"][1]["largest error"]
+    assert errors["DFT"] < 1e-12
+    assert errors["DFT, Eq. 22 as printed"] == pytest.approx(1 / 256, rel=0.01)
+    assert errors["sinusoidal"] > 0.5
+
+
+def test_similarities_are_those_of_the_papers_positions(drawn):
+    numbers = drawn["similarity"][1]
+    assert numbers["learnable Fourier, drawn"]["nodes"] == [[1, 1], [1, 14], [7, 7], [14, 1], [14, 14]]
+    assert numbers["the same, trained"] != numbers["learnable Fourier, drawn"]
+    assert set(drawn["frequencies"][1]["MLP"]) == {"drawn", "trained"}
+
+
+def test_a_box_is_less_similar_to_others_the_more_coordinates_a_group_has(drawn):
+    """By one group of four, four shifted coordinates count together: ½ e^(-‖δ‖²/2γ²), and not each by itself."""
+    moved = [drawn["boxes"][1][groups]["moved"] for groups in ("1/4", "2/2", "4/1")]
+    assert moved == sorted(moved)
+    assert moved[0] < 0.1 < moved[2]
 
 
 def test_encoders_are_measured(monkeypatch, capsys):

@@ -85,11 +85,20 @@ def test_weights_follow_the_generator():
     assert bool(torch.isfinite(first).all())
 
 
+def test_an_encoding_may_be_added_as_it_is(batch):
+    tokens, positions, padding = batch
+    encoding = SimpleEncoding([DFT(2, 0.1)] * 2)
+    placed = PositionedTokens(encoding, 4, "unprojected")
+    assert torch.equal(placed(tokens, positions, padding)[~padding], (tokens + encoding(positions))[~padding])
+    assert not list(placed.parameters())
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda e: AttentionClassifier(e, 4, 3, width=8, heads=3), "`heads`: expected a divisor of the width 8"),
         (lambda e: AttentionClassifier(e, 4, 0), "`classes`: expected an integer of at least 1"),
+        (lambda e: PositionedTokens(e, 4, "unprojected"), "`encoding`: expected 4 features, the width of the tokens"),
         (lambda e: PositionedTokens(e, 0), "`width`: expected an integer of at least 1"),
         (lambda e: PositionedTokens(e, 4)(torch.rand(2, 3, 4), torch.rand(2, 3, 1)), "`positions`: expected shape"),
     ],
@@ -97,60 +106,6 @@ def test_weights_follow_the_generator():
 def test_what_cannot_be_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build(encoding_of(ENCODERS["gaussian"]))
-
-
-def test_the_experiment(tmp_path, monkeypatch):
-    """One epoch of every encoding: its choices are made by validation, the rest is scored and written whole."""
-    pytest.importorskip("sklearn", reason="needs the extra 'attention'")
-    from coordnet.bench import attention as experiment
-    from coordnet.bench.records import read
-    from coordnet.bench.runner import run
-    from coordnet.bench.study import Options
-
-    data = experiment.digits()
-    assert data[0].shape == (1797, 64, 1)
-    assert float(data[0].max()) == 1
-    assert len(experiment.ENCODINGS) == 8
-    names = ["none", "sinusoidal, 2-D", "learnable Fourier"]
-    monkeypatch.setattr(experiment, "ENCODINGS", {name: experiment.ENCODINGS[name] for name in names})
-    small = data[0][:60], data[1][:60]
-    monkeypatch.setattr(experiment, "digits", lambda: small)
-    study, options = experiment.Attention(), Options(seeds=1, epochs=1)
-    assert run(study, options, tmp_path, progress=False) == (3 + 5 + 7 + 3, 0)
-    records = list(read(tmp_path).values())
-    tried = [r for r in records if r["cell"]["seed"] == experiment.CHOICE_SEED]
-    reported = [r for r in records if r["cell"]["seed"] == 0]
-    assert all(r["scores"]["test"] is None for r in tried)
-    assert [r["cell"]["method"]["name"] for r in reported] == names
-    for r in reported:
-        method = r["cell"]["method"]
-        own = [t for t in tried if t["cell"]["method"]["name"] == method["name"]]
-        chosen = next(t for t in own if t["cell"]["method"] == method)
-        last = [t for t in own if t["cell"]["method"]["rate"] == method["rate"]]
-        assert chosen["scores"]["validation"] == max(t["scores"]["validation"] for t in last)
-        assert 0 <= r["scores"]["test"] <= 1
-    method = reported[1]["cell"]["method"]
-    choices = experiment.FIRST | {key: method[key] for key in ("rate", "norm")}
-    again = experiment.train(names[1], 0, choices, 1, small)
-    assert again == (reported[1]["scores"]["validation"], reported[1]["scores"]["test"])
-    table = study.tables(records)[".md"]
-    assert all(name in table for name in names)
-    monkeypatch.setattr(experiment, "train", None)  # a finished run trains nothing
-    assert run(study, options, tmp_path, progress=False)[1] == 0
-
-
-def test_no_test_digit_trains_or_chooses():
-    pytest.importorskip("sklearn", reason="needs the extra 'attention'")
-    from coordnet.bench.attention import CHOICE_SEED, split
-
-    parts = [split(1797, seed) for seed in (0, 1, CHOICE_SEED)]
-    for part in parts:
-        _, validation, test = part
-        assert torch.equal(test, parts[0][2])
-        everything = torch.cat(part)
-        assert torch.equal(everything.sort().values, torch.arange(1797))
-        assert (len(validation), len(test)) == (359, 539)
-    assert not torch.equal(parts[0][1], parts[1][1])
 
 
 def test_dft_on_the_line_is_one_hot_in_disguise():

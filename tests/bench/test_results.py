@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordnet.bench import attention, timings
+from coordnet.bench import timings
 from coordnet.bench.data import Signal
 from coordnet.bench.estimation import estimation
 from coordnet.bench.quality import EXPERIMENTS
@@ -19,6 +19,7 @@ from coordnet.bench.study import Options
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob(f"*/{NAME}"))
+TRAININGS = ("attention", "series")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
 
@@ -35,7 +36,7 @@ def equal(one, other):
 
 
 def test_every_folder_of_records_belongs_to_a_study():
-    assert len(FOLDERS) == 14
+    assert len(FOLDERS) == 15
     assert {study(folder).name for folder in FOLDERS} == set(STUDIES)
 
 
@@ -71,7 +72,7 @@ def cells(records, experiment):
         yield record["key"], estimation(task, signal, method, **kept).key
 
 
-@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in ("quality", "speed", "attention")])
+@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in ("quality", "speed", *TRAININGS)])
 def test_a_run_goes_on_from_the_committed_records_of_a_paper(folder):
     """Whoever changes a setting runs its cells again: this must not happen by accident."""
     assert all(a == b for a, b in cells(read(RESULTS / folder).values(), study(folder)))
@@ -85,8 +86,9 @@ def test_a_run_goes_on_from_the_other_committed_records():
     assert {task.key for task in tasks} <= set(read(RESULTS / "speed"))
 
 
-def test_a_run_goes_on_from_the_committed_trainings():
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_run_goes_on_from_the_committed_trainings(name):
     pytest.importorskip("sklearn", reason="needs the extra 'attention'")
-    done = read(RESULTS / "attention")
-    stages = list(attention.Attention().stages(Options(), done))
+    done = read(RESULTS / name)
+    stages = list(STUDIES[name].stages(Options(), done))
     assert {cell.key for stage in stages for cell in stage} == set(done)

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import torch
 from PIL import Image
 
 from coordnet.cli import SPINS, bound_spinning, specs
+from coordnet.cli.common import HIDDEN, Output
+from coordnet.cli.report import results
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
@@ -167,6 +170,29 @@ def test_results_are_replaced_only_when_forced(run, photo, tmp_path):
     assert (tmp_path / "out" / "record.json").read_bytes() != before
 
 
+@pytest.mark.parametrize("place", [Path, Path.absolute])
+def test_of_two_runs_into_one_folder_the_first_to_end_writes(place, tmp_path, monkeypatch):
+    """One found no folder and made it; the other found an empty one, which is refused when the first has written."""
+    monkeypatch.chdir(tmp_path)
+    for order in ((0, 1), (1, 0)):
+        final = place(Path(f"out{order[0]}"))
+        runs = [results(Output(out=final), "reconstruct", "a") for _ in range(2)]
+        folders = [run.__enter__()[0] for run in runs]
+        for staging, text in zip(folders, "ab", strict=True):
+            (staging / "record.json").write_text(text)
+        runs[order[0]].__exit__(None, None, None)
+        with pytest.raises(ValueError, match="files in it that another run has written"):
+            runs[order[1]].__exit__(None, None, None)
+        assert [path.name for path in final.iterdir()] == ["record.json"]
+        assert (final / "record.json").read_text() == "ab"[order[0]]
+
+
+def test_an_empty_folder_is_taken(run, photo, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert run("reconstruct", photo, *PLAIN, "--sample", "full", "--out", "out", "--quiet")[0] == 0
+    assert (tmp_path / "out" / "record.json").exists()
+
+
 def test_an_nan_in_an_array_is_filled(run, tmp_path):
     a = synthetic_photograph(16, 12, 1).numpy()[..., 0]
     a[3, 4] = np.nan
@@ -186,7 +212,7 @@ def test_ended_by_a_signal_it_leaves_nothing(run, photo, tmp_path, monkeypatch, 
 
     def ended(*arguments):
         epochs.append(arguments)
-        assert any(path.name.startswith(".coordnet-") for path in tmp_path.iterdir())
+        assert any(path.name.startswith(HIDDEN) for path in tmp_path.iterdir())
         return 0.1 if len(epochs) == 1 else signal.raise_signal(sent)
 
     monkeypatch.setattr("coordnet.fitting.gradient._epoch", ended)

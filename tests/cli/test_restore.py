@@ -214,7 +214,7 @@ def test_inpaint_refuses(run, tmp_path):
 def test_upscale_by_any_factor(run, factor, shape):
     truth = stored("in/a.png", synthetic_photograph(24, 33))
     out = ran(run("upscale", "in/a.png", "--factor", factor, "--out", "out"))
-    assert "σ = " in out
+    assert "pixels as areas" in out
     assert "halved and enlarged" in out
     made = result()
     assert made.shape == (*shape, 3)
@@ -257,6 +257,11 @@ def test_upscale_of_a_constant_and_of_rows(run, shape):
 def test_upscale_refuses(run, tmp_path, factor):
     stored("in/a.png", synthetic_photograph(20, 17))
     refused(run("upscale", "in/a.png", "--factor", factor), tmp_path, "factor")
+
+
+def test_upscale_refuses_other_samples(run, tmp_path):
+    stored("in/a.png", synthetic_photograph(20, 17))
+    refused(run("upscale", "in/a.png", "--samples", "pixel"), tmp_path, "--samples: expected one of area, point")
 
 
 # denoise

@@ -17,7 +17,7 @@ from coordnet.media.files import MediaError
 from coordnet.media.rows import open_rows, write_rows
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
-from coordnet.restore.upscale import SIGMAS, choose_sigma, premultiplied, unmultiplied
+from coordnet.restore.upscale import SIGMAS, choose_sigma
 from coordnet.sampling.samples import Lattice
 from tests.helpers import refused, synthetic_photograph
 
@@ -145,8 +145,8 @@ def test_files_that_have_no_rows(tmp_path):
 # the command
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
-def test_upscale_of_an_array_is_that_of_the_picture(suffix, run, tmp_path):
+@pytest.mark.parametrize(("suffix", "kind"), [(".npy", "area"), (".zarr", "point")])
+def test_upscale_of_an_array_is_that_of_the_picture(suffix, kind, run, tmp_path):
     picture = synthetic_photograph(140, 33)
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / f"a{suffix}"
@@ -154,12 +154,10 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, run, tmp_path):
         pytest.importorskip("zarr")
     write_rows(path, tuple(picture.shape), "float32", iter([picture.numpy()]), channel_axis=True)
     for _ in range(2):
-        status, out, err = run("upscale", path, "--factor", 1.5, "--memory", "1MiB", "--out", "out", "--force")
-        assert (status, "σ = " in out) == (0, True), err
-    sigma = out.split("σ = ")[1].split()[0]
-    geometry = Lattice((140, 33))
-    encoding = ComplexEncoding.like(Gaussian, geometry, sigma=sigma)
-    expected = cn.plan(encoding, geometry).fit(picture).render((210, 50))
+        options = ("--factor", 1.5, "--samples", kind, "--memory", "1MiB", "--out", "out", "--force")
+        status, out, err = run("upscale", path, *options)
+        assert (status, f"pixels as {kind}s" in out) == (0, True), err
+    expected = cn.upscale(picture, 1.5, samples=kind).signal
     with open_rows(tmp_path / "out" / f"reconstruction{suffix}") as found:
         assert torch.allclose(torch.from_numpy(found[0:210]), expected, atol=1e-5)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {path.with_stem("reconstruction").name} | {
@@ -187,10 +185,9 @@ def test_upscale_of_a_tiff_file_with_opacity_in_rows(run, tmp_path):
     with open_rows(tmp_path / "in" / "a.tif") as file:
         read = torch.from_numpy(np.array(file[0:60]))
     assert run("upscale", "in/a.tif", "--memory", "400kB", "--out", "out", "--quiet") == (0, "", "")
-    geometry = Lattice((60, 50))
     record = json.loads((tmp_path / "out" / "record.json").read_text())
-    encoding = ComplexEncoding.like(Gaussian, geometry, sigma=record["encoder"].split("=")[1])
-    expected = unmultiplied(cn.plan(encoding, geometry).fit(premultiplied(read)).render((120, 100)))
+    assert (record["samples"], record["premultiplied"]) == ("area", True)
+    expected = cn.upscale(read, 2.0).signal
     with open_rows(tmp_path / "out" / "reconstruction.tif") as file:
         found = torch.from_numpy(np.array(file[0:120]))
     assert (found - expected.clamp(0, 1)).abs().max() <= 0.51 / 255

@@ -285,6 +285,21 @@ class Encoder(FeatureMap):
         """D as the papers print it, for reproduction; it differs from ``similarity`` where they are wrong."""
         return self.similarity(delta)
 
+    def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
+        """(1/w) ∫ψ over cells of length w centered at positions x, before the gain.
+
+        An encoder without a closed form of the integral raises a ``ValueError``.
+        """
+        expected = "one with an integral over cells (gaussian, bspline, triangle, rectangle, sine or Fourier features)"
+        raise _checks.wrong("encoder", expected, self.name)
+
+    def on_axis(
+        self, axis: Axis, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+    ) -> Float[Tensor, "n columns"]:
+        """The design matrix of an axis: ψ at its positions, or its means over the axis's cells (``cell_means``)."""
+        x = axis.points(dtype, device)
+        return self._amplified(self.cell_means(x, axis.width)) if axis.width else self(x)
+
     def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU; None where it has no narrow band."""
         return None

@@ -54,6 +54,11 @@ class FourierFeatures(FeatureMap):
 class AxisFourier(FourierFeatures, Encoder):
     """Fourier features of one coordinate."""
 
+    def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
+        """ψ times sinc(fw) for every frequency f, before the gain."""
+        gain = torch.sinc(self.frequencies.to(x) * width)
+        return self.encode(x) * torch.cat([gain, gain])
+
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "AxisFourier":
         """Construct an encoder with one feature per sample by default, rounded up to an even number."""

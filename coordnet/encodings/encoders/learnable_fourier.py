@@ -1,6 +1,5 @@
 """Learnable Fourier features of multi-dimensional positions."""
 
-import itertools
 import math
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import AxisScales, JointEncoder, Parameter, Spacings
+from coordnet.encodings.encoders.modulator import Modulator, cast_to_input
 from coordnet.sampling.axes import Axes
 
 
@@ -19,9 +19,10 @@ class LearnableFourier(JointEncoder):
     The d coordinates are G ``groups`` of M; the weights are shared by the groups, each of which gives K/G features. W
     is drawn from N(0, γ⁻²), and stored in units of γ⁻¹; ``gamma``, the width of the similarity in units of the unit
     interval, is trained too if ``learnable``. ``fourier`` is |F|, which is even: twice the number of rows of W.
-    ``hidden`` is the width |H| of the modulator, or 0 for none, which requires K = G |F|. In the modulator
-    ``layer_norm`` normalizes the input of each dense layer, and ``dropout`` drops a share of H in training, both as in
-    the authors' experiments on images.
+    ``hidden`` is the width |H| of the modulator, or 0 for none, which requires K = G |F|; ``layer_norm`` and
+    ``dropout`` are those of ``Modulator``.
+
+    For comparison, ``fixed`` keeps W as it was drawn, and ``uniform`` draws it from U[0, 1], in units of γ⁻¹.
 
     Source: Li et al., "Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding" (NeurIPS 2021),
     Algorithm 1. F·F' is ½ exp(-‖δ‖² / (2γ²)) in the mean over W.
@@ -37,31 +38,23 @@ class LearnableFourier(JointEncoder):
     groups: int = 1
     layer_norm: bool = False
     dropout: float = 0.0
+    fixed: bool = False
+    uniform: bool = False
 
     def _draw(self, generator: torch.Generator) -> None:
         self._check_groups()
-        draws = torch.randn(self.fourier // 2, self.dimensions // self.groups, generator=generator)
-        self.frequencies = nn.Parameter(draws)
+        draw = torch.rand if self.uniform else torch.randn
+        draws = draw(self.fourier // 2, self.dimensions // self.groups, generator=generator)
+        self.frequencies = nn.Parameter(draws, requires_grad=not self.fixed)
         self.log_variance = nn.Parameter(torch.zeros(()))
-        sizes = (self.fourier, self.hidden, self.features // self.groups) if self.hidden else ()
-        linear = [nn.utils.skip_init(nn.Linear, *pair) for pair in itertools.pairwise(sizes)]
-        for layer, fan_in in zip(linear, sizes, strict=False):
-            for parameter in layer.parameters():
-                nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5, generator=generator)
-        self.modulator = nn.Sequential()
-        if linear:
-            first, last = (self._dense(layer, fan_in) for layer, fan_in in zip(linear, sizes, strict=False))
-            self.modulator.extend((first, nn.Sequential(nn.GELU(), nn.Dropout(self.dropout)), last))
-
-    def _dense(self, layer: nn.Module, fan_in: int) -> nn.Module:
-        return nn.Sequential(nn.LayerNorm(fan_in), layer) if self.layer_norm else layer
+        norm: dict[str, Any] = {"layer_norm": self.layer_norm, "dropout": self.dropout}
+        sizes = (self.fourier, self.hidden, self.features // self.groups)
+        self.modulator = Modulator(*sizes, generator, **norm) if self.hidden else nn.Sequential()
 
     def _check_groups(self) -> None:
         groups = _checks.integer("groups", self.groups, 1)
         if _checks.integer("fourier", self.fourier, 2) % 2:
             raise _checks.wrong("fourier", "an even number, a cosine and a sine for each frequency", self.fourier)
-        if not 0 <= _checks.nonnegative("dropout", self.dropout) < 1:
-            raise _checks.wrong("dropout", "a share below 1", self.dropout)
         if self.dimensions % groups:
             raise _checks.wrong("groups", f"a divisor of the {self.dimensions} dimensions", groups)
         if self.features % groups:
@@ -74,12 +67,21 @@ class LearnableFourier(JointEncoder):
         scaled = x / self.per_axis("gamma", x)
         return scaled.unflatten(-1, (self.groups, -1)) @ self.frequencies.to(x).T
 
+    def waves(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points g f"]:
+        """The Fourier features F of each group of coordinates (Eq. 2), which the modulator follows."""
+        phases = self._phases(x)
+        return torch.cat([phases.cos(), phases.sin()], dim=-1) / math.sqrt(self.fourier)
+
     def encode(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points x, before the gain."""
-        phases = self._phases(x)
-        waves = torch.cat([phases.cos(), phases.sin()], dim=-1) / math.sqrt(self.fourier)
-        weights = {name: value.to(x) for name, value in self.modulator.named_parameters()}
-        return torch.func.functional_call(self.modulator, weights, (waves,)).flatten(-2)
+        return cast_to_input(self.modulator, self.waves(x)).flatten(-2)
+
+    def unmodulated(self) -> "LearnableFourier":
+        """A fixed encoder of the Fourier features alone, with the present W and γ: K = G |F|, without the modulator."""
+        sizes = self.groups * self.fourier, self.scale("gamma"), self.fourier, 0, self.groups
+        other = LearnableFourier(self.dimensions, *sizes, fixed=True)
+        other.frequencies.data = self.frequencies.detach().clone()
+        return other
 
     def similarity(self, delta: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape"]:
         """The mean of cos w·δ/γ over the groups and the rows of W; with a modulator, by quadrature."""

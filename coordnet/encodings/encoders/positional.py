@@ -28,12 +28,17 @@ class DFT(Encoder):
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
+        return self.cell_means(x, 0.0)
+
+    def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
+        """ψ times sinc(fw) for every frequency f in cycles over the unit interval, before the gain."""
         s, d = (x / self.step).unsqueeze(-1), self.features
         k = torch.arange(1, (d + 1) // 2, dtype=x.dtype, device=x.device)
-        phase = 2 * math.pi / d * s * k
-        parts = [torch.ones_like(s), math.sqrt(2) * phase.cos(), math.sqrt(2) * phase.sin()]
+        cell = width / self.step  # in positions
+        phase, gain = 2 * math.pi / d * s * k, math.sqrt(2) * torch.sinc(k / d * cell)
+        parts = [torch.ones_like(s), gain * phase.cos(), gain * phase.sin()]
         if d % 2 == 0:
-            parts.append((math.pi * s).cos())
+            parts.append((math.pi * s).cos() * torch.sinc(torch.as_tensor(cell / 2, dtype=x.dtype, device=x.device)))
         return torch.cat(parts, dim=-1) / math.sqrt(d)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -61,6 +66,10 @@ class Identity(Encoder):
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
         return x.unsqueeze(-1)
+
+    def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
+        """The mean of x over a cell is its center."""
+        return self.encode(x)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The mean of x (x + |δ|) over pairs in [0, 1), scaled: (1 - |δ|)(2 + |δ|) / 2, for |δ| ≤ 1."""

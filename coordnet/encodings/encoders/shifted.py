@@ -4,6 +4,7 @@ import copy
 import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,10 @@ class ShiftedBasis(Encoder):
 
     K is the number of nodes within [start, stop). ``padding`` is the number of further nodes beyond each end, so that
     bumps reach the border from both sides. Because bumps decay beyond the outermost nodes, positions before ``start``
-    and beyond the ``last`` sample, which ``like`` supplies, are moved there. See ``FeatureMap`` for the rest.
+    and beyond the ``last`` sample, which ``like`` supplies, are moved there. With ``reflect`` they stay, and bumps are
+    continued by their mirror images at the borders, half a node spacing beyond the outermost nodes, so that sums of
+    bumps are even there. It is the default on axes of cells, which reach to the borders. See ``FeatureMap`` for the
+    rest.
     """
 
     _: KW_ONLY
@@ -32,11 +36,13 @@ class ShiftedBasis(Encoder):
     stop: float = 1.0
     padding: int = 0
     last: float | None = None
+    reflect: bool = False
 
     def __post_init__(self, generator: torch.Generator | None) -> None:
         super().__post_init__(generator)
         self.start, self.stop = interval(self.start, self.stop)
         _checks.integer("padding", self.padding, 0)
+        _checks.choice("reflect", self.reflect, (True, False))
         if self.last is not None and not self.start <= _checks.finite("last", self.last) < self.stop:
             raise _checks.wrong("last", f"a number from {self.start} to below {self.stop}", self.last)
 
@@ -63,13 +69,28 @@ class ShiftedBasis(Encoder):
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫φ(u) φ(u + δ) du / ∫φ(u)² du."""
 
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+        """(1/w) ∫φ over the distances in a cell of length w around a signed distance; see ``cell_means`` for errors."""
+        return super().cell_means(distance, width)
+
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
         return self.encode_at(x, self.nodes.points(x.dtype, x.device))
 
-    def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
-        """The columns of ψ whose nodes are at given positions, at positions x and before the gain."""
-        return self.bump(nodes - self._held(x).unsqueeze(-1))
+    def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
+        """Means of ψ over cells, before the gain."""
+        return self.encode_at(x, self.nodes.points(x.dtype, x.device), width)
+
+    def encode_at(
+        self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"], width: float = 0.0
+    ) -> Float[Tensor, "*points _"]:
+        """The columns of ψ whose nodes are at given positions, at positions x or as means over cells around them."""
+        x = (x if self.reflect or width else self._held(x)).unsqueeze(-1)
+        phi = partial(self.bump_mean, width=width) if width else self.bump
+        if not self.reflect:
+            return phi(nodes - x)
+        half = 0.5 * (self.stop - self.start) / self.features
+        return phi(nodes - x) + sum(phi(2 * (border - half) - nodes - x) for border in (self.start, self.stop))
 
     def _held(self, x: Tensor) -> Tensor:
         return x if self.last is None else x.clamp(self.start, self.last)
@@ -80,13 +101,14 @@ class ShiftedBasis(Encoder):
         It is computed in float64, all blocks at once. Launching many small blocks on a GPU costs more than computing
         them on a processor.
         """
-        nodes, reach = self.nodes, self.reach(rounding(dtype))
+        nodes, reach = self.nodes, self.reach(rounding(dtype)) + axis.width / 2
         if 2 * reach / nodes.spacing > MAX_DENSITY * nodes.count:
             return None
         left, stored, width = [], 0, 1
         starts = range(0, axis.count, ROWS)
         rows = torch.arange(len(starts) * ROWS).clamp(max=axis.count - 1).reshape(-1, ROWS)
-        x = self._held(axis.points())[rows]
+        x = axis.points() if self.reflect or axis.width else self._held(axis.points())
+        x = x[rows]
         for first, low, high in zip(starts, x[:, 0].tolist(), x[:, -1].tolist(), strict=True):
             start = min(max(math.ceil((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
             stop = min(math.floor((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
@@ -98,16 +120,23 @@ class ShiftedBasis(Encoder):
         left = [min(start, nodes.count - width) for start in left]
         near = nodes.points()[torch.tensor(left).unsqueeze(1) + torch.arange(width)].unsqueeze(1)
         local = self if self._is_on_cpu() else copy.deepcopy(self).cpu()
-        entries = local._amplified(local.encode_at(x, near)).to(dtype).flatten(0, 1)[: axis.count].split(ROWS)
+        entries = local._amplified(local.encode_at(x, near, axis.width)).to(dtype).flatten(0, 1)
+        entries = entries[: axis.count].split(ROWS)
         blocks = [Block(ROWS * i, *at) for i, at in enumerate(zip(left, entries, strict=True))]
         return BandedMatrix((axis.count, nodes.count), blocks)
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
-        """Put a node on every sample of an axis, or ``features`` nodes over the same interval."""
+        """Put a node on every sample of an axis, or ``features`` nodes over the same interval.
+
+        On an axis of cells the nodes are the centers of ``features`` cells that tile it.
+        """
         (axis,) = axes
-        arguments = {"last": axis.start + (axis.count - 1) * axis.spacing, **arguments}
-        return cls(features or axis.count, start=axis.start, stop=axis.stop, **arguments)
+        features = features or axis.count
+        last = axis.start + (axis.count - 1) * axis.spacing
+        shift = 0.5 * axis.spacing * (axis.count / features - 1) if axis.width else 0.0
+        arguments = {"last": None if axis.width else last, "reflect": axis.width > 0, **arguments}
+        return cls(features, start=axis.start + shift, stop=axis.stop + shift, **arguments)
 
 
 class Gaussian(ShiftedBasis):
@@ -129,6 +158,12 @@ class Gaussian(ShiftedBasis):
         """φ at a signed distance."""
         return torch.exp(-0.5 * (distance / self.sigma).square())
 
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+        """σ √(π/2) / w times the difference of erf(u / (σ√2)) at the two ends of a cell."""
+        scale = self.sigma * math.sqrt(2)
+        ends = [torch.erf((distance + sign * width / 2) / scale) for sign in (1, -1)]
+        return (ends[0] - ends[1]) * (math.sqrt(math.pi) / 2 * scale / width)
+
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = exp(-δ² / (4σ²))."""
         return torch.exp(-0.25 * (delta / self.sigma).square())
@@ -147,10 +182,12 @@ class Impulse(ShiftedBasis):
     name = "impulse"
     summary = "1 at the nearest node"
 
-    def encode_at(self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"]) -> Float[Tensor, "*points _"]:
+    def encode_at(
+        self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"], width: float = 0.0
+    ) -> Float[Tensor, "*points _"]:
         """Columns of one-hot rows; positions beyond the outermost nodes are moved to them."""
         first, last = self.nodes.start, self.nodes.stop - self.nodes.spacing
-        return super().encode_at(x.clamp(first, last), nodes)
+        return super().encode_at(x.clamp(first, last), nodes, width)
 
     def reach(self, rounding: float) -> float:
         """The spacing of the nodes."""

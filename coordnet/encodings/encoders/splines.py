@@ -27,6 +27,15 @@ def b_spline(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]
     return total / math.factorial(degree)
 
 
+def b_spline_integral(u: Float[Tensor, "*shape"], degree: int) -> Float[Tensor, "*shape"]:
+    """∫B_p from -∞ to u = Σ_k B_{p+1}(u - 1/2 - k), k = 0 … p + 1, since B_{p+1}'(u) = B_p(u + 1/2) - B_p(u - 1/2).
+
+    Source: de Boor, "A Practical Guide to Splines" (2001), chapter X.
+    """
+    u = u.clamp(-(degree + 1) / 2, (degree + 1) / 2)  # all of B_p lies there
+    return sum((b_spline(u - 0.5 - k, degree + 1) for k in range(degree + 2)), torch.zeros_like(u))
+
+
 class SplineBasis(ShiftedBasis):
     """φ(u) = B_p(u / h), the centered B-spline of ``degree`` p whose knots are at a spacing h, the scale parameter."""
 
@@ -38,6 +47,12 @@ class SplineBasis(ShiftedBasis):
         """φ at a signed distance."""
         edge = TIE * self.nodes.spacing if self.degree == 0 else 0.0
         return b_spline((distance + edge) / getattr(self, self.scales[0].name), self.degree)
+
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+        """The difference of ∫B_p at the two ends of a cell, times h / w: B_{p+1}(u / h) for a cell of w = h."""
+        knots = getattr(self, self.scales[0].name)
+        ends = [b_spline_integral((distance + sign * width / 2) / knots, self.degree) for sign in (1, -1)]
+        return (ends[0] - ends[1]) * (knots / width)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = B_{2p+1}(δ/h) / B_{2p+1}(0): two B-splines convolve to one."""

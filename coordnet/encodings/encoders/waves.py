@@ -21,7 +21,7 @@ class ShiftedWave(ShiftedBasis):
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
         """Put the nodes on the samples of an axis, and let the waves go on beyond them."""
-        return super().for_axes(axes, features, last=None, **arguments)
+        return super().for_axes(axes, features, **{"last": None, "reflect": False, **arguments})
 
 
 class Sine(ShiftedWave):
@@ -37,6 +37,10 @@ class Sine(ShiftedWave):
         """φ at a signed distance."""
         return torch.sin(2 * math.pi * self.frequency * distance)
 
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+        """φ times sinc(fw)."""
+        return self.bump(distance) * _sinc(self.frequency, width)
+
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = cos 2πfδ, the integral taken over whole periods."""
         return torch.cos(2 * math.pi * self.frequency * delta)
@@ -49,6 +53,10 @@ class Sine(ShiftedWave):
         turned = 0.5 * torch.tensor([[1 - c, -s], [-s, 1 + c]], dtype=torch.float64)
         squares = torch.linalg.eigvals(gram @ turned).real
         return min(float(samples), float(squares.sum() / squares.max()))
+
+
+def _sinc(frequency: Scale, width: float) -> Tensor:
+    return torch.sinc(torch.as_tensor(frequency, dtype=torch.float64) * width)
 
 
 class Square(ShiftedWave):

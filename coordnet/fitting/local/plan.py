@@ -28,7 +28,7 @@ def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: 
     """
     if not isinstance(encoding, FourierEncoding):
         raise _checks.wrong("encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__)
-    if geometry.is_scattered:
+    if geometry.is_scattered or geometry.operator is not None:
         expected = "samples on a lattice for a local prior; others take the adaptive prior"
         raise _checks.wrong("geometry", expected, type(geometry).__name__)
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights

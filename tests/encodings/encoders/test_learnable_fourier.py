@@ -51,6 +51,26 @@ def test_it_is_algorithm_1():
     assert torch.allclose(normed(x), norm(inner, (4,)) @ last.weight.T + last.bias)
 
 
+def test_the_fourier_features_are_those_before_the_modulator():
+    psi = LearnableFourier(4, 10, 0.5, fourier=6, hidden=4, groups=2).double()
+    x = torch.rand(7, 4, dtype=torch.float64)
+    plain = psi.unmodulated()
+    assert torch.equal(plain(x), psi.waves(x).flatten(-2))
+    products = (psi.waves(x).unsqueeze(1) * psi.waves(x)).sum(-1).mean(-1)
+    phases = (x.unsqueeze(1) - x).unflatten(-1, (2, 2)) @ (psi.frequencies / 0.5).T
+    assert torch.allclose(products, phases.cos().mean((-1, -2)) / 2)
+
+
+def test_fixed_and_uniform_frequencies():
+    fixed, free = (LearnableFourier(2, 8, 1.0, fourier=8, hidden=0, fixed=f) for f in (True, False))
+    assert torch.equal(fixed.frequencies, free.frequencies)
+    fixed(torch.rand(3, 2, requires_grad=True)).sum().backward()
+    assert fixed.frequencies.grad is None and free.frequencies.requires_grad
+    uniform = LearnableFourier(2, 20_000, 1.0, fourier=20_000, hidden=0, uniform=True).frequencies
+    assert 0 <= float(uniform.detach().min()) and float(uniform.detach().max()) <= 1
+    assert float(uniform.detach().mean()) == pytest.approx(0.5, abs=0.02)
+
+
 def test_dropout_is_of_training_alone():
     psi = LearnableFourier(2, 10, 0.5, fourier=6, hidden=4, dropout=0.5)
     x = torch.rand(50, 2)

@@ -82,7 +82,7 @@ def test_listing_is_complete(encoder):
         assert parameter.meaning
         assert parameter.suited(1 / 64) > 0
     for option in encoder.options():
-        assert option in inspect.getdoc(encoder) or option in ("padding", "learnable")
+        assert option in inspect.getdoc(encoder) or option in ("padding", "learnable", "reflect")
 
 
 def test_an_encoder_is_a_module(encoder):

@@ -1,0 +1,120 @@
+"""Area samples: each is the mean of a signal over a cell of its grid, as a camera's pixel is."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.samples import Geometry, MaskedLattice
+
+
+@dataclass(frozen=True)
+class AreaLattice(Geometry):
+    """Means over cells of ``cells[j]`` pixels along each axis of a grid, which the cells tile.
+
+    A pixel is itself a cell, whose value is the mean of the signal over it. With cells of one pixel, the default, the
+    samples are the pixels of a picture, taken as areas.
+
+    Parameters
+    ----------
+    grid : tuple of int
+        The lengths of the signal's own grid of pixels.
+    cells : tuple of int
+        The pixels of a cell along each axis.
+    weights : (*shape, 1) or (*shape, channels), optional
+        Weights of the squared errors of the means, 0 where none is known. All have weight 1 if not given.
+
+    Raises
+    ------
+    ValueError
+        If a cell's length is below 1 or does not divide the grid's, or the weights do not fit the cells.
+    """
+
+    grid: tuple[int, ...]
+    cells: tuple[int, ...] = ()
+    weights: Float[Tensor, "..."] | None = None
+    has_cells = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.grid, tuple) or not self.grid:
+            raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
+        object.__setattr__(self, "cells", self.cells or (1,) * len(self.grid))
+        if len(self.cells) != len(self.grid):
+            raise _checks.wrong("cells", f"{len(self.grid)} lengths, one for each axis", self.cells)
+        for length, cell in zip(self.grid, self.cells, strict=True):
+            if _checks.integer("grid", length, 1) % _checks.integer("cells", cell, 1):
+                raise _checks.wrong("cells", f"lengths that divide the grid {self.grid}", self.cells)
+        object.__setattr__(self, "is_whole_lattice", self.weights is None)
+        if self.weights is not None:
+            MaskedLattice(self.shape, weights=self.weights)  # which checks them
+
+    def __repr__(self) -> str:
+        """Return the lengths, the cells and the number of samples for each pixel."""
+        return f"AreaLattice({self.grid}, cells={self.cells}, density={self.density:.3g})"
+
+    @property
+    def density(self) -> float:
+        """The number of known samples for each pixel, for weights of 0 and 1."""
+        known = 1.0 if self.weights is None else float(self.weights.mean())
+        return known * math.prod(self.shape) / math.prod(self.grid)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of cells along each axis."""
+        return tuple(n // cell for n, cell in zip(self.grid, self.cells, strict=True))
+
+    @property
+    def axes(self) -> Axes:
+        """The cells along each axis."""
+        return tuple(Axis.cells(m, n) for m, n in zip(self.shape, self.grid, strict=True))
+
+    @property
+    def pixels(self) -> Axes:
+        """The pixels along each axis, as cells."""
+        return tuple(Axis.cells(n, n) for n in self.grid)
+
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return where a pixel was itself sampled: where cells are pixels and known, and nowhere otherwise."""
+        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
+        if self.shape == self.grid:
+            known[:] = True if self.weights is None else (self.weights > 0).cpu()
+        return known
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write the known means into a tensor on the signal's own grid, each at every pixel of its cell."""
+        known = torch.ones_like(values, dtype=torch.bool) if self.weights is None else self.weights > 0
+        known = known.expand_as(values).to(onto.device)
+        for axis, cell in enumerate(self.cells):
+            values, known = (x.repeat_interleave(cell, axis) for x in (values, known))
+        onto.copy_(torch.where(known, values, onto))
+
+
+class CellMeans(LinearOperator):
+    """The map of lattice signals to their means over cells of some pixels along each axis, which tile the lattice."""
+
+    def __init__(self, lattice: Shape, cells: Shape) -> None:
+        self.domain, self.cells = tuple(lattice), tuple(cells)
+        self.codomain = tuple(n // cell for n, cell in zip(lattice, cells, strict=True))
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_cells"]:
+        """Return the mean of every cell."""
+        split = [length for pair in zip(self.codomain, self.cells, strict=True) for length in pair]
+        inner = tuple(range(-2 * len(self.cells) + 1, 0, 2))
+        result = x.reshape(*self.batch_of(x), *split).mean(inner)
+        return result if out is None else out.copy_(result)
+
+    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_lattice"]:
+        """Return each cell's value, divided by the number of its pixels, at all of them."""
+        result = y / math.prod(self.cells)
+        for axis, cell in enumerate(self.cells, -len(self.cells)):
+            result = result.repeat_interleave(cell, axis)
+        return result if out is None else out.copy_(result)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "CellMeans":
+        """Return the operator itself, which holds no tensor."""
+        return self

@@ -1,0 +1,155 @@
+"""Measurements: values of any linear map of a lattice signal, such as a blur, projections or Fourier coefficients."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.sampling.arrays import Array, as_tensor
+from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.operators.foreign import as_operator
+from coordnet.sampling.samples import Geometry, Samples, check_weights
+
+MISMATCH = 2e-5  # of the norms of A x and y by which ⟨A x, y⟩ and ⟨x, Aᵀ y⟩ may differ
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasuredLattice(Geometry):
+    """A whole lattice of which a linear operator was measured; see ``Measurements``."""
+
+    operator: LinearOperator
+    weights: Float[Tensor, "..."] | None = None
+    sigma: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sigma is not None:
+            _checks.positive("sigma", self.sigma)
+        if self.weights is not None:
+            check_weights(self.weights)
+            if tuple(self.weights.shape[:-1]) != self.shape:
+                raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
+
+    def __repr__(self) -> str:
+        """Return the operator, the lengths of the lattice, and the shape of the values."""
+        return f"{type(self).__name__}({type(self.operator).__name__}, {self.grid} to {self.shape})"
+
+    @property
+    def grid(self) -> Shape:  # type: ignore[override]
+        """The lengths of the lattice."""
+        return self.operator.domain
+
+    @property
+    def density(self) -> float:
+        """The number of values for each node of the lattice."""
+        return math.prod(self.shape) / math.prod(self.grid)
+
+    @property
+    def axes(self) -> Axes:
+        """The whole lattice, j / N along each axis."""
+        return tuple(Axis(n) for n in self.grid)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the values, without channels."""
+        return self.operator.codomain
+
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return zeros: no point of the grid was sampled by itself."""
+        return torch.zeros(*self.grid, channels, dtype=torch.bool)
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write nothing: no value belongs to one node."""
+
+    def of_constant(self, like: Tensor) -> Tensor:
+        """Return the values of the constant signal 1, (*samples), with the dtype and device of another tensor."""
+        return self.operator.to(like.device, like.dtype)(like.new_ones(1, 1, *self.grid))[0, 0]
+
+
+class Measurements(Samples):
+    """Values y = A f + noise of a linear map A of a lattice signal f, from which ``cn.fit`` reconstructs f.
+
+    Parameters
+    ----------
+    operator : LinearOperator, or one of another library
+        An operator of ``cn.operators``, or any ``LinearOperator`` of this library; a SciPy ``LinearOperator`` or sparse
+        matrix of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid), such
+        as deepinv's. Every channel of the signal is mapped alike.
+    values : NumPy array or tensor, (*codomain, channels) or (*codomain)
+        What was measured. Complex values are taken as pairs of a real and an imaginary part, in an axis before that of
+        the channels.
+    grid : tuple of int, optional
+        The lengths of the signal, where the operator does not say them.
+    weights : tensor, (*codomain, 1 or channels), optional
+        Weights of the squared errors, 0 where a value is unknown.
+    sigma : float, optional
+        The standard deviation of the noise of values with weight 1. The adaptive prior estimates it if not given.
+
+    Raises
+    ------
+    ValueError
+        If the operator is of another kind, its adjoint is not one, the values are NaN, infinite, of another shape or
+        no floating-point numbers, or the grid, weights or sigma do not fit.
+    """
+
+    def __init__(
+        self,
+        operator: LinearOperator | Any,
+        values: Array,
+        *,
+        grid: Shape | None = None,
+        weights: Float[Tensor, "..."] | None = None,
+        sigma: float | None = None,
+    ) -> None:
+        operator = as_operator(operator, grid)
+        values = as_tensor(values, "values")
+        dims = len(operator.codomain)
+        if values.is_complex():
+            pairs = torch.view_as_real(values.resolve_conj())
+            values = pairs if values.ndim == dims - 1 else pairs.movedim(-1, -2)
+        if tuple(values.shape) == operator.codomain:
+            values = values.unsqueeze(-1)
+        super().__init__(MeasuredLattice(operator, weights, sigma), values)
+        _check_adjoint(operator.to(values.device, values.dtype), values)
+
+    @classmethod
+    def of(
+        cls,
+        operator: LinearOperator | Any,
+        signal: Array,
+        *,
+        sigma: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> "Measurements":
+        """Return the measurements of a signal (*grid, channels), with normal noise if ``sigma`` is given."""
+        signal = as_tensor(signal, "signal")
+        operator = as_operator(operator, tuple(signal.shape[:-1]))
+        values = operator.to(signal.device, signal.dtype)(signal.movedim(-1, 0)).movedim(0, -1)
+        if sigma is not None:
+            noise = torch.randn(values.shape, generator=generator, dtype=values.dtype)
+            values = values + sigma * noise.to(values.device)
+        return cls(operator, values, sigma=sigma)
+
+
+def _check_adjoint(operator: LinearOperator, like: Tensor) -> None:
+    """Refuse an operator for which ⟨A x, y⟩ is not ⟨x, Aᵀ y⟩ for random x, and random y or y = A x."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(shape: Shape) -> Tensor:
+        return torch.randn(1, 1, *shape, dtype=like.dtype, generator=generator).to(like.device)
+
+    x = draw(operator.domain)
+    ax = operator(x)
+    for y in (draw(operator.codomain), ax):
+        aty = operator.adjoint(y)
+        if aty.shape != x.shape:
+            raise _checks.wrong("operator", f"an adjoint to the grid {operator.domain}", tuple(aty.shape[2:]))
+        left, right = float((ax.double() * y.double()).sum()), float((x.double() * aty.double()).sum())
+        norms = max(float(ax.norm() * y.norm()), float(x.norm() * aty.norm()))
+        if not abs(left - right) <= MISMATCH * norms:
+            expected = "one whose adjoint has ⟨A x, y⟩ = ⟨x, Aᵀ y⟩"
+            raise _checks.wrong("operator", expected, f"{left:.6g} and {right:.6g} for random x and y")

@@ -1,0 +1,42 @@
+"""Derivatives: the differences of neighbors along every axis."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.operators import LinearOperator, Shape
+
+
+class Derivatives(LinearOperator):
+    """The differences f_(i+1) - f_i along each axis, (axes, *grid), for a signal that is to be found from its slopes.
+
+    The last difference of an axis has no neighbor and is 0, in the operator as in its values. They leave the signal's
+    mean open, which a fit sets to 0. A grid without axes raises a ``ValueError``.
+    """
+
+    def __init__(self, grid: Shape) -> None:
+        if not grid:
+            raise _checks.wrong("grid", "at least one length", "none")
+        self.domain, self.codomain = tuple(grid), (len(grid), *grid)
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_d_grid"]:
+        """Return the differences."""
+        dims = len(self.domain)
+        parts = [torch.diff(x, dim=j, append=x.narrow(j, self.domain[j] - 1, 1)) for j in range(-dims, 0)]
+        result = torch.stack(parts, -dims - 1)
+        return result if out is None else out.copy_(result)
+
+    def adjoint(self, y: Float[Tensor, "*batch_d_grid"], out: Tensor | None = None) -> Float[Tensor, "*batch_grid"]:
+        """Return the negative divergence."""
+        dims = len(self.domain)
+        result = torch.zeros_like(y.select(-dims - 1, 0))
+        for axis, part in zip(range(-dims, 0), y.unbind(-dims - 1), strict=True):
+            inner = part.narrow(axis, 0, self.domain[axis] - 1)
+            zero = torch.zeros_like(part.narrow(axis, 0, 1))
+            result = result - torch.diff(torch.cat([zero, inner, zero], axis), dim=axis)
+        return result if out is None else out.copy_(result)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Derivatives":
+        """Return the operator itself: it has no tensors."""
+        return self

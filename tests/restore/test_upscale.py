@@ -1,0 +1,89 @@
+"""Enlargements of pixels that are areas: planted signals and noise."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.restore.areas import choose_strength, stein_strength
+from coordnet.restore.large import upscale_rows
+from tests.helpers import synthetic_photograph
+
+
+def noisy(height, width, sigma, seed=0):
+    clean = synthetic_photograph(height, width)
+    return clean + sigma * torch.randn(clean.shape, generator=torch.Generator().manual_seed(seed))
+
+
+def centroid(picture):
+    """The center of mass along each axis, in units of the picture."""
+    total = picture.sum()
+    axes = [(torch.arange(n, dtype=torch.float64) + 0.5) / n for n in picture.shape]
+    return float((picture.sum(1) * axes[0]).sum() / total), float((picture.sum(0) * axes[1]).sum() / total)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 2.5, 3.0])
+def test_nothing_shifts(factor):
+    """Means over cells are kept, and so is the center of a symmetric hill that is away from the borders."""
+    i, j = ((torch.arange(n, dtype=torch.float64) + 0.5) / n for n in (40, 32))
+    hill = torch.exp(-60 * ((i - 0.45).square().unsqueeze(1) + (j - 0.6).square()))
+    large = cn.upscale(hill, factor).signal
+    assert centroid(large) == pytest.approx(centroid(hill), abs=1e-6)
+    assert centroid(large) == pytest.approx((0.45, 0.6), abs=1e-5)
+    assert float(large.mean()) == pytest.approx(float(hill.mean()), rel=1e-6)
+    mirrored = cn.upscale(hill.flip(0), factor).signal.flip(0)
+    assert torch.allclose(mirrored, large, atol=1e-10)
+
+
+def test_without_noise_the_pixels_are_the_means():
+    picture = torch.rand(12, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    fit = cn.fit(cn.Samples(cn.AreaLattice((12, 9)), picture))
+    means = fit.render((36, 27)).unflatten(1, (-1, 3)).unflatten(0, (-1, 3)).mean((1, 3))
+    assert torch.allclose(means, picture, atol=1e-9)
+
+
+def test_noise_is_found_and_smoothed():
+    truth, sigma = synthetic_photograph(128, 128), 0.05
+    small = truth.unflatten(1, (-1, 2)).unflatten(0, (-1, 2)).mean((1, 3))
+    white = sigma * torch.randn(small.shape, generator=torch.Generator().manual_seed(0))
+    made = cn.upscale(small + white, 2.0)
+    assert made.report["noise"] == pytest.approx(sigma, rel=0.15)
+    fit = cn.fit(cn.Samples(cn.AreaLattice((64, 64)), small + white))
+    assert cn.psnr(made.signal, truth) > cn.psnr(fit.render((128, 128)), truth) + 1
+
+
+def test_stein_s_strength_is_near_the_best():
+    clean, picture = synthetic_photograph(64, 48).double(), noisy(64, 48, 0.1).double()
+    errors = {}
+    for strength in (*np.logspace(-3, 2, 11), stein_strength(picture, 0.1)):
+        plan = cn.plan(
+            cn.ComplexEncoding.like(cn.Gaussian, cn.Lattice((64, 48))),
+            cn.Lattice((64, 48)),
+            cn.Smoothness(1.5, float(strength)),
+            dtype=torch.float64,
+        )
+        errors[float(strength)] = float((plan.fit(picture).render() - clean).square().mean())
+    assert errors[stein_strength(picture, 0.1)] < 1.02 * min(errors.values())
+    assert stein_strength(clean, 0.0) == 0
+
+
+@pytest.mark.parametrize("memory", [300_000, 2**26])
+def test_noisy_rows_are_smoothed_as_pictures_are(memory):
+    picture = noisy(140, 33, 0.05)
+    made = upscale_rows(picture.numpy(), 1.5, memory=memory)
+    expected = cn.upscale(picture, 1.5)
+    assert made.report["strength"] == expected.report["strength"] > 0
+    found = torch.from_numpy(np.concatenate(list(made.blocks)))
+    assert torch.allclose(found, expected.signal, atol=2e-3)
+    assert float((found - expected.signal).square().mean().sqrt()) < 1e-4
+
+
+def test_points_are_met_and_areas_are_not():
+    picture = synthetic_photograph(30, 24)
+    points = cn.upscale(picture, 2.0, samples="point")
+    assert torch.allclose(points.fit.render(), picture, atol=1e-4)
+    assert points.report["sigma"] in points.report["tried"]
+
+
+def test_what_is_too_small_for_an_estimate_is_not_smoothed():
+    assert choose_strength(torch.rand(5, 40, 1)) == ({"noise": 0.0, "strength": 0.0}, None)
