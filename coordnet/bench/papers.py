@@ -12,7 +12,7 @@ from coordnet.bench import peers
 from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
 from coordnet.bench.layouts import Layout, complex_, directional, simple
-from coordnet.bench.methods import ADAPTIVE, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
+from coordnet.bench.methods import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.peers import baseline
 from coordnet.bench.study import Experiment
 from coordnet.encodings import ENCODERS
@@ -60,6 +60,7 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
 
 
 BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
+BY_PATCHES = Method("closed form, local prior", LOCAL)
 KINDS = ("nearest", "linear", "cubic")
 TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
 SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, KINDS, strict=True))
@@ -103,6 +104,7 @@ TABLE_2 = Experiment(
             *SLOW_PEERS,
             smooth(SMOOTH),
             BY_SPECTRUM,
+            BY_PATCHES,
             *column("table2", "gradient", SOLVED, TIED, False),
             *column("table2", "gradient", f"{SOLVED}, smooth prior", partial(TIED, prior=SMOOTH), False),
             *column("table2", "gradient", DESCENDED, partial(Trained, blended=2)),
@@ -253,7 +255,7 @@ NOISE = Experiment(
     abscissa="noise",
 )
 
-INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, RFF_MLP)
+INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, BY_PATCHES, RFF_MLP)
 SAMPLING = Experiment(
     "sampling",
     "Pictures, PSNR against the fraction of pixels known",

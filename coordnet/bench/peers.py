@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from scipy import ndimage
 from scipy.interpolate import RBFInterpolator, RectBivariateSpline
 from skimage import restoration
@@ -84,6 +85,24 @@ def torch_interpolate(case: Case) -> Tensor:
     mode = {1: "linear", 2: "bicubic", 3: "trilinear"}[dims]
     estimate = interpolate(padded, size=size, mode=mode, align_corners=True)
     return estimate[(0, slice(None), *(slice(n) for n in geometry.grid))].movedim(0, -1)
+
+
+def lanczos_between(case: Case) -> Tensor:
+    """Interpolate a strided lattice of a picture by Pillow's Lanczos filter of three lobes.
+
+    The box says where the outputs lie among the samples, of which one is repeated at every end. ValueError is raised if
+    the samples are not a whole lattice of a picture.
+    """
+    geometry: Any = case.samples.geometry
+    if not geometry.is_whole_lattice or len(geometry.grid) != 2:
+        raise ValueError("expected a whole lattice of a picture")
+    axes = list(zip(geometry.grid, geometry.steps, geometry.offsets, strict=True))
+    starts = [1.5 - (offset + 0.5) / step for _, step, offset in axes]  # one sample is before the first, half its width
+    (top, bottom), (left, right) = ((a, a + n / k) for a, (n, k, _) in zip(starts, axes, strict=True))
+    padded = pad(case.samples.values.movedim(-1, 0), (1, 1, 1, 1), mode="replicate")
+    size, options = geometry.grid[::-1], {"resample": Image.Resampling.LANCZOS, "box": (left, top, right, bottom)}
+    planes = [Image.fromarray(plane.cpu().numpy(), "F").resize(size, **options) for plane in padded.float()]
+    return torch.stack([torch.from_numpy(np.array(plane)) for plane in planes], -1).to(case.samples.values)
 
 
 def radial_basis(case: Case, kernel: str, neighbors: int = 60, smoothing: float = 0.0) -> Tensor:

@@ -73,8 +73,8 @@ ENLARGED = (
     Method("upscale", upscaling.Enlarged()),
     Method("upscale, pixels as points", upscaling.Enlarged("point")),
 )
-REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2, 3, 4, 1.5, 2.5)]
-REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2))
+REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0, 1.5, 2.5)]
+REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2.0))
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -115,7 +115,7 @@ EXPERIMENTS = (
         "audio",
         "A random quarter of a recording",
         [Task("sound, random quarter", "random:0.25", measure="snr")],
-        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED),
+        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED, PATCHES),
         Finder(("sound",), SOUNDS, ("bach",)),
     ),
     part(
@@ -152,7 +152,12 @@ EXPERIMENTS = (
         "every",
         "Every second pixel",
         [Task("every second", "every:2")],
-        (*SPLINES, _smooth("smooth", Smoothness(1.5, 0.03)), PATCHES),
+        (
+            *SPLINES,
+            baseline("Lanczos (Pillow)", peers.lanczos_between),
+            _smooth("smooth", Smoothness(1.5, 0.03)),
+            PATCHES,
+        ),
     ),
     part(
         "noise",

@@ -23,6 +23,7 @@ from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling import Lattice, Samples, sample
 
@@ -43,7 +44,7 @@ COLD = "fit + render, cold"
 DENSE = "dense, fit + render, plan reused"
 FIT = "fit, plan reused"
 GRAPH = "CUDA graph"
-SMOOTH, ADAPTIVE = (f"{name} prior, to {TOLERANCE:g}" for name in ("smooth", "adaptive"))
+SMOOTH, ADAPTIVE, LOCAL = (f"{name} prior, to {TOLERANCE:g}" for name in ("smooth", "adaptive", "local"))
 IN_MEMORY, IN_ROWS = "in memory", "in rows, --memory 2GiB"
 STOPPED = f"over {LIMIT:g} s"
 
@@ -170,6 +171,7 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
     for name, encoding, prior in (
         (SMOOTH, ComplexEncoding.like(Triangle, samples), power),
         (ADAPTIVE, FourierEncoding.like(samples), Adaptive()),
+        (LOCAL, FourierEncoding.like(samples), Local()),
     ):
         solver = ConjugateGradients(TOLERANCE)
         factorize = partial(plan, encoding, samples.geometry, prior, solver=solver, device=device)

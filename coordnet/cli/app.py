@@ -164,11 +164,14 @@ def demosaic(
         list[str], Argument(metavar="RAW…", help="Gray pictures, each pixel of one color, or folders of them.")
     ],
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
+    sigma: Annotated[
+        float | None, Option(help="Standard deviation of the mosaic's noise, to remove it; no noise if not given.")
+    ] = None,
     prior: options.Prior = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:
-    """Turn a Bayer mosaic into a color picture; the color that each pixel measured stays the same."""
+    """Turn a Bayer mosaic into a color picture; without --sigma, the color that each pixel measured stays the same."""
 
 
 @command("analyze.run")

@@ -94,8 +94,8 @@ def speed(
 def quality(signals: Signals, records: Records, only: Only = None) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
-    --only takes some of random, density, video, audio, entries, bayer, structured, noise, denoise, iterations, fields,
-    volume, tone, hindsight; all but the last, which is slow, if not given.
+    --only takes some of random, density, video, audio, entries, bayer, structured, every, noise, denoise, iterations,
+    fields, volume, tone, hindsight; all but the last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
 

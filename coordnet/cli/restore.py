@@ -93,14 +93,15 @@ def _mask_of(signal: str, mask: Path) -> Path:
     return found[0]
 
 
-def demosaic(signals: list[str], pattern: str, prior: str, many: Many, common: Common) -> None:
+def demosaic(signals: list[str], pattern: str, sigma: float | None, prior: str, many: Many, common: Common) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    each("demosaic", partial(_demosaic, bayer=Bayer(pattern.upper()), prior=_prior(prior)), signals, many, common)
+    work = partial(_demosaic, bayer=Bayer(pattern.upper()), sigma=sigma, prior=_prior(prior))
+    each("demosaic", work, signals, many, common)
 
 
-def _demosaic(raw: str, common: Common, bayer: Bayer, prior: Prior) -> Outcome:
+def _demosaic(raw: str, common: Common, bayer: Bayer, sigma: float | None, prior: Prior) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
-        made = demosaiced(values, bayer.pattern, prior=prior, seed=common.seed, progress=common.progress)
+        made = demosaiced(values, bayer.pattern, sigma, prior=prior, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
     return _restored("demosaic", raw, common, work, image=True)
@@ -108,12 +109,14 @@ def _demosaic(raw: str, common: Common, bayer: Bayer, prior: Prior) -> Outcome:
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     expected = made.expected_psnr
-    chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{_learned(made)}"
+    how, sigma = _learned(made), made.report.get("sigma")
+    how = how if sigma is None else f", noise of standard deviation {sigma:.4g} (given)"
+    chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
     sureness = "no sample was hidden to measure by" if expected is None else f"hold-out PSNR {expected:.2f} dB"
     part = Tiles(tuple(signal.shape[:-1])).middle
     samples = sample(signal, known, dimensions=signal.ndim - 1)
     before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
-    kept = {name: made.report[name] for name in ("known", "pattern", "prior") if name in made.report}
+    kept = {name: made.report[name] for name in ("known", "pattern", "sigma", "prior") if name in made.report}
     return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
 
 

@@ -15,6 +15,7 @@ from coordnet.fitting.hold_out import hide, middle
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
+from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
@@ -119,8 +120,7 @@ class AdaptivePlan(IteratedPlan):
             problem, limit = problem.on_padded_grid(), min(limit, STRUCTURED_ROUNDS)
             starts = self.prior.starts or (STRUCTURED_START,)
         deciding = problem if problem.constrained else self._deciding_problem(problem, values)
-        generator = torch.Generator().manual_seed(self.prior.seed)
-        hidden = hide(deciding.measurement, deciding.values.shape[2:], self.prior.hold_out, generator)
+        hidden = self._hidden(deciding)
         start, kept = starts[0], limit if self.prior.hold_out == 0 else 0
         trails, chosen = [], None
         total = limit + len(starts) + 4
@@ -149,6 +149,14 @@ class AdaptivePlan(IteratedPlan):
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         fitted = Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
         return fitted, None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
+
+    def _hidden(self, problem: Problem) -> Tensor | None:
+        """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""
+        generator, share = torch.Generator().manual_seed(self.prior.seed), self.prior.hold_out
+        if not problem.constrained:
+            return hide(problem.measurement, problem.values.shape[2:], share, generator)
+        hidden = hide(self.measurement, self.measurement.weights.shape[2:], share, generator)
+        return None if hidden is None else zero_pad(hidden, problem.modes.lattice)
 
     def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None, units: Tensor) -> HeldOut | None:
         if z is None or hidden is None or not self.measurement.is_mask:

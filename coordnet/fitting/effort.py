@@ -24,6 +24,7 @@ TRAINED = 30  # times that of a feature whose encoder is trained: of a hash grid
 PILOT = 8e-6  # of one channel of the adaptive prior before it
 CLASSES = 14e-6  # of the choice of classes
 SOLVED = 2e-9  # of a product in the solves of a patch
+SIMILAR = 4e-6  # of one channel of the groups of similar patches, in pictures
 ON_LATTICE = 1e-5  # of a strided lattice, all of whose patches share a factorization
 DENOISED = 1.5e-5  # of a sample from which the local prior removes noise
 GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
@@ -76,6 +77,7 @@ def local_seconds(geometry: Geometry, channels: int, device: torch.device | str 
         patch = prior.patch_on(geometry.grid)
         products = _squared_counts(weights, patch) * math.prod(patch)
         work = PILOT * channels + CLASSES + SOLVED * products / prior.stride ** len(patch)
+        work += SIMILAR * channels * (len(patch) == 2)
     return points * work / (1 if torch.device(device).type == "cpu" else GPU)
 
 

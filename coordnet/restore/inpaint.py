@@ -37,7 +37,7 @@ def inpaint(
     largest: int | None = None,
     progress: bool = False,
 ) -> Restored:
-    """Fill the unknown samples of a signal; the known ones stay as they are, to the bit.
+    """Fill the unknown samples of a signal; the known ones stay as they are, to the bit, unless the prior has noise.
 
     Parameters
     ----------
@@ -97,7 +97,9 @@ def inpaint(
         hidden = decibels(statistics.fmean(errors)) if errors else None
     report["prior"] = chosen.name
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
-    return Restored(kind.restore(torch.where(kept, values, made.to(values))), model, report, expected)
+    made = made.to(values)
+    made = made if getattr(chosen, "noise", 0.0) else torch.where(kept, values, made)
+    return Restored(kind.restore(made), model, report, expected)
 
 
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:

@@ -326,6 +326,16 @@ def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pat
     assert json.loads(Path("out/record.json").read_text())["pattern"] == pattern.upper()
 
 
+def test_demosaic_removes_noise_that_is_given(run):
+    truth = synthetic_photograph(40, 44)
+    raw = mosaic(truth + 0.05 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(0)), "RGGB")
+    stored("in/a.png", raw.clamp(0, 1))
+    out = run("demosaic", "in/a.png", "--sigma", 0.05, "--out", "out")[1]
+    assert "local prior, noise of standard deviation 0.05 (given)" in out
+    assert json.loads(Path("out/record.json").read_text())["sigma"] == 0.05
+    assert cn.psnr(mosaic(result(), "RGGB"), mosaic(truth, "RGGB")) > 30
+
+
 @pytest.mark.parametrize("shape", [(2, 2), (2, 30), (24, 20)])
 def test_demosaic_of_a_constant_is_constant(run, shape):
     raw = stored("in/a.png", torch.full((*shape, 1), 0.6))

@@ -81,7 +81,7 @@ def test_the_seconds_of_a_local_prior_grow_with_the_points_and_with_the_square_o
     weights[:, ::2] = 1
     half, whole = (local_seconds(cn.MaskedLattice((32, 64), weights=w), 1) for w in (weights, torch.ones(32, 64, 1)))
     assert half - whole == pytest.approx(512 * 32**2 * 64 * 2e-9)
-    assert whole == pytest.approx(2048 * 22e-6)
-    assert local_seconds(cn.MaskedLattice((32, 64), weights=weights), 3) - half == pytest.approx(2 * 2048 * 8e-6)
+    assert whole == pytest.approx(2048 * 26e-6)
+    assert local_seconds(cn.MaskedLattice((32, 64), weights=weights), 3) - half == pytest.approx(2 * 2048 * 12e-6)
     assert local_seconds(cn.MaskedLattice((32, 64), weights=weights), 1, "cuda") == pytest.approx(half / GPU)
     assert local_seconds(cn.Lattice((32, 64), (2, 2)), 3) == pytest.approx(2048e-5)

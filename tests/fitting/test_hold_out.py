@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.fitting.hold_out import hide
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
@@ -34,3 +35,16 @@ def test_the_local_prior_is_weighed_where_the_mask_was_drawn_from_its_seed():
     prior = Local(rounds=1, stride=4, pilot=Adaptive(rounds=1, seed=0))
     report = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior).report
     assert set(report["hold_out_psnr"]) == {"pilot", "local"}
+
+
+def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():
+    """The lattice is padded to an even length or more, so that the border of the padding is unknown too."""
+    known = torch.ones(40, 44)
+    known[5:12, 6:14] = known[22:30, 25:35] = 0
+    samples = sample(synthetic_photograph(40, 44, 1), known)
+    made = plan(FourierEncoding.like(samples), samples.geometry, Adaptive())
+    assert isinstance(made, AdaptivePlan)
+    held = made.solve_and_hold_out(made.centered(samples.values).subtracted())[1]
+    assert held is not None
+    assert 0 < int(held.hidden.sum()) <= int((known == 0).sum())
+    assert bool((held.hidden[0] <= (known > 0)).all())

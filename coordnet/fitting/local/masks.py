@@ -11,8 +11,10 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan, HeldOut
-from coordnet.fitting.local.classes import NOISE, Channels, Estimate, LocalClasses
+from coordnet.fitting.hold_out import middle
+from coordnet.fitting.local.classes import NOISE, Channels, Estimate, LocalClasses, Observed
 from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.similar_unknown import fill_from_similar
 from coordnet.fitting.local.weights import Weights, choose_weights
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
@@ -22,6 +24,10 @@ from coordnet.sampling.samples import Geometry
 LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
 LEARNED_PATCHES = 2**15  # the most that adapt the classes
 FINAL_ROUNDS = 1  # of adaptation to all samples, after those without the hidden ones
+GROUPED = 2**16  # points of the middle of a picture whose hidden samples give the weights of groups
+PILOT = "the adaptive prior"
+Lattice = Float[Tensor, "channels *lattice"]
+Mask = Bool[Tensor, "#channels *lattice"]
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,9 @@ class LocalPlan(Plan):
 
     The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
     hidden samples give the weights of the patches against it; see ``choose_weights``. The classes are then adapted to
-    all samples once more. Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
-
+    all samples once more. In pictures, groups of patches that are similar in the result then give a third estimate
+    (``fill_from_similar``), whose weights against the second hidden samples give too. Known samples stay as they are,
+    and the Fourier encoding interpolates the resulting lattice.
     """
 
     def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: Local, **options: Any) -> None:
@@ -67,6 +74,7 @@ class LocalPlan(Plan):
         self.prior, self.padded, self.shape = prior, encoding.shape, prior.patch_on(geometry.shape)
         self.pilot = AdaptivePlan(encoding, geometry, prior.pilot, **options)
         self.measurement = self.pilot.measurement
+        self.exact = self.measurement.is_plain_mask and not prior.noise
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own classes."""
@@ -76,51 +84,80 @@ class LocalPlan(Plan):
         fitted, held_out = self.pilot.solve_and_hold_out(values)
         signal = Signal.of(values[0], self.measurement.weights[0] > 0)
         pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
-        weights, estimate, f = Weights.none(), None, pilot
-        exact = self.measurement.is_plain_mask and not self.prior.noise
-        sought = ~signal.known if exact else torch.ones_like(signal.known)
+        f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
+        sought = ~signal.known if self.exact else torch.ones_like(signal.known)
         if held_out is not None and bool(sought.any()):
-            weights, estimate, f = self._second(signal, pilot, held_out, sought)
-        if exact:
-            f = torch.where(signal.known, signal.values, f)
+            f, record, learned = self._second(signal, pilot, held_out, sought)
+        f = self._kept(signal, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.padded)
         report = {
             "method": f"posterior means of patches, local prior, after {fitted.report['method']}",
             "patch": list(self.shape),
-            **weights.record(signal.range, signal.known, "the adaptive prior"),
+            **record,
             "pilot": fitted.report,
             "iterations": fitted.report["iterations"],
             "relative_residual": fitted.report["relative_residual"],
         }
-        learned = {} if estimate is None else estimate.learned(signal.range)
         return Fitted(coefficients, report, {**fitted.learned, **learned})
 
+    def _kept(self, signal: Signal, f: Lattice) -> Lattice:
+        """Return an estimate with the known samples in their places, if they have no noise."""
+        return torch.where(signal.known, signal.values, f) if self.exact else f
+
     def _second(
-        self, signal: Signal, pilot: Float[Tensor, "channels *lattice"], held_out: HeldOut, sought: Tensor
-    ) -> tuple[Weights, Estimate | None, Float[Tensor, "channels *lattice"]]:
-        """Return the weights that hidden samples give to the patches, and the signal that they then are a part of."""
-        classes = self._begin(signal)
-        bar = tqdm(total=self.prior.rounds + FINAL_ROUNDS + 2, desc="patches", disable=not self.progress)
+        self, signal: Signal, pilot: Lattice, held_out: HeldOut, sought: Mask
+    ) -> tuple[Lattice, dict[str, Any], dict[str, Tensor]]:
+        """Return the estimate with the weights that hidden samples give to patches and groups, its report and classes.
+
+        The estimate is the pilot if they give no weight to the patches.
+        """
+        bar = tqdm(total=self.prior.rounds + FINAL_ROUNDS + 4, desc="patches", disable=not self.progress)
         with bar:
-            deciding = signal.part(held_out.part)
-            shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
-            classes = self._adapted(classes, shown, first, self.prior.rounds, bar.update)
-            second = self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden)
-            bar.update()
-            hidden = held_out.hidden.expand_as(first)
-            local, clustered = classes.restore(second.f), self.measurement.is_structured_mask
-            weights = choose_weights(shown.known, hidden, deciding.values, first, local, clustered=clustered)
+            classes, weights, grouped = self._decide(signal, held_out, bar.update)
+            record = weights.record(signal.range, signal.known, PILOT)
             if weights.are_zero:
-                return weights, None, pilot
+                return pilot, record, {}
             classes = self._adapted(classes, signal, pilot, min(self.prior.rounds, FINAL_ROUNDS), bar.update)
             estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
-        alpha = weights.on(signal.known)
-        return weights, estimate, pilot + alpha * (classes.restore(estimate.f) - pilot)
+            f = self._kept(signal, pilot + weights.on(signal.known) * (classes.restore(estimate.f) - pilot))
+            bar.update()
+            if not grouped.are_zero:
+                record["groups"] = grouped.record(signal.range, signal.known, "the patches")
+                f = f + grouped.on(signal.known) * (self._from_similar(signal, f, sought) - f)
+        return f, record, estimate.learned(signal.range)
+
+    def _decide(
+        self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]
+    ) -> tuple[LocalClasses, Weights, Weights]:
+        """Adapt classes to the samples that are not hidden; return them with the weights of patches and of groups."""
+        clustered = self.measurement.is_structured_mask
+        deciding = signal.part(held_out.part)
+        shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
+        classes = self._adapted(self._begin(signal), shown, first, self.prior.rounds, update)
+        second = classes.restore(self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden).f)
+        hidden = held_out.hidden.expand_as(first)
+        weights = choose_weights(shown.known, hidden, deciding.values, first, second, clustered=clustered)
+        update()
+        lattice = tuple(first.shape[1:])
+        if weights.are_zero or len(lattice) != 2:
+            return classes, weights, Weights.none()
+        f = self._kept(shown, first + weights.on(shown.known) * (second - first))
+        part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
+        shown, f, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
+        third = self._from_similar(shown, f, hidden)
+        grouped = choose_weights(shown.known, hidden, deciding.part(part).values, f, third, clustered=clustered)
+        update()
+        return classes, weights, grouped
+
+    def _from_similar(self, signal: Signal, f: Lattice, sought: Mask) -> Lattice:
+        return fill_from_similar(Observed(signal.values, signal.known, f), sought, self._noise(signal))
+
+    def _noise(self, signal: Signal) -> float:
+        return max(NOISE, (self.prior.noise / signal.range) ** 2)
 
     def _begin(self, signal: Signal) -> LocalClasses:
         channels = Channels.of(signal.values, signal.known)
-        noise = max(NOISE, (self.prior.noise / signal.range) ** 2)
-        return LocalClasses.begin(self.shape, channels, joint=signal.differs, noise=noise)
+        return LocalClasses.begin(self.shape, channels, joint=signal.differs, noise=self._noise(signal))
 
     def _adapted(
         self, classes: LocalClasses, signal: Signal, pilot: Tensor, rounds: int, update: Callable[[], Any]

@@ -31,7 +31,7 @@ def filter_groups(noisy: Picture, guide: Picture, variance: Float[Tensor, "heigh
     """
     height, width = guide.shape[1:]
     total, weight = torch.zeros_like(guide), torch.zeros_like(guide[:1])
-    rows, columns = (_references(n, side, noisy.device) for n in (height, width))
+    rows, columns = (references(n, side, STEP, noisy.device) for n in (height, width))
     for part in rows.split(max(1, BAND // (width * STEP))):
         top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
         inside = slice(top, bottom)
@@ -44,16 +44,18 @@ def filter_groups(noisy: Picture, guide: Picture, variance: Float[Tensor, "heigh
     return torch.where(weight > 0, total / weight.clamp(min=1e-12), guide)
 
 
-def _references(length: int, side: int, device: torch.device) -> Int[Tensor, " n"]:
+def references(length: int, side: int, step: int, device: torch.device) -> Int[Tensor, " n"]:
     """Return the starts of reference patches along an axis; the last one touches the end."""
-    starts = torch.arange(0, length - side + 1, STEP, device=device)
+    starts = torch.arange(0, length - side + 1, step, device=device)
     return torch.cat([starts, starts.new_tensor([length - side])]).unique()
 
 
 def similar(
-    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int
+    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int, count: int = GROUP
 ) -> Int[Tensor, "references group"]:
     """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
+
+    A group has ``count`` patches, or all within ``REACH`` if these are fewer.
 
     The references' first pixels are at all pairs of ``rows`` and ``columns``.
     """
@@ -72,7 +74,7 @@ def similar(
             full = guide.new_full((height, width), torch.inf)
             full[first : first + distance.shape[0], second : second + distance.shape[1]] = distance
             found[place[(sign * y, sign * x)]] = full[rows][:, columns]
-    nearest = found.flatten(1).T.topk(min(GROUP, len(moves)), 1, largest=False)
+    nearest = found.flatten(1).T.topk(min(count, len(moves)), 1, largest=False)
     steps = torch.tensor([y * guide.shape[2] + x for y, x in moves], device=guide.device)
     corners = (rows.unsqueeze(1) * guide.shape[2] + columns).flatten()
     corners = corners.unsqueeze(1)

@@ -1,0 +1,69 @@
+import pytest
+import torch
+
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.local import similar_unknown
+from coordnet.fitting.local.classes import Observed
+from coordnet.fitting.local.similar_unknown import FLOOR, SHARE, condition, fill_from_similar
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.local import Local
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+
+@pytest.mark.parametrize("count, size", [(4, 7), (9, 5)])
+def test_the_posterior_is_the_textbook_s(count, size, generator):
+    x = torch.randn(3, count, size, generator=generator, dtype=torch.float64)
+    y = torch.randn(3, size, generator=generator, dtype=torch.float64)
+    known = torch.tensor([[1, 0, 1, 1, 0, 0, 1], [0] * 7, [1] * 7], dtype=torch.bool)[:, :size]
+    mean, variance = condition(y, known, x, 0.01)
+    for i, o in enumerate(known):
+        deviations = x[i] - x[i].mean(0)
+        floor = FLOOR + SHARE * deviations.square().mean()
+        s = torch.cov(x[i].T, correction=0) + floor * torch.eye(size)
+        gain = s[:, o] @ torch.linalg.inv(s[o][:, o] + 0.01 * torch.eye(int(o.sum())))
+        unknown = ~o  # a known entry has the noise's and the floor's share of the floor left
+        expected = x[i].mean(0) + gain @ (y[i] - x[i].mean(0))[o]
+        torch.testing.assert_close(mean[i][unknown], expected[unknown])
+        torch.testing.assert_close(variance[i][unknown], (s - gain @ s[o]).diagonal()[unknown])
+
+
+@pytest.fixture
+def stripes(generator):
+    """A picture that repeats, its mask, and a pilot that is wrong where it is unknown."""
+    y, x = torch.meshgrid(torch.arange(30), torch.arange(34), indexing="ij")
+    f = torch.stack([torch.sin(1.1 * x + 0.7 * y), torch.cos(0.9 * x - y)]) / 4
+    known = torch.rand(1, 30, 34, generator=generator) < 0.5
+    pilot = torch.where(known, f, f + 0.08 * torch.randn(2, 30, 34, generator=generator))
+    return f, known, pilot
+
+
+def test_it_corrects_the_pilot_where_it_is_sought(stripes):
+    f, known, pilot = stripes
+    made = fill_from_similar(Observed(f * known, known, pilot), ~known, 1e-5)
+    before, after = ((g - f)[~known.expand(2, -1, -1)].square().mean() for g in (pilot, made))
+    assert float(after) < 0.2 * float(before)
+    corner = torch.zeros_like(known)
+    corner[:, 0, 0] = True
+    part = fill_from_similar(Observed(f * known, known, pilot), corner, 1e-5)
+    assert torch.equal(part[:, 6:], pilot[:, 6:]) and torch.equal(part[:, :, 6:], pilot[:, :, 6:])
+
+
+def test_chunks_do_not_change_it(monkeypatch, stripes):
+    f, known, pilot = stripes
+    observed = Observed(f * known, known, pilot)
+    expected = fill_from_similar(observed, ~known, 1e-5)
+    monkeypatch.setattr(similar_unknown, "BAND", 25)
+    monkeypatch.setattr(similar_unknown, "AT_ONCE", 7)
+    torch.testing.assert_close(fill_from_similar(observed, ~known, 1e-5), expected)
+
+
+def test_the_local_prior_weighs_groups_by_hidden_samples():
+    samples = sample(synthetic_photograph(56, 48), "random:0.5")
+    prior = Local(rounds=1, stride=4, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
+    made = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior)
+    groups = made.report["groups"]
+    assert groups["against"] == "the patches" and all(0 <= alpha <= 1.2 for alpha in groups["alpha"].values())
+    assert groups["hold_out_psnr"]["local"] > groups["hold_out_psnr"]["pilot"]
