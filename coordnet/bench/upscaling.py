@@ -33,7 +33,7 @@ class Cells(AreaLattice):
 class Reduction(Task):
     """Pictures reduced by a factor, by averaging over cells, and perhaps with noise after that."""
 
-    factor: float = 2.0
+    factor: int | float = 2.0
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
         """Return the reduced picture, and the picture itself."""
