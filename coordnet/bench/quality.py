@@ -73,8 +73,8 @@ ENLARGED = (
     Method("upscale", upscaling.Enlarged()),
     Method("upscale, pixels as points", upscaling.Enlarged("point")),
 )
-REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2, 3, 4, 1.5, 2.5)]
-REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2))
+REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0, 1.5, 2.5)]
+REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2.0))
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
