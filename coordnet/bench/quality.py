@@ -225,7 +225,7 @@ EXPERIMENTS = (
                 ADAPTED,
             ),
         },
-        Finder(sizes=(128,)),
+        Finder(sizes=(64,)),
     ),
     part(
         "hindsight",

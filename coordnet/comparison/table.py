@@ -85,7 +85,8 @@ class Comparison:
     def heading(self) -> str:
         """The name, the shape and the sampling of the signal."""
         shape = "×".join(map(str, self.scoring.signal.shape))
-        return f"{self.name} {shape}, {self.pattern} ({100 * self.known:.3g} % known)"
+        known = f"{100 * self.known:.3g} % known" if self.known > 0 else "no pixel known by itself"
+        return f"{self.name} {shape}, {self.pattern} ({known})"
 
     @cached_property
     def columns(self) -> list[Column]:

@@ -54,7 +54,7 @@ class Reconstruction(nn.Module):
     learned : dict
         Tensors such as the spectrum of an adaptive prior.
     footprint : "point" or "area"
-        What ``render`` gives by default: values at points, or the means over cells that area samples are.
+        The default of ``render``: values at points, or means over cells for a fit of area samples.
     """
 
     offset: Tensor

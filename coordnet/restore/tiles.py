@@ -89,7 +89,8 @@ def crop(samples: Samples, window: Window) -> Samples:
 def suits(samples: Samples) -> bool:
     """Whether samples can be cut: those of a masked lattice on the signal's own grid."""
     geometry = samples.geometry
-    return samples.weights is not None and not geometry.is_scattered and geometry.shape == geometry.grid
+    points = not geometry.is_scattered and not geometry.has_cells
+    return samples.weights is not None and points and geometry.shape == geometry.grid
 
 
 def fit_tiles(

@@ -44,7 +44,7 @@ def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", a
     factor : float
         Factor on the height and the width, at least 1.
     samples : "area" or "point"
-        What a pixel is: the mean over its cell, or the value at its center.
+        Whether a pixel is the mean over its cell, or the value at its center.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels if not given. Colors are then enlarged times
         opacity.

@@ -80,7 +80,7 @@ class Measurements(Samples):
         matrix of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid), such
         as deepinv's. Every channel of the signal is mapped alike.
     values : NumPy array or tensor, (*codomain, channels) or (*codomain)
-        What was measured. Complex values are taken as pairs of a real and an imaginary part, in an axis before that of
+        The measured values. Complex values are taken as pairs of a real and an imaginary part, in an axis before that of
         the channels.
     grid : tuple of int, optional
         The lengths of the signal, where the operator does not say them.

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import damage, peers, quality
+from coordnet.bench import damage, peers, quality, upscaling
 from coordnet.bench import data as cubes
 from coordnet.bench.demosaicing import bilinear, malvar
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
@@ -19,6 +19,7 @@ from coordnet.bench.fields import FIELDS, FieldFinder
 from coordnet.bench.methods import Hindsight
 from coordnet.bench.records import read
 from coordnet.bench.study import Options
+from coordnet.bench.upscaling import Reduction, cell_matrix, pillow
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -310,3 +311,24 @@ def test_iterations_are_counted_at_every_size(run, folder, tmp_path):
     )
     steps = [cell.run()["notes"]["iterations"] for cell in (cells[0], cells[-1])]
     assert len(cells) == 10 and 1 <= steps[0] < steps[1] < 120
+
+
+@pytest.mark.parametrize(("pixels", "cells"), [(12, 4), (12, 8), (10, 4), (7, 7)])
+def test_cells_share_out_the_pixels(pixels, cells):
+    """A pixel between two cells has a part in each; the mean is kept, and so are ramps."""
+    matrix = cell_matrix(pixels, cells)
+    assert torch.allclose(matrix.sum(1), torch.ones(cells, dtype=torch.float64))
+    assert torch.allclose(matrix.sum(0), torch.full((pixels,), cells / pixels, dtype=torch.float64))
+    centers = (torch.arange(pixels) + 0.5) / pixels
+    if pixels % cells == 0:
+        assert torch.allclose(matrix @ centers.double(), (torch.arange(cells) + 0.5).double() / cells)
+
+
+def test_reduced_pictures_are_enlarged_to_their_own_size():
+    picture = synthetic_photograph(30, 45)
+    samples, observed = Reduction("reduced by 1.5", "", factor=1.5).sampled(picture, 0, "cpu")
+    assert (tuple(samples.values.shape), samples.grid) == ((20, 30, 3), (30, 45))
+    assert torch.equal(observed, picture) and not samples.geometry.known(3).any()
+    assert tuple(pillow(Case(samples), "Lanczos").shape) == tuple(upscaling.Enlarged()(Case(samples)).estimate.shape)
+    constant, _ = Reduction("constant", "", factor=1.5).sampled(torch.full((30, 45, 1), 0.4), 0, "cpu")
+    assert torch.allclose(constant.values, torch.tensor(0.4))

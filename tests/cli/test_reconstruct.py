@@ -86,6 +86,16 @@ def test_patterns_reconstruct_a_photograph(reconstruct, photo, sample, prior):
     assert psnr(made, load(photo)) == pytest.approx(record["psnr"]["all"], abs=0.1)
 
 
+def test_means_over_cells(reconstruct, photo):
+    record, folder = reconstruct(photo, "--sample", "area:2x3")
+    assert (record["sample"], record["psnr"]["fitted"]) == ("area:2x3", None)
+    assert record["psnr"]["held_out"] == record["psnr"]["all"] > 20
+    made = load(folder / "reconstruction.png")
+    assert psnr(made, load(photo)) == pytest.approx(record["psnr"]["all"], abs=0.1)
+    cells = sample(made, "area:2x3").values, sample(load(photo), "area:2x3").values
+    assert (cells[0] - cells[1]).abs().median() < 1 / 255
+
+
 def test_the_prior_s_options_arrive(reconstruct, photo):
     record, _ = reconstruct(photo, "--sample", "random:0.5", "--prior", SMOOTH)
     assert record["prior"] == SMOOTH
@@ -467,6 +477,7 @@ def spoil(kind, inputs):
         "pattern": ("--sample", "foo"),
         "fraction": ("--sample", "random:2"),
         "mosaic": ("--sample", "bayer:RGB"),
+        "cells": ("--sample", "area:5"),
         "row": ("--row", 32),
         "row and column": ("--row", 1, "--column", 1),
         "frames": ("--frames", "0:2"),
@@ -480,7 +491,8 @@ def spoil(kind, inputs):
     [
         *("empty mask", "mask of another size", "mask of NaN", "mask that is missing", "mask that is text"),
         *("prior", "prior's option", "prior's number", "prior's word", "anisotropy", "anisotropy's word"),
-        *("robust without prior", "pattern", "fraction", "mosaic", "row", "row and column", "frames", "size", "crop"),
+        *("robust without prior", "pattern", "fraction", "mosaic", "cells"),
+        *("row", "row and column", "frames", "size", "crop"),
     ],
 )
 def test_bad_samplings_give_one_line_and_write_nothing(run, photo, inputs, kind, tmp_path):

@@ -26,7 +26,7 @@ class Blur(LinearOperator):
     grid : tuple of int
         The lengths of the signal.
     border : str
-        What is beyond the signal's border: its mirror image ("reflect", the last sample repeated), the opposite side
+        The signal beyond its border: its mirror image ("reflect", the last sample repeated), the opposite side
         ("periodic"), or zeros ("zero"). With "valid" nothing is assumed: the signal is longer than the result by k - 1
         along each axis, as the scene before a camera is.
 
