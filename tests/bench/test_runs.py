@@ -148,7 +148,7 @@ def test_divergence_is_a_failure(folder):
     method = Method("m", Trained(Layout(complex_, Gaussian), lr=1e30))
     record = estimation(Task("t", "every:2"), signal, method, experiment="e", epochs=30).run()
     assert record["status"] == "failed"
-    assert "loss became" in record["reason"]
+    assert "`lr`: expected a learning rate at which the loss stays finite" in record["reason"]
     assert "scores" not in record
 
 

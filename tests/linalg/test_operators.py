@@ -23,6 +23,7 @@ from coordnet import encodings, fitting, linalg, priors, sampling
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian, Triangle
+from coordnet.fitting.areas import Folding
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
@@ -30,6 +31,7 @@ from coordnet.linalg.sparse import SparseMatrix
 from coordnet.linalg.transforms import CosineBasis
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes
+from coordnet.sampling.areas import CellMeans
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.measurements import Interpolation
 from coordnet.sampling.operators import Blur, Derivatives, FourierSamples, Projections
@@ -240,6 +242,24 @@ def blending(lattice, generator):
     return Case(Blending("similarity", Lattice(lattice).axes).interpolation(points, encoders, DOUBLE))
 
 
+def means_of_pairs(length):
+    """The matrix of the means over pairs of 2n values."""
+    return torch.eye(length, dtype=DOUBLE).repeat_interleave(2, 1) / 2
+
+
+def cell_means(lattice, generator):
+    return Case(CellMeans(tuple(2 * n for n in lattice), (2,) * len(lattice)), kron(map(means_of_pairs, lattice)))
+
+
+def folding(lattice, generator):
+    """Regularized least squares for the cosine modes of the means over pairs."""
+    roughness = 1 + torch.rand([2 * n for n in lattice], dtype=DOUBLE, generator=generator)
+    dct = [[torch.from_numpy(scipy.fft.dct(np.eye(m), axis=0, norm="ortho")) for m in (n, 2 * n)] for n in lattice]
+    fold = kron([few @ means_of_pairs(n) @ many.T for n, (few, many) in zip(lattice, dct, strict=True)])
+    normal = fold.T @ fold + 0.3 * roughness.flatten().diag()
+    return Case(Folding((2,) * len(lattice), roughness, 0.3), torch.linalg.solve(normal, fold.T))
+
+
 def columns_of(apply, lattice):
     """The matrix of a NumPy function of arrays on a lattice."""
     units = np.eye(math.prod(lattice)).reshape(-1, *lattice)
@@ -349,6 +369,7 @@ OPERATORS = {
         *(identity, diagonal, rotation, banded, square_banded, product_of_bands, kronecker, square_kronecker),
         *(banded_kronecker, product_of_kroneckers, adjoint, composition, ridge, cosines, awkward_cosines),
         *(spanning_modes, fewer_modes, some_modes, fourier_modes, sparse, blending, blur, valid_blur),
+        *(cell_means, folding),
         *(blur_of("reflect", "reflect"), blur_of("periodic", "wrap"), projections, fourier_samples, derivatives),
         *(sparse_matrix, scipy_operator, complex_scipy_operator, physics),
     )
