@@ -66,7 +66,8 @@ class Learning:
         self.z = self.solve(both, self.tolerance, 500).x
         width = SMOOTHING_WIDTH[len(modes.lattice)]
         relative = modes.smooth(self.z.abs().square() / self.variance, width)
-        ours, expected = relative[:1], relative[1:].clamp(PENALTY_FLOOR, 1.0)
+        tiny = torch.finfo(relative.dtype).tiny  # instead of 0, for channels that are 0
+        ours, expected = relative[:1].clamp(min=tiny), relative[1:].clamp(PENALTY_FLOOR, 1.0)
         if as_power_law:
             self.variance = self.variance * self._power_of_roughness((ours / expected).log(), expected)
         else:
@@ -151,7 +152,7 @@ class MeasuredPlan(IteratedPlan):
         lattice, weights = self.modes.on_padded_grid(), self.measurement.weights
         draw = lattice.adjoint(normal(*lattice.lattice))
         noise = torch.where(weights > 0, normal(*values.shape[2:]) / weights.clamp(min=1e-30).sqrt(), 0.0)
-        power = _weighted_mean(weights, values.square())
+        power = _weighted_mean(weights, values.square()) or 1.0  # for values that are all 0
         drawn = _weighted_mean(weights, problem.measurement(self.modes(draw * shape.sqrt())).square())
         guess = START_NOISE * power if self.geometry.sigma is None else (self.geometry.sigma / units) ** 2
         tiny = torch.finfo(values.dtype).tiny

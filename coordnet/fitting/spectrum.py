@@ -93,9 +93,9 @@ def _covariance_of_solutions(
 
 def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:
     """Return λρ of every mode, in inverse proportion to the channel's variance relative to the largest."""
-    largest = problem.variance.amax(1, keepdim=True)
-    floor = PENALTY_FLOOR * largest.clamp(min=torch.finfo(largest.dtype).tiny)
-    return start.penalty(problem.modes) * (largest / problem.variance.clamp(min=floor))
+    variance = problem.variance.clamp(min=torch.finfo(problem.variance.dtype).tiny)  # not 0, for zero signals
+    largest = variance.amax(1, keepdim=True)
+    return start.penalty(problem.modes) * (largest / variance.maximum(PENALTY_FLOOR * largest))
 
 
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
