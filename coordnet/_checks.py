@@ -53,6 +53,13 @@ def integer(name: str, value: object, minimum: int) -> int:
     return int(value)
 
 
+def lengths(name: str, value: object, fewest: int = 1) -> tuple[int, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable) or len(found := tuple(value)) < fewest:
+        expected = "lengths, one for each axis" if fewest < 2 else f"at least {fewest} lengths, one for each axis"
+        raise wrong(name, expected, repr(value))
+    return tuple(integer(name, length, 1) for length in found)
+
+
 def choice(name: str, value: T, options: Iterable[T]) -> T:
     options = list(options)
     if value not in options:

@@ -43,11 +43,11 @@ class AreaLattice(Geometry):
     def __post_init__(self) -> None:
         if not isinstance(self.grid, tuple) or not self.grid:
             raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
-        object.__setattr__(self, "cells", self.cells or (1,) * len(self.grid))
+        object.__setattr__(self, "cells", _checks.lengths("cells", self.cells or (1,) * len(self.grid)))
         if len(self.cells) != len(self.grid):
             raise _checks.wrong("cells", f"{len(self.grid)} lengths, one for each axis", self.cells)
         for length, cell in zip(self.grid, self.cells, strict=True):
-            if _checks.integer("grid", length, 1) % _checks.integer("cells", cell, 1):
+            if _checks.integer("grid", length, 1) % cell:
                 raise _checks.wrong("cells", f"lengths that divide the grid {self.grid}", self.cells)
         object.__setattr__(self, "is_whole_lattice", self.weights is None)
         if self.weights is not None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
-from coordnet.sampling.arrays import Array, as_tensor
+from coordnet.sampling.arrays import FLOATS, Array, as_tensor
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.operators.foreign import as_operator
 from coordnet.sampling.samples import Geometry, Samples, check_weights
@@ -84,7 +84,7 @@ class Measurements(Samples):
         the channels.
     grid : tuple of int, optional
         The lengths of the signal, where the operator does not say them.
-    weights : tensor, (*codomain, 1 or channels), optional
+    weights : NumPy array or tensor, (*codomain, 1 or channels), optional
         Weights of the squared errors, 0 where a value is unknown.
     sigma : float, optional
         The standard deviation of the noise of values with weight 1. The adaptive prior estimates it if not given.
@@ -102,17 +102,20 @@ class Measurements(Samples):
         values: Array,
         *,
         grid: Shape | None = None,
-        weights: Float[Tensor, "..."] | None = None,
+        weights: Array | None = None,
         sigma: float | None = None,
     ) -> None:
         operator = as_operator(operator, grid)
         values = as_tensor(values, "values")
         dims = len(operator.codomain)
         if values.is_complex():
+            if operator.codomain[-1:] != (2,):
+                raise _checks.wrong("values", "real numbers, which this operator gives", f"numbers of {values.dtype}")
             pairs = torch.view_as_real(values.resolve_conj())
             values = pairs if values.ndim == dims - 1 else pairs.movedim(-1, -2)
         if tuple(values.shape) == operator.codomain:
             values = values.unsqueeze(-1)
+        weights = None if weights is None else as_tensor(weights, "weights")
         super().__init__(MeasuredLattice(operator, weights, sigma), values)
         _check_adjoint(operator.to(values.device, values.dtype), values)
 
@@ -127,6 +130,8 @@ class Measurements(Samples):
     ) -> "Measurements":
         """Return the measurements of a signal (*grid, channels), with normal noise if ``sigma`` is given."""
         signal = as_tensor(signal, "signal")
+        if signal.dtype not in FLOATS:
+            raise _checks.wrong("signal", "numbers of float32 or float64", signal.dtype)
         operator = as_operator(operator, tuple(signal.shape[:-1]))
         values = operator.to(signal.device, signal.dtype)(signal.movedim(-1, 0)).movedim(0, -1)
         if sigma is not None:
@@ -145,7 +150,10 @@ def _check_adjoint(operator: LinearOperator, like: Tensor) -> None:
     x = draw(operator.domain)
     ax = operator(x)
     for y in (draw(operator.codomain), ax):
-        aty = operator.adjoint(y)
+        try:
+            aty = operator.adjoint(y)
+        except (NotImplementedError, RuntimeError, TypeError) as error:
+            raise _checks.wrong("operator", f"an adjoint to the grid {operator.domain}", f"none: {error}") from error
         if aty.shape != x.shape:
             raise _checks.wrong("operator", f"an adjoint to the grid {operator.domain}", tuple(aty.shape[2:]))
         left, right = float((ax.double() * y.double()).sum()), float((x.double() * aty.double()).sum())

@@ -42,6 +42,17 @@ def test_complex_values_become_pairs(channels, generator):
     assert torch.allclose(cn.Measurements(operator, spectrum).values, expected)
 
 
+def test_weights_are_arrays_too():
+    weights = np.arange(48.0).reshape(8, 6, 1)
+    measured = cn.Measurements(cn.operators.Blur(PSF, (8, 6)), torch.zeros(8, 6, 1), weights=weights)
+    assert np.array_equal(measured.geometry.weights, weights)
+
+
+def test_a_signal_of_integers_is_refused():
+    with pytest.raises(ValueError, match="`signal`: expected numbers of float32 or float64"):
+        cn.Measurements.of(cn.operators.Blur(PSF, (8, 6)), np.zeros((8, 6, 1), np.uint8))
+
+
 def test_the_mean_is_that_of_the_signal_not_of_the_values():
     constant = torch.tensor([0.2, -3.0]).expand(8, 6, 2)
     for operator in (cn.operators.Blur(5 * PSF, (8, 6)), cn.operators.Projections([0, 40], (8, 6))):
@@ -93,6 +104,8 @@ def test_an_adjoint_that_is_none_is_refused(wrong, size, dtype):
         ({"sigma": 0.0}, "`sigma`: expected a positive finite number"),
         ({"weights": torch.ones(8, 5, 1)}, r"`weights`: expected shape \(8, 6, 1\)"),
         ({"weights": -torch.ones(8, 6, 1)}, "`weights`: expected finite numbers of at least 0"),
+        ({"values": torch.zeros(8, 6, dtype=torch.complex64)}, "`values`: expected real numbers"),
+        ({"operator": scipy.sparse.eye_array(48), "grid": (-8, 6)}, "`grid`: expected an integer of at least 1"),
         ({"operator": "blur"}, "`operator`: expected an operator of cn.operators"),
         ({"operator": scipy.sparse.eye_array(48)}, "`grid`: expected the signal's lengths"),
         ({"operator": scipy.sparse.eye_array(48), "grid": (8, 5)}, "`operator`: expected 48 rows and 40 columns"),
@@ -108,6 +121,12 @@ def test_what_does_not_fit_is_refused(change, message):
         cn.Measurements(given.pop("operator"), given.pop("values"), **given)
 
 
+def test_an_operator_without_an_adjoint_is_refused():
+    operator = scipy.sparse.linalg.LinearOperator((48, 48), matvec=lambda v: v, dtype=float)
+    with pytest.raises(ValueError, match=r"`operator`: expected an adjoint to the grid \(8, 6\), received none"):
+        cn.Measurements(operator, torch.zeros(48, 1), grid=(8, 6))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -115,9 +134,10 @@ def test_what_does_not_fit_is_refused(change, message):
         (lambda: cn.operators.Blur(torch.full((3, 3), torch.nan), (8, 6)), "`psf`: expected finite numbers"),
         (lambda: cn.operators.Projections([], (8, 6)), "`angles`: expected finite numbers of degrees"),
         (lambda: cn.operators.Projections([0.0, np.nan], (8, 6)), "`angles`: expected finite numbers of degrees"),
-        (lambda: cn.operators.Projections([0.0], (8,)), "`grid`: expected at least two lengths"),
+        (lambda: cn.operators.Projections([0.0], (8,)), "`grid`: expected at least 2 lengths"),
         (lambda: cn.operators.FourierSamples(torch.zeros(8, 6)), "`mask`: expected at least one frequency"),
-        (lambda: cn.operators.Derivatives(()), "`grid`: expected at least one length"),
+        (lambda: cn.operators.Blur(torch.ones(3, 3), (-8, 6)), "`grid`: expected an integer of at least 1"),
+        (lambda: cn.operators.Derivatives(()), "`grid`: expected lengths, one for each axis"),
     ],
 )
 def test_operators_refuse_what_they_cannot_be(make, message):

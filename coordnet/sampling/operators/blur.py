@@ -34,19 +34,20 @@ class Blur(LinearOperator):
     ------
     ValueError
         If the point spread function has no finite floating-point numbers, another number of axes, or a greater length
-        than the grid, or the border is unknown.
+        than the grid, the grid is no lengths, or the border is unknown.
     """
 
     def __init__(self, psf: Array, grid: Shape, border: Border = "reflect") -> None:
         _checks.choice("border", border, ("reflect", "periodic", "zero", "valid"))
+        grid = _checks.lengths("grid", grid)
         self.psf = as_tensor(psf, "psf")
         self.border: Border = border
         if self.psf.dtype not in FLOATS or not bool(torch.isfinite(self.psf).all()):
             raise _checks.wrong("psf", "finite numbers of float32 or float64", f"others of {self.psf.dtype}")
         lengths = tuple(self.psf.shape)
         if len(lengths) != len(grid) or any(not 0 < k <= n for k, n in zip(lengths, grid, strict=True)):
-            raise _checks.wrong("psf", f"at most the lengths {tuple(grid)} of the grid", f"shape {lengths}")
-        self.domain = tuple(grid)
+            raise _checks.wrong("psf", f"at most the lengths {grid} of the grid", f"shape {lengths}")
+        self.domain = grid
         pairs = list(zip(self.domain, lengths, strict=True))
         self.codomain = tuple(n - k + 1 for n, k in pairs) if border == "valid" else self.domain
         self._extended = self.domain if border == "valid" else tuple(n + k - 1 for n, k in pairs)

@@ -16,9 +16,8 @@ class Derivatives(LinearOperator):
     """
 
     def __init__(self, grid: Shape) -> None:
-        if not grid:
-            raise _checks.wrong("grid", "at least one length", "none")
-        self.domain, self.codomain = tuple(grid), (len(grid), *grid)
+        grid = _checks.lengths("grid", grid)
+        self.domain, self.codomain = grid, (len(grid), *grid)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_d_grid"]:
         """Return the differences."""

@@ -82,9 +82,10 @@ def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
 
     A ``ValueError`` is raised if it is none, or the grid is missing or does not fit.
     """
+    grid = None if grid is None else _checks.lengths("grid", grid)
     if hasattr(operator, "codomain") and hasattr(operator, "adjoint"):
-        if grid is not None and tuple(grid) != operator.domain:
-            raise _checks.wrong("grid", f"that of the operator, {operator.domain}", tuple(grid))
+        if grid is not None and grid != operator.domain:
+            raise _checks.wrong("grid", f"that of the operator, {operator.domain}", grid)
         return operator
     is_scipy = sparse.issparse(operator) or isinstance(operator, SciPyLinearOperator)
     if not is_scipy and not (hasattr(operator, "A") and hasattr(operator, "A_adjoint")):

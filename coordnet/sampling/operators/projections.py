@@ -44,16 +44,15 @@ class Projections(LinearOperator):
     """
 
     def __init__(self, angles: Sequence[float | int] | np.ndarray, grid: Shape, detectors: int | None = None) -> None:
-        degrees = np.asarray(angles, dtype=np.float64)
-        if degrees.ndim != 1 or not len(degrees) or not np.isfinite(degrees).all():
-            raise _checks.wrong("angles", "finite numbers of degrees, at least one", f"shape {degrees.shape}")
-        if len(grid) < 2:
-            raise _checks.wrong("grid", "at least two lengths, of which the last two are a picture's", tuple(grid))
-        plane = (int(grid[-2]), int(grid[-1]))
+        degrees = np.asarray(angles)
+        if degrees.ndim != 1 or degrees.dtype.kind not in "iuf" or not len(degrees) or not np.isfinite(degrees).all():
+            raise _checks.wrong("angles", "finite numbers of degrees, at least one", np.array2string(degrees))
+        grid = _checks.lengths("grid", grid, fewest=2)
+        plane = grid[-2], grid[-1]
         count = math.ceil(math.sqrt(2) * max(plane)) if detectors is None else detectors
         shape = (_checks.integer("detectors", count, 1), len(degrees))
-        self._on_plane = SparseMatrix(_joseph(np.deg2rad(degrees), plane, shape), plane, shape)
-        self.domain, self.codomain = tuple(grid), (*grid[:-2], *shape)
+        self._on_plane = SparseMatrix(_joseph(np.deg2rad(degrees.astype(np.float64)), plane, shape), plane, shape)
+        self.domain, self.codomain = grid, (*grid[:-2], *shape)
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_codomain"]:
         """Return the projections."""
