@@ -43,7 +43,8 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         generator = torch.Generator().manual_seed(common.seed)
         text = sampling.sample or default_pattern(media.grid)
         pattern = specs.parse_sample(text, media.grid, **sampling.masking)
-        samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
+        with specs.naming_option("sample"):
+            samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         suited, choosing = once(lambda: choose(samples, **asked, tunable=tuning.tune))
         method, tried = _tuned(suited, samples, tuning, common)
         work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)

@@ -111,10 +111,10 @@ def parse_sample(text: str, grid: tuple[int, ...], **masking: Any) -> Pattern | 
 
 @contextmanager
 def naming_option(name: str) -> Iterator[None]:
-    """Put the name of an option before what is wrong with the file that it names."""
+    """Put the name of an option before what is wrong with what it names, a file or a pattern."""
     try:
         yield
-    except MediaError as error:
+    except ValueError as error:
         raise MediaError(f"`{name}`: {error}") from None
 
 

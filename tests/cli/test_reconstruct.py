@@ -499,6 +499,7 @@ def test_bad_samplings_give_one_line_and_write_nothing(run, photo, inputs, kind,
     line = refused(run("reconstruct", photo, *spoil(kind, inputs)), tmp_path)
     assert "expected" in line
     assert "mask:PATH" in line or kind != "pattern"
+    assert "--sample" in line or kind != "cells"
 
 
 def test_mosaics_are_of_three_channels(run, inputs, tmp_path):
