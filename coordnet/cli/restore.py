@@ -172,7 +172,7 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, budget:
     def work(media: Media, values: Tensor) -> Shown:
         made = upscaled(values, factor, samples=kind, alpha=media.alpha)
         expected = made.expected_psnr
-        sureness = "too small to try on its own reduction"
+        sureness = "too small, or too uniform, to try on its own reduction"
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
         before = nearest(media.signal, tuple(made.signal.shape[:2]))

@@ -43,7 +43,7 @@ def demosaic(
         If the mosaic has more than one channel or less than two rows or columns, there is no such pattern, sigma is
         negative or above the mosaic's own standard deviation, or the prior takes no noise.
     """
-    bayer = Bayer(pattern.upper())
+    bayer = Bayer(str(pattern).upper())
     mosaic, kind = as_signal(raw, "raw", dimensions=2)
     height, width, channels = mosaic.shape
     if channels != 1:

@@ -54,7 +54,8 @@ def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", a
     Restored
         The report has what ``choose_strength`` returns, ``"noise"`` and ``"strength"``, or for
         points the width of the Gaussians, ``"sigma"``, and the PSNR that each width ``"tried"`` reached.
-        ``expected_psnr`` is the PSNR of the picture enlarged from its half (None for a picture too small for that).
+        ``expected_psnr`` is the PSNR of the picture enlarged from its half (None for a picture too small, or too
+        uniform, for that).
 
     Raises
     ------

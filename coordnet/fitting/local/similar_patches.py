@@ -55,9 +55,8 @@ def similar(
 ) -> Int[Tensor, "references group"]:
     """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
 
-    A group has ``count`` patches, or all within ``REACH`` if these are fewer.
-
-    The references' first pixels are at all pairs of ``rows`` and ``columns``.
+    The references' first pixels are at all pairs of ``rows`` and ``columns``. A group has ``count`` patches, or one for
+    each displacement within ``REACH`` if these are fewer; where the picture ends, the reference is repeated.
     """
     height, width = (n - side + 1 for n in guide.shape[1:])
     down, right = min(REACH, height - 1), min(REACH, width - 1)
