@@ -18,6 +18,7 @@ from coordnet.sampling.axes import Axes, Axis
 
 MAX_DENSITY = 0.5  # largest fraction of a matrix that its band may fill; above it the dense product is as fast
 TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
+SHORTEST = 1e-30  # least length of a cell's part between the samples, by which is divided
 
 
 class ShiftedBasis(Encoder):
@@ -69,9 +70,9 @@ class ShiftedBasis(Encoder):
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = ∫φ(u) φ(u + δ) du / ∫φ(u)² du."""
 
-    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
         """(1/w) ∫φ over the distances in a cell of length w around a signed distance; see ``cell_means`` for errors."""
-        return super().cell_means(distance, width)
+        return super().cell_means(distance, 0.0)
 
     def encode(self, x: Float[Tensor, "*points"]) -> Float[Tensor, "*points columns"]:
         """ψ at positions x, before the gain."""
@@ -85,12 +86,23 @@ class ShiftedBasis(Encoder):
         self, x: Float[Tensor, "*points"], nodes: Float[Tensor, "*some _"], width: float = 0.0
     ) -> Float[Tensor, "*points _"]:
         """The columns of ψ whose nodes are at given positions, at positions x or as means over cells around them."""
+        if width and self.last is not None and not self.reflect:
+            return self._held_means(x.unsqueeze(-1), nodes, width)
         x = (x if self.reflect or width else self._held(x)).unsqueeze(-1)
         phi = partial(self.bump_mean, width=width) if width else self.bump
         if not self.reflect:
             return phi(nodes - x)
         half = 0.5 * (self.stop - self.start) / self.features
         return phi(nodes - x) + sum(phi(2 * (border - half) - nodes - x) for border in (self.start, self.stop))
+
+    def _held_means(self, x: Float[Tensor, "*points 1"], nodes: Float[Tensor, "*some _"], width: float) -> Tensor:
+        """The means over cells of columns whose positions beyond the first and the last sample are moved there."""
+        low, high = self._held(x - width / 2), self._held(x + width / 2)
+        inside = (high - low).clamp(min=SHORTEST)
+        total = inside * self.bump_mean(nodes - (low + high) / 2, inside)
+        for end, beyond in ((self.start, self.start - x), (self.last, x - self.last)):
+            total = total + (beyond + width / 2).clamp(0, width) * self.bump(nodes - end)
+        return total / width
 
     def _held(self, x: Tensor) -> Tensor:
         return x if self.last is None else x.clamp(self.start, self.last)
@@ -107,9 +119,9 @@ class ShiftedBasis(Encoder):
         left, stored, width = [], 0, 1
         starts = range(0, axis.count, ROWS)
         rows = torch.arange(len(starts) * ROWS).clamp(max=axis.count - 1).reshape(-1, ROWS)
-        x = axis.points() if self.reflect or axis.width else self._held(axis.points())
-        x = x[rows]
-        for first, low, high in zip(starts, x[:, 0].tolist(), x[:, -1].tolist(), strict=True):
+        x = axis.points()[rows]
+        ends = (x if self.reflect else self._held(x))[:, [0, -1]].tolist()
+        for first, (low, high) in zip(starts, ends, strict=True):
             start = min(max(math.ceil((low - reach - nodes.start) / nodes.spacing), 0), nodes.count - 1)
             stop = min(math.floor((high + reach - nodes.start) / nodes.spacing) + 1, nodes.count)
             left.append(start)
@@ -158,7 +170,7 @@ class Gaussian(ShiftedBasis):
         """φ at a signed distance."""
         return torch.exp(-0.5 * (distance / self.sigma).square())
 
-    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
         """σ √(π/2) / w times the difference of erf(u / (σ√2)) at the two ends of a cell."""
         scale = self.sigma * math.sqrt(2)
         ends = [torch.erf((distance + sign * width / 2) / scale) for sign in (1, -1)]

@@ -48,7 +48,7 @@ class SplineBasis(ShiftedBasis):
         edge = TIE * self.nodes.spacing if self.degree == 0 else 0.0
         return b_spline((distance + edge) / getattr(self, self.scales[0].name), self.degree)
 
-    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
         """The difference of ∫B_p at the two ends of a cell, times h / w: B_{p+1}(u / h) for a cell of w = h."""
         knots = getattr(self, self.scales[0].name)
         ends = [b_spline_integral((distance + sign * width / 2) / knots, self.degree) for sign in (1, -1)]

@@ -37,7 +37,7 @@ class Sine(ShiftedWave):
         """φ at a signed distance."""
         return torch.sin(2 * math.pi * self.frequency * distance)
 
-    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float) -> Float[Tensor, "*shape"]:
+    def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
         """φ times sinc(fw)."""
         return self.bump(distance) * _sinc(self.frequency, width)
 
@@ -55,7 +55,7 @@ class Sine(ShiftedWave):
         return min(float(samples), float(squares.sum() / squares.max()))
 
 
-def _sinc(frequency: Scale, width: float) -> Tensor:
+def _sinc(frequency: Scale, width: float | Tensor) -> Tensor:
     return torch.sinc(torch.as_tensor(frequency, dtype=torch.float64) * width)
 
 

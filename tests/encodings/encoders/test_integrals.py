@@ -21,6 +21,16 @@ def test_means_over_cells_are_integrals(name):
     assert torch.allclose(psi.cell_means(x, width), expected, atol=2 / POINTS if name == "rectangle" else 1e-5)
 
 
+@pytest.mark.parametrize("bumps", [Gaussian, Triangle, BSpline, Rectangle])
+def test_means_at_the_border_are_those_of_what_is_evaluated_there(bumps):
+    samples, cells = Axis(150), Axis.cells(375, 150)  # some cells lie beyond the last sample
+    psi = bumps.like(samples)
+    inside = cells.points().unsqueeze(1) + cells.width * ((torch.arange(POINTS) + 0.5) / POINTS - 0.5)
+    assert torch.allclose(psi.on_axis(cells), psi(inside).mean(1), atol=5e-3 if bumps is Rectangle else 1e-5)
+    band = psi.banded(cells)
+    assert band is not None and torch.allclose(band.dense(), psi.on_axis(cells), atol=1e-12)
+
+
 def test_encoders_without_an_integral_say_so():
     for name, encoder in ENCODERS.items():
         if issubclass(encoder, Encoder) and name not in (*INTEGRABLE, "identity"):
