@@ -87,7 +87,7 @@ class ShiftedBasis(Encoder):
     ) -> Float[Tensor, "*points _"]:
         """The columns of ψ whose nodes are at given positions, at positions x or as means over cells around them."""
         if width and self.last is not None and not self.reflect:
-            return self._held_means(x.unsqueeze(-1), nodes, width)
+            return self._held_means(x.unsqueeze(-1), nodes, width, self.last)
         x = (x if self.reflect or width else self._held(x)).unsqueeze(-1)
         phi = partial(self.bump_mean, width=width) if width else self.bump
         if not self.reflect:
@@ -95,12 +95,14 @@ class ShiftedBasis(Encoder):
         half = 0.5 * (self.stop - self.start) / self.features
         return phi(nodes - x) + sum(phi(2 * (border - half) - nodes - x) for border in (self.start, self.stop))
 
-    def _held_means(self, x: Float[Tensor, "*points 1"], nodes: Float[Tensor, "*some _"], width: float) -> Tensor:
+    def _held_means(
+        self, x: Float[Tensor, "*points 1"], nodes: Float[Tensor, "*some _"], width: float, last: float
+    ) -> Tensor:
         """The means over cells of columns whose positions beyond the first and the last sample are moved there."""
         low, high = self._held(x - width / 2), self._held(x + width / 2)
         inside = (high - low).clamp(min=SHORTEST)
         total = inside * self.bump_mean(nodes - (low + high) / 2, inside)
-        for end, beyond in ((self.start, self.start - x), (self.last, x - self.last)):
+        for end, beyond in ((self.start, self.start - x), (last, x - last)):
             total = total + (beyond + width / 2).clamp(0, width) * self.bump(nodes - end)
         return total / width
 
