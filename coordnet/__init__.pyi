@@ -41,6 +41,7 @@ from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice
 from .sampling import MaskedLattice as MaskedLattice
 from .sampling import Measurements as Measurements
+from .sampling import RectilinearLattice as RectilinearLattice
 from .sampling import Samples as Samples
 from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import operators as operators

@@ -139,7 +139,9 @@ class Plan(ABC):
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
         footprint = "area" if self.geometry.has_cells else "point"
-        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned, footprint)
+        grid, learned = self.geometry.grid, fitted.learned
+        made = Reconstruction(network, offset, grid, centered.batch, report, learned, footprint)
+        return made.in_units_of(self.geometry)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""

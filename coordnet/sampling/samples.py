@@ -28,6 +28,7 @@ class Geometry(ABC):
     weights: Tensor | None = None  # of the squared errors; None where every sample has the same weight
     blending: Blend | None = None  # how scattered points depend on a lattice
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
+    coordinates: tuple[Tensor, ...] | None = None  # along each axis, in units of the user's own, if there are any
     operator: LinearOperator | None = None  # the map of the lattice that was measured, if not the lattice itself
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
@@ -43,6 +44,11 @@ class Geometry(ABC):
     @abstractmethod
     def axes(self) -> Axes:
         """The positions of the lattice along each axis."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the positions of the lattice are equally spaced along each axis."""
+        return all(axis.is_even for axis in self.axes)
 
     @property
     def pixels(self) -> Axes:
