@@ -94,7 +94,7 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     """
     shape = tuple(samples.values.shape[:-1])
     if not (samples.geometry.is_whole_lattice and samples.geometry.is_even) or min(shape) < 4:
-        expected = "a whole, equally spaced lattice of at least four samples along each axis"
+        expected = "a whole lattice, equally spaced, of at least four samples along each axis"
         raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
     every_second = Lattice(shape, (2,) * len(shape))
     half = Samples(every_second, samples.values[every_second.slices])
