@@ -36,6 +36,7 @@ from .priors.thin_plate import ThinPlate as ThinPlate
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import inpaint as inpaint
+from .restore.regrid import regrid as regrid
 from .restore.upscale import upscale as upscale
 from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice

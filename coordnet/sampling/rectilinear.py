@@ -177,7 +177,7 @@ def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
     name = f"coordinates[{axis}]"
     try:
         given = (
-            torch.as_tensor(coordinates if isinstance(coordinates, Tensor) else np.asarray(coordinates)).detach().cpu()
+            torch.as_tensor(coordinates if isinstance(coordinates, Tensor) else np.array(coordinates)).detach().cpu()
         )
         found = given.double()
     except (TypeError, ValueError, RuntimeError):

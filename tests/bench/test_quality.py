@@ -21,6 +21,7 @@ from coordnet.bench.records import read
 from coordnet.bench.study import Options
 from coordnet.bench.upscaling import Reduction, cell_matrix, pillow
 from coordnet.media import MediaError, write_audio, write_video
+from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -202,10 +203,10 @@ def test_fields_at_unequal_coordinates_are_scored_between_the_samples():
     known = samples.geometry.known(1)
     assert torch.equal(truth[known], samples.values.flatten())
     for made in (unequal.bivariate(Case(samples), 3), unequal.regular(Case(samples))):
-        assert torch.allclose(made[known], truth[known], atol=1e-9)
+        assert torch.allclose(made[known], truth[known], atol=1e-4)
         assert torch.allclose(made, truth, atol=0.02)
-    least_squares = unequal.AtMidpoints(None)(Case(samples)).estimate
-    assert least_squares.shape == truth.shape and torch.allclose(least_squares[known], truth[known], atol=1e-6)
+    made = unequal.AtMidpoints(Adaptive(rounds=1))(Case(samples)).estimate
+    assert made.shape == truth.shape and torch.allclose(made, truth, atol=0.1)
 
 
 def test_hindsight_is_never_below_the_choice():
