@@ -35,7 +35,7 @@ class CenteredValues:
     values: Float[Tensor, "signals channels *samples"]  # the original ones; channels may be strided
     means: Float[Tensor, "signals channels"]
     batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
-    of_constant: Tensor  # the samples of the constant 1: a one, or (*samples)
+    of_constant: Tensor | float  # the samples of the constant 1: 1, or (*samples)
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""

@@ -68,7 +68,7 @@ def denoise(
         A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
         Standard deviation of the noise, of integers after they are scaled; estimated by ``noise_level`` if not given.
-        Where values were clipped, a smaller estimate is taken instead.
+        Where values were clipped, they are filtered by a smaller estimate.
     prior : "local", "adaptive" or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
@@ -111,7 +111,7 @@ def denoise(
     level = _level(tiles, values, sigma, progress=progress)
     chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
     clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
-    report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
+    report = {"prior": chosen, "sigma": level if sigma is None else sigma, "sigma_given": sigma is not None, **tried}
     fit = None
     if len(tiles) == 1:
         clean, error, learned = clean_part(values, seed=seed)

@@ -60,9 +60,9 @@ class Geometry(ABC):
     def shape(self) -> tuple[int, ...]:
         """The shape of the values, without channels."""
 
-    def of_constant(self, like: Tensor) -> Tensor:
-        """Return the samples of the constant signal 1, a tensor that broadcasts to (*samples)."""
-        return like.new_ones(())
+    def of_constant(self, like: Tensor) -> Tensor | float:
+        """Return the samples of the constant signal 1: 1, or (*samples) with the dtype and device of another tensor."""
+        return 1.0
 
     @abstractmethod
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
@@ -325,13 +325,13 @@ def units_of(values: Float[Tensor, "signals *rest"]) -> Float[Tensor, "signals *
 
 
 def channel_means(
-    values: Float[Tensor, "signals channels *samples"], weights: Tensor | None, of_constant: Tensor | None = None
+    values: Float[Tensor, "signals channels *samples"], weights: Tensor | None, of_constant: Tensor | float = 1.0
 ) -> Float[Tensor, "signals channels"]:
     """Return the constant nearest to every channel, weighted by a geometry's weights, (*samples, 1 or channels).
 
     It is the mean, or with the samples of the constant signal 1 the factor by which they are nearest to the values.
     """
-    if of_constant is None or of_constant.ndim == 0:
+    if not isinstance(of_constant, Tensor):
         if weights is None:
             return values.flatten(2).mean(-1)
         weights = weights.movedim(-1, 0).to(values).expand_as(values).flatten(2)

@@ -46,12 +46,6 @@ def test_training_lowers_the_error(kind, head, pattern, photograph, generator):
     assert made.render().shape == (24, 20, 3)
 
 
-def test_a_loss_that_is_not_finite_names_the_learning_rate(photograph):
-    samples = sample(photograph[:8, :8], "full")
-    with pytest.raises(FloatingPointError, match="`lr`: expected a learning rate at which the loss stays finite"):
-        fit_gradient(network(SimpleEncoding, MLP(1, 8), samples), samples, epochs=5, lr=1e30)
-
-
 def test_a_convex_fit_reaches_the_closed_form(generator):
     """Complex and linear by gradient descends to the least-squares residual.
 
@@ -124,7 +118,7 @@ def test_held_out_samples_stop_it(generator):
 
 def test_divergence_is_said():
     samples = sample(torch.rand(8, 8, 1), "full")
-    with pytest.raises(FloatingPointError, match="the loss became"):
+    with pytest.raises(FloatingPointError, match="`lr`: expected a learning rate at which the loss stays finite"):
         fit_gradient(network(SimpleEncoding, MLP(3, 16), samples), samples, lr=1e30, epochs=50)
 
 
