@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ class AtMidpoints(Estimator):
 def bivariate(case: Case, degree: int) -> Tensor:
     """Interpolate by ``RectBivariateSpline``, or smooth to a sum of squares that the true noise expects."""
     values, (x, y) = case.samples.values[..., 0].numpy(), _coarse(case)
-    spline = RectBivariateSpline(x, y, values, kx=degree, ky=degree, s=values.size * case.noise**2)
+    spline: Any = RectBivariateSpline(x, y, values, kx=degree, ky=degree, s=values.size * case.noise**2)  # type: ignore[arg-type]
     return torch.from_numpy(spline(*_finer(case))).unsqueeze(-1)
 
 

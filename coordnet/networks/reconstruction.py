@@ -16,7 +16,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS, Geometry, Lattice
 
@@ -177,12 +177,7 @@ class Reconstruction(nn.Module):
         ValueError
             If ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
         """
-        if self.lattice is not None:
-            if footprint == "area":
-                raise _checks.wrong("footprint", "point, on a rectilinear lattice", footprint)
-            own = self.lattice.axes if shape is None else self.lattice.evenly(shape)
-            return self.on_axes(own, memory=memory, exact=exact)
-        axes = render_axes(shape or self.grid, self.grid, alignment, footprint or self.footprint)
+        axes = (self.lattice or Lattice(self.grid)).render_axes(shape, alignment, footprint or self.footprint)
         return self.on_axes(axes, memory=memory, exact=exact)
 
     def at(self, *coordinates: Coordinates) -> Float[Tensor, "*result channels"]:

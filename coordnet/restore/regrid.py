@@ -92,7 +92,7 @@ def _increasing(x: np.ndarray) -> np.ndarray:
 
 def _flipped(values: np.ndarray, coordinates: Sequence[np.ndarray]) -> np.ndarray:
     """Return values in the other order along every axis whose coordinates decrease."""
-    return np.flip(values, [j for j, x in enumerate(coordinates) if _decreases(x)])
+    return np.flip(values, tuple(j for j, x in enumerate(coordinates) if _decreases(x)))
 
 
 def _decreases(x: np.ndarray) -> bool:

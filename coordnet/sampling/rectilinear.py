@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.arrays import as_signal
-from coordnet.sampling.axes import Axes, Axis, UnevenAxis
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, UnevenAxis
 from coordnet.sampling.samples import MAX_AXES, Geometry, MaskedLattice, Samples, ScatteredPoints
 
 ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
@@ -103,8 +103,17 @@ class RectilinearLattice(Geometry):
             raise _checks.wrong("coordinates", f"{len(self.grid)} arrays, one for each axis", len(coordinates))
         return tuple(self._inside(j, _increasing(c, j)) for j, c in enumerate(coordinates))
 
-    def evenly(self, shape: int | tuple[int, ...]) -> Axes:
-        """Return ``shape`` equally spaced positions from the first coordinate to the last; one number is for all."""
+    def render_axes(
+        self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
+    ) -> Axes:
+        """Return the lattice's own axes, or ``shape`` equally spaced positions from the first coordinate to the last.
+
+        One number is the length of every axis. There is no alignment; the footprint "area" raises a ``ValueError``.
+        """
+        if footprint == "area":
+            raise _checks.wrong("footprint", "point, on a rectilinear lattice", footprint)
+        if shape is None:
+            return self.axes
         lengths = (shape,) * len(self.grid) if isinstance(shape, int) else tuple(shape)
         if len(lengths) != len(self.grid):
             raise _checks.wrong("shape", f"{len(self.grid)} lengths, one per axis", shape)

@@ -12,7 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling.arrays import FLOATS
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
 from coordnet.sampling.measurements import Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
@@ -59,6 +59,12 @@ class Geometry(ABC):
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """The shape of the values, without channels."""
+
+    def render_axes(
+        self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
+    ) -> Axes:
+        """Return the axes of a render of ``shape`` outputs, the signal's own lengths by default."""
+        return render_axes(shape or self.grid, self.grid, alignment, footprint)
 
     def of_constant(self, like: Tensor) -> Tensor | float:
         """Return the samples of the constant signal 1: 1, or (*samples) with the dtype and device of another tensor."""

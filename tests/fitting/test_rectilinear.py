@@ -91,6 +91,13 @@ def test_a_planted_function_is_recovered_in_its_units(lengths, missing):
     assert torch.allclose(fit.render(), fit.at(*axes), atol=1e-12)
 
 
+def test_a_renderer_has_the_fit_s_coordinates():
+    lattice, y = cn.RectilinearLattice(coordinates(6, 1), coordinates(7, 2)), values(6, 7, 1)
+    plan = cn.plan(cn.ComplexEncoding.like(Gaussian, lattice, features=4), lattice, dtype=torch.float64)
+    for shape in (None, (5, 9)):
+        assert torch.allclose(plan.renderer(shape)(y), plan.fit(y).render(shape), atol=1e-9)
+
+
 def test_a_saved_fit_keeps_its_coordinates(tmp_path):
     axes = [coordinates(n, n) for n in (8, 9)]
     fit = cn.fit(cn.RectilinearLattice(*axes).sample(values(8, 9)), prior=cn.Adaptive(rounds=1))
