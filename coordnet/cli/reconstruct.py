@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from coordnet.metrics.scoring import Scoring
 from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import reconstruction_figure
-from coordnet.restore.tiles import Tiles, crop, fit_tiles, suits
+from coordnet.restore.tiles import Tiles, crop, fit_large
 from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples
 
@@ -89,14 +90,13 @@ def _fitted(
     work: Callable[[Samples], Reconstruction], samples: Samples, closed_form: bool, common: Common
 ) -> tuple[Reconstruction | None, Tensor, dict[str, float], dict[str, Any]]:
     """The model (None for a large signal, fitted in tiles), its render, the seconds of both, and the report."""
-    tiles = Tiles(samples.grid)
-    if len(tiles) > 1 and suits(samples) and closed_form:
-        (estimate, reports), took = once(lambda: fit_tiles(tiles, samples, work, progress=common.progress))
-        return None, estimate, {"fit": took, "render": 0.0}, {**tiles.report(), "fits": reports}
-    fit, took = once(lambda: work(samples))
+    largest = None if closed_form else prod(samples.grid)
+    (fit, found), took = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
+    if isinstance(fit, Tensor):
+        return None, fit, {"fit": took, "render": 0.0}, found
     with report.stage("rendering", common):
         estimate, rendering = once(lambda: fit.render().cpu())
-    return fit, estimate, {"fit": took, "render": rendering}, fit.report
+    return fit, estimate, {"fit": took, "render": rendering}, found
 
 
 def _tuned(method: Method, samples: Samples, tuning: Tuning, common: Common) -> tuple[Method, dict[str, Any]]:

@@ -16,7 +16,7 @@ from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import Tiles, fit_tiles, suits
+from coordnet.restore.tiles import fit_large
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples
@@ -73,7 +73,6 @@ def inpaint(
     batch = _batch(values, known)
     one = values[(0,) * batch]
     samples = sample(one, known, dimensions=one.ndim - 1)
-    tiles = Tiles(samples.grid, largest)
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
@@ -85,17 +84,13 @@ def inpaint(
         return made.fit(torch.where(kept, values, 0.0) if batch else part.values)
 
     report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
-    if batch or len(tiles) == 1 or not suits(samples):
-        model = fit(samples)
-        made, report = model.render(alignment="sample"), report | model.report
-        hidden = _hold_out_psnr(model.report)
-    else:
-        model = None
-        made, fits = fit_tiles(tiles, samples, fit, progress=progress)
-        report |= {**tiles.report(), "fits": fits}
-        errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, fits) if psnr is not None]
-        hidden = decibels(statistics.fmean(errors)) if errors else None
-    report["prior"] = chosen.name
+    largest = math.prod(samples.grid) if batch else largest
+    made, found = fit_large(samples, fit, largest=largest, progress=progress)
+    model = None if isinstance(made, Tensor) else made
+    made = made if isinstance(made, Tensor) else made.render(alignment="sample")
+    errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, found.get("fits", [found])) if psnr is not None]
+    hidden = decibels(statistics.fmean(errors)) if errors else None
+    report |= {**found, "prior": chosen.name}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made = made.to(values)
     made = made if getattr(chosen, "noise", 0.0) else torch.where(kept, values, made)

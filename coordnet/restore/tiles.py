@@ -86,15 +86,25 @@ def crop(samples: Samples, window: Window) -> Samples:
     return Samples(MaskedLattice(tuple(values.shape[:-1]), weights=weights), values)
 
 
-def suits(samples: Samples) -> bool:
-    """Whether samples can be cut: those of a masked lattice on the signal's own grid."""
-    geometry = samples.geometry
-    points = not geometry.is_scattered and not geometry.has_cells
-    return samples.weights is not None and points and geometry.shape == geometry.grid
+def fit_large(
+    samples: Samples, fit: Callable[[Samples], Reconstruction], *, largest: int | None = None, progress: bool = False
+) -> tuple[Reconstruction | Float[Tensor, "*grid channels"], dict[str, Any]]:
+    """Return the model of some samples, or the signal itself where that is too large for one; and a report.
+
+    Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points.
+    The report then holds those of the tiles' fits as "fits".
+    """
+    tiles, geometry = Tiles(samples.grid, largest), samples.geometry
+    is_point = not geometry.is_scattered and not geometry.has_cells and geometry.operator is None
+    if len(tiles) == 1 or samples.weights is None or not is_point or geometry.shape != geometry.grid:
+        model = fit(samples)
+        return model, model.report
+    signal, reports = _fit_tiles(tiles, samples, fit, progress=progress)
+    return signal, {**tiles.report(), "fits": reports}
 
 
-def fit_tiles(
-    tiles: Tiles, samples: Samples, fit: Callable[[Samples], Reconstruction], *, progress: bool = False
+def _fit_tiles(
+    tiles: Tiles, samples: Samples, fit: Callable[[Samples], Reconstruction], *, progress: bool
 ) -> tuple[Float[Tensor, "*grid channels"], list[dict[str, Any]]]:
     """Fit the samples of a masked lattice in tiles; return the blended renders and the fits' reports.
 
