@@ -36,11 +36,13 @@ from .priors.thin_plate import ThinPlate as ThinPlate
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import inpaint as inpaint
+from .restore.regrid import regrid as regrid
 from .restore.upscale import upscale as upscale
 from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice
 from .sampling import MaskedLattice as MaskedLattice
 from .sampling import Measurements as Measurements
+from .sampling import RectilinearLattice as RectilinearLattice
 from .sampling import Samples as Samples
 from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import operators as operators

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import measured, peers, upscaling
+from coordnet.bench import measured, peers, unequal, upscaling
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
@@ -20,6 +20,7 @@ from coordnet.bench.study import Experiment, Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
 from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
+from coordnet.fitting.methods import EncoderChoice
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
@@ -67,6 +68,17 @@ RADIAL = tuple(
 BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
 DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
 NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
+WIDE = EncoderChoice(Gaussian, {"features": 32, "sigma": "3px"})  # for gaps of up to 2.4 mean ones
+UNEQUAL = (
+    baseline("RectBivariateSpline, cubic", unequal.bivariate, degree=3),
+    baseline("RectBivariateSpline, quintic", unequal.bivariate, degree=5),
+    baseline("RegularGridInterpolator, cubic", unequal.regular),
+    Method("coordnet fit", unequal.AtMidpoints()),
+    Method("adaptive", unequal.AtMidpoints(Adaptive())),
+    Method("plates", unequal.AtMidpoints(ThinPlate())),
+    Method("Gaussian, least squares", unequal.AtMidpoints(None, EncoderChoice(Gaussian))),
+    Method("32 Gaussians of 3 spacings, least squares", unequal.AtMidpoints(None, WIDE)),
+)
 ENLARGED = (
     baseline("Lanczos", upscaling.pillow, kind="Lanczos"),
     baseline("bicubic", upscaling.pillow, kind="bicubic"),
@@ -200,6 +212,13 @@ EXPERIMENTS = (
         [Task("every second sample", "every:2")],
         (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
         FieldFinder(names=("tone",), sizes=(512,)),
+    ),
+    part(
+        "rectilinear",
+        "Smooth fields at 64×64 unequal coordinates, scored in the middle of every two",
+        [unequal.UnequalTask("unequal coordinates", ""), unequal.UnequalTask("unequal, σ = 0.001", "", 1e-3, "clean")],
+        UNEQUAL,
+        unequal.UnequalFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
     ),
     Experiment(
         "measurements",

@@ -95,7 +95,7 @@ def quality(signals: Signals, records: Records, only: Only = None) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
     --only takes some of random, density, video, audio, entries, bayer, structured, every, noise, denoise, iterations,
-    fields, volume, tone, hindsight; all but the last, which is slow, if not given.
+    fields, volume, tone, rectilinear, hindsight; all but the last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
 

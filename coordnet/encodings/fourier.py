@@ -4,13 +4,13 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from scipy.fft import next_fast_len
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.base import Encoding
-from coordnet.sampling.axes import Axes
+from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.samples import Geometry, Samples
 
 
@@ -32,20 +32,26 @@ class FourierEncoding(Encoding):
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         super().__init__()
         for axis, length in zip(axes, shape, strict=True):
+            if not axis.is_even:
+                raise _checks.wrong(
+                    "encoder", "one of a single axis such as cn.Gaussian, at unequal coordinates", "fourier"
+                )
             _checks.integer("shape", length, axis.count)
         self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> list[Tensor]:
         """Return the complex factors (…, P_j) of every point."""
-        dtype, factors = torch.promote_types(points.dtype, torch.complex64), []
-        for axis, length, x in zip(self.axes, self.shape, points.unbind(-1), strict=True):
-            k = torch.fft.fftfreq(length, 1 / length, dtype=torch.float64, device=points.device)
-            periods = (x.double() - axis.start) / (axis.spacing * length)
-            phase = 2 * torch.pi * (periods.unsqueeze(-1) * k)
-            imaginary = phase.sin() * (2 * k.abs() != length)
-            gain = torch.sinc(k * axis.width / (axis.spacing * length))
-            factors.append((torch.complex(phase.cos(), imaginary) / gain).to(dtype))
-        return factors
+        dtype = torch.promote_types(points.dtype, torch.complex64)
+        return [self.factor(j, x).to(dtype) for j, x in enumerate(points.unbind(-1))]
+
+    def factor(self, j: int, x: Float[Tensor, "*points"]) -> Complex[Tensor, "*points p"]:
+        """Return the complex factors of axis j at positions, computed in float64."""
+        axis, length = self.axes[j], self.shape[j]
+        k = torch.fft.fftfreq(length, 1 / length, dtype=torch.float64, device=x.device)
+        periods = (x.double() - axis.start) / (axis.spacing * length)
+        phase = 2 * torch.pi * (periods.unsqueeze(-1) * k)
+        imaginary = phase.sin() * (2 * k.abs() != length)
+        return torch.complex(phase.cos(), imaginary) / torch.sinc(k * axis.width / (axis.spacing * length))
 
     def extra_repr(self) -> str:
         """Return the padded lengths, for ``repr``."""
@@ -53,8 +59,12 @@ class FourierEncoding(Encoding):
 
     @classmethod
     def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
-        """Return the encoding of some samples' lattice; see ``on`` for the padding."""
-        return cls.on(samples.axes, padding=padding)
+        """Return the encoding of some samples' lattice; see ``on`` for the padding.
+
+        Samples at unequal coordinates are fitted by blending between as many nodes, equally spaced.
+        """
+        even = samples.axes if all(axis.is_even for axis in samples.axes) else tuple(Axis(n) for n in samples.grid)
+        return cls.on(even, padding=padding)
 
     @classmethod
     def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":

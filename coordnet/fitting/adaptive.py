@@ -21,7 +21,7 @@ from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.axes import Axis, ByAxes
+from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry
 
@@ -178,10 +178,7 @@ class AdaptivePlan(IteratedPlan):
         weights = self.measurement.weights[(..., *part)]
         if not bool((weights > 0).any()):
             return problem
-        axes = tuple(
-            Axis(s.stop - s.start, axis.start + s.start * axis.spacing, axis.spacing)
-            for axis, s in zip(self.geometry.axes, part, strict=True)
-        )
+        axes = tuple(axis.part(s.start, s.stop - s.start) for axis, s in zip(self.geometry.axes, part, strict=True))
         modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
         return decorrelate(modes, Measurement.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
 

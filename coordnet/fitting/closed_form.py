@@ -26,6 +26,7 @@ from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.arrays import FLOATS
+from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Geometry, Samples
 
 Prior = LeastSquares | Smoothness | Adaptive | Local | ThinPlate
@@ -50,7 +51,7 @@ def plan(
     ----------
     encoding : ComplexEncoding or FourierEncoding
         The encoding.
-    geometry : Lattice, MaskedLattice, AreaLattice, ScatteredPoints or MeasuredLattice
+    geometry : Lattice, MaskedLattice, RectilinearLattice, AreaLattice, ScatteredPoints or MeasuredLattice
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
         The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
@@ -79,6 +80,9 @@ def plan(
         raise _checks.wrong(
             "geometry", "a Lattice, a MaskedLattice, an AreaLattice or ScatteredPoints", type(geometry).__name__
         )
+    if not geometry.is_even and not encoding.axis_encoders:
+        expected = "a ComplexEncoding, whose axes have matrices, at unequal coordinates (`fit_closed_form` blends)"
+        raise _checks.wrong("encoding", expected, type(encoding).__name__)
     _checks.choice("center", center, (True, False))
     _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
@@ -148,6 +152,7 @@ def suited_prior(
     samples: Samples, *, fourier: bool = True, robust: bool = False
 ) -> Smoothness | Adaptive | Local | ThinPlate | None:
     """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
+    samples = as_points(samples) if fourier else samples
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
     is_point = samples.geometry.operator is None and not samples.geometry.has_cells
@@ -168,11 +173,18 @@ def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
 def fit_closed_form(
     encoding: Encoding, samples: Samples, prior: Prior | Literal["auto"] | None = "auto", **options: Any
 ) -> Reconstruction:
-    """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options."""
+    """Fit a linear head on a complex encoding to samples in closed form; see ``plan`` for the options.
+
+    A Fourier encoding, which needs equally spaced nodes, is fitted to samples at unequal coordinates by blending, as
+    scattered points are.
+    """
     if not hasattr(samples, "geometry"):
         raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
+    geometry = samples.geometry
+    if not getattr(encoding, "axis_encoders", True):  # Fourier's, whose nodes are equally spaced
+        samples = as_points(samples)
     values = samples.values
     if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
         prior = suited_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
-    return plan(encoding, samples.geometry, prior, **options).fit(values)
+    return plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)

@@ -66,14 +66,15 @@ def default_prior(
 def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "closed-form") -> Family:
     """The encoder that suits a prior: Gaussians, or Fourier's where a closed form needs its fast transforms.
 
-    Fourier's is for priors that learn from the samples, for axes that are too long for a matrix, and for smooth rows
-    that skip samples.
+    Fourier's is for priors that learn from the samples, for axes that are too long for a matrix, for smooth rows that
+    skip samples, and for priors at unequal coordinates, by blending.
     """
     is_strided_row = len(geometry.grid) == 1 and geometry.is_whole_lattice and geometry.shape != geometry.grid
     smooth_row = is_strided_row and prior is not None
     if geometry.blending in ("similarity", "printed"):  # of the encoders of axes, which Fourier's encoding has not
         return Gaussian
-    fourier = getattr(prior, "learns", False) or _is_long(geometry) or smooth_row
+    blends = not geometry.is_even and prior is not None
+    fourier = blends or getattr(prior, "learns", False) or _is_long(geometry) or smooth_row
     return FourierEncoding if fourier and solver == "closed-form" else Gaussian
 
 
@@ -85,7 +86,7 @@ def default_encoding(head: Head, family: Family | None = None) -> Kind:
 def _has_gaps(geometry: Geometry) -> bool:
     """Whether a geometry is a picture or a clip with gaps that the local prior reconstructs better than others do."""
     weights, dims = geometry.weights, len(geometry.grid)
-    if geometry.is_scattered or dims not in (2, 3):
+    if geometry.is_scattered or not geometry.is_even or dims not in (2, 3):
         return False
     if weights is None:
         return dims == 2 and geometry.shape != geometry.grid

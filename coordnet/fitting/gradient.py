@@ -119,7 +119,8 @@ def fit_gradient(
     network.requires_grad_(False).eval()
     report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
     footprint = "area" if samples.geometry.has_cells else "point"
-    return Reconstruction(network, offset, samples.grid, report=report, footprint=footprint)
+    made = Reconstruction(network, offset, samples.grid, report=report, footprint=footprint)
+    return made.in_units_of(samples.geometry)
 
 
 def _epoch(

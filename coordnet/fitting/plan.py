@@ -24,7 +24,7 @@ from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.axes import Alignment, render_axes
+from coordnet.sampling.axes import Alignment
 from coordnet.sampling.samples import Geometry, channel_means
 
 
@@ -139,7 +139,9 @@ class Plan(ABC):
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
         footprint = "area" if self.geometry.has_cells else "point"
-        return Reconstruction(network, offset, self.geometry.grid, centered.batch, report, fitted.learned, footprint)
+        grid, learned = self.geometry.grid, fitted.learned
+        made = Reconstruction(network, offset, grid, centered.batch, report, learned, footprint)
+        return made.in_units_of(self.geometry)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
@@ -195,7 +197,7 @@ class DirectPlan(Plan):
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
         footprint = "area" if self.geometry.has_cells else "point"
-        axes = render_axes(shape or self.geometry.grid, self.geometry.grid, alignment, footprint)
+        axes = self.geometry.render_axes(shape, alignment, footprint)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
 

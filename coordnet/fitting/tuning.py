@@ -20,6 +20,7 @@ from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
@@ -79,6 +80,7 @@ def tune_smoothness(
     """
     _checks.choice("criterion", criterion, ("hold-out", "gcv"))
     _checks.integer("folds", folds, 1)
+    samples = samples if encoding.axis_encoders else as_points(samples)
     if criterion == "gcv":
         return _search(_gcv(encoding, samples), GCV, len(samples.grid), progress)
     score = _hold_out(encoding, _middle(samples), share, folds, seed)
@@ -88,11 +90,11 @@ def tune_smoothness(
 def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = False, **options: Any) -> Tuned:
     """Choose the factor on an encoder's default scales: fit every second sample of a lattice, score on the others.
 
-    The samples are a whole lattice of at least four along each axis; others raise a ``ValueError``.
+    The samples are a whole, equally spaced lattice of at least four along each axis; others raise a ``ValueError``.
     """
     shape = tuple(samples.values.shape[:-1])
-    if not samples.geometry.is_whole_lattice or min(shape) < 4:
-        expected = "a whole lattice of at least four samples along each axis"
+    if not (samples.geometry.is_whole_lattice and samples.geometry.is_even) or min(shape) < 4:
+        expected = "a whole lattice, equally spaced, of at least four samples along each axis"
         raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
     every_second = Lattice(shape, (2,) * len(shape))
     half = Samples(every_second, samples.values[every_second.slices])
@@ -140,7 +142,7 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 def _middle(samples: Samples) -> Samples:
     """Return the samples, or only the middle of a large lattice."""
     geometry, shape = samples.geometry, samples.values.shape[:-1]
-    if geometry.is_scattered or geometry.operator is not None or math.prod(shape) <= 2 * MIDDLE:
+    if geometry.is_scattered or not geometry.is_even or geometry.operator is not None or math.prod(shape) <= 2 * MIDDLE:
         return samples
     part = middle(shape, MIDDLE)
     lengths = tuple(s.stop - s.start for s in part)

@@ -35,6 +35,10 @@ class FourierLinear(nn.Module):
         for dim, (axis, own) in enumerate(zip(axes, encoding.axes, strict=True), 1):
             if axis == own:
                 out = out.narrow(dim, 0, own.count)
+            elif not axis.is_even:
+                factor = encoding.factor(dim - 1, axis.points(device=out.device))
+                spectrum = torch.fft.fft(out.movedim(dim, -1), norm="forward")
+                out = (spectrum @ factor.T.to(spectrum)).real.movedim(-1, dim)
             else:
                 out = resample(out.movedim(dim, -1), own, axis).movedim(-1, dim)
         return (out.clone() if axes == encoding.axes else out).movedim(0, -1)

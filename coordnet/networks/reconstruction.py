@@ -3,7 +3,6 @@
 import json
 import math
 import os
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -17,8 +16,9 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
-from coordnet.sampling.samples import BLENDS, Lattice
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
+from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
+from coordnet.sampling.samples import BLENDS, Geometry, Lattice
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
@@ -34,6 +34,8 @@ class Reconstruction(nn.Module):
     A fit of scattered points that were tied to a lattice is evaluated as it was fitted: f(x) is the blend of the values
     at the nodes around x, and constant beyond the outermost ones (see ``Blending``). With ``exact`` the encoding is
     evaluated at x itself, which is another function.
+
+    A fit of samples on a ``RectilinearLattice`` is a function of points in the units of its coordinates.
 
     It is a module: ``to`` moves it, its tensors are in its ``state_dict``, and it can be a part of a larger model.
     Gradients flow to points and, where they are followed, to the values that were fitted. The weights of a closed form
@@ -58,6 +60,7 @@ class Reconstruction(nn.Module):
     """
 
     offset: Tensor
+    lattice: RectilinearLattice | None = None  # whose units points have, if not those of the unit interval
 
     def __init__(
         self,
@@ -80,6 +83,11 @@ class Reconstruction(nn.Module):
     def learned(self) -> dict[str, Tensor]:
         """Tensors that the fit estimated beside the coefficients, such as the spectrum of an adaptive prior."""
         return _under(LEARNED, dict(self.named_buffers(recurse=False)))
+
+    def in_units_of(self, geometry: Geometry) -> "Reconstruction":
+        """Take points in the units of a geometry's coordinates from now on, if it has any; return the object itself."""
+        self.lattice = geometry.coordinates and RectilinearLattice(*geometry.coordinates)  # type: ignore[assignment]
+        return self
 
     @property
     def channels(self) -> int:
@@ -125,13 +133,14 @@ class Reconstruction(nn.Module):
         if points.shape[-1:] != (d,):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
         _checks.integer("memory", memory, 1)
-        points = self._inside(points.to(self.offset), _checks.choice("outside", outside, OUTSIDE))
+        unit = (self.lattice.to_unit(points) if self.lattice else points).to(self.offset)
+        points = self._inside(unit, _checks.choice("outside", outside, OUTSIDE), points)
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
         return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
 
-    def _inside(self, points: Tensor, outside: str) -> Tensor:
-        """Return the points within half a spacing of the unit cube; see ``forward``."""
+    def _inside(self, points: Tensor, outside: str, given: Tensor) -> Tensor:
+        """Return the points within half a spacing of the unit cube; see ``forward``. They were given in other units."""
         if outside == "extrapolate" or points.numel() == 0:
             return points
         margin = points.new_tensor([0.5 / n for n in self.grid])
@@ -140,8 +149,9 @@ class Reconstruction(nn.Module):
             return inside
         beyond = ~((points.detach() - inside.detach()).abs() <= ROUNDING)  # as NaN is
         if bool(beyond.any()):
-            span = "coordinates in [0, 1), or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
-            raise _checks.wrong("points", span, f"{float(points[beyond][0]):.6g}")
+            span = "coordinates in [0, 1)" if self.lattice is None else f"points of {self.lattice}"
+            expected = f"{span}, or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
+            raise _checks.wrong("points", expected, f"{float(given[beyond][0]):.6g}")
         return points
 
     def render(
@@ -159,15 +169,25 @@ class Reconstruction(nn.Module):
         the footprint "area" each output is the mean over its cell, by integrals of the encoding, so that a render at a
         lower resolution has no aliases; it is the default for fits of area samples, "point" for others. Lattices that
         need more than ``memory`` bytes of intermediate results are rendered in blocks of rows; ``exact`` is that of
-        ``forward``.
+        ``forward``. A fit on a ``RectilinearLattice`` is rendered at its coordinates, or at ``shape`` equally spaced
+        positions from the first to the last, where there is no alignment.
 
         Raises
         ------
         ValueError
-            If ``shape`` has another number of axes, or the encoding has no integral over cells.
+            If ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
         """
-        axes = render_axes(shape or self.grid, self.grid, alignment, footprint or self.footprint)
+        axes = (self.lattice or Lattice(self.grid)).render_axes(shape, alignment, footprint or self.footprint)
         return self.on_axes(axes, memory=memory, exact=exact)
+
+    def at(self, *coordinates: Coordinates) -> Float[Tensor, "*result channels"]:
+        """Evaluate on the lattice that coordinates of each axis span: (*batch, *lengths, channels).
+
+        They have the units of the ``RectilinearLattice`` that was fitted, else those of the unit interval. Coordinates
+        that are not increasing, or more than half a spacing beyond the samples, raise a ``ValueError``.
+        """
+        lattice = self.lattice or RectilinearLattice(*(Axis(n).points() for n in self.grid))
+        return self.on_axes(lattice.locate(*coordinates))
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
         """Evaluate on the lattice that ``axes`` span; see ``render``."""
@@ -180,8 +200,7 @@ class Reconstruction(nn.Module):
         blocks = []
         for i in range(0, axes[0].count, step):
             count = min(step, axes[0].count - i)
-            first = replace(axes[0], count=count, start=axes[0].start + i * axes[0].spacing)
-            blocks.append(network.on_lattice((first, *axes[1:]), dtype, device, exact=exact))
+            blocks.append(network.on_lattice((axes[0].part(i, count), *axes[1:]), dtype, device, exact=exact))
         return self._finish(torch.cat(blocks), len(axes))
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
@@ -209,6 +228,7 @@ class Reconstruction(nn.Module):
             "batch": self.batch,
             "blending": network.blending and network.blending.kind,
             "footprint": self.footprint,
+            "coordinates": self.lattice and [c.tolist() for c in self.lattice.coordinates],
             "report": self.report,
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
@@ -266,7 +286,10 @@ class Reconstruction(nn.Module):
         if kind := configuration.get("blending"):
             network.blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
         footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
-        return cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors), footprint)
+        made = cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors), footprint)
+        if coordinates := configuration.get("coordinates"):
+            made.in_units_of(RectilinearLattice(*coordinates))
+        return made
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from coordnet.linalg.kronecker import (
 from coordnet.linalg.operators import Diagonal, LinearOperator
 from coordnet.linalg.tails import without_tails
 from coordnet.linalg.transforms import CosineBasis, cosine_matrix
-from coordnet.sampling.axes import Axes
+from coordnet.sampling.axes import Axes, Axis
 
 SUBSAMPLE = 2**16  # half of the number of modes below which a mean is computed from all
 
@@ -86,7 +86,8 @@ class EncodingModes(Modes):
     With the thin SVD A_j = U_j S_j V_jᵀ of an axis's design and the first differences D, the eigenvectors of
     (D U_j)ᵀ(D U_j) = Q_j diag(μ_j) Q_jᵀ give B_j = U_j Q_j. This is the generalized eigenproblem of ∫ψ'ψ'ᵀ against the
     Gram matrix by lattice quadrature, without forming a Gram matrix. If an axis reaches every lattice signal (a basis
-    with a node per sample does), its modes are the cosines of the DCT for any encoder.
+    with a node per sample does), its modes are the cosines of the DCT for any encoder. Where samples are not equally
+    spaced, each squared difference is divided by its gap, in units of the mean gap, and modes are no cosines.
 
     A mode e of unit norm has coefficients C e, whose norm is a product over the axes. If that times the norm of the
     designs is above 1/``rcond``, rounding would hide the mode, and it is left out: a product of well-conditioned axes
@@ -109,20 +110,24 @@ class EncodingModes(Modes):
         inverse = separable_inverse(encoding, axes, rcond=rcond, dtype=dtype, device=device)
         self._kept: Tensor | None = None
         self.basis: LinearOperator = CosineBasis(self.codomain, dtype, device)
-        if inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
+        even = all(axis.is_even for axis in axes)
+        if even and inverse is not None and all(a.shape[0] >= a.shape[1] for a in inverse):
             roughness = [_cosine_roughness(n, device) for n in self.codomain]
             self.to_coefficients = Kronecker(inverse) @ self.basis
         else:
             designs = encoding.matrices(axes, device=device)
             cut = default_rcond([n for a in designs for n in a.shape], dtype) if rcond is None else rcond
-            per_axis = for_each_distinct(designs, lambda a: _axis_modes(a, cut), torch.equal)
+            pairs = list(zip(designs, axes, strict=True))
+            per_axis = for_each_distinct(
+                pairs, lambda pair: _axis_modes(*pair, cut), lambda a, b: a[1] == b[1] and torch.equal(a[0], b[0])
+            )
             bases, coefficients, roughness, growth = map(list, zip(*per_axis, strict=True))
             accurate = cut * outer_product(growth) <= 1
             self.to_coefficients = Kronecker(coefficients)
             if not bool(accurate.all()):
                 self._kept = accurate.to(dtype)
                 self.basis = Kronecker(bases).to(dtype=dtype) @ Diagonal(self._kept)
-            elif accurate.shape != self.codomain:
+            elif accurate.shape != self.codomain or not even:
                 self.basis = Kronecker(bases).to(dtype=dtype)
         self.ranks = self.domain = tuple(len(mu) for mu in roughness)
         self.spans_grid = self.ranks == self.codomain and self._kept is None
@@ -165,14 +170,17 @@ def _cosine_roughness(n: int, device: torch.device | str) -> Tensor:
     return 2 - 2 * torch.cos(math.pi / n * torch.arange(n, dtype=torch.float64, device=device))
 
 
-def _axis_modes(design: Tensor, rcond: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _axis_modes(design: Tensor, axis: Axis, rcond: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return B, C with A C = B, μ, and ‖A‖ ‖C e‖ of every mode e, for the design A of one axis."""
     factor = factorize(design, rcond)
-    if factor.rank == len(design):
+    if factor.rank == len(design) and axis.is_even:
         mu, basis = _cosine_roughness(len(design), design.device), cosine_matrix(len(design)).to(design.device)
         coefficients = factor.pseudo_inverse @ basis
     else:
         differences = factor.u.diff(dim=0)
+        if not axis.is_even:
+            gaps = axis.points(device=design.device).diff()
+            differences = differences * (gaps.mean() / gaps).sqrt().unsqueeze(1)
         mu, q = torch.linalg.eigh(differences.mH @ differences)
         basis, coefficients = factor.u @ q, (factor.v / factor.s) @ q
     return basis, coefficients, mu.clamp(min=0), factor.s[0] * coefficients.norm(dim=0)

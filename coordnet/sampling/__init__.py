@@ -5,6 +5,7 @@ from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
 from coordnet.sampling.measured import Measurements
 from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sample
+from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MaskedLattice",
     "Measurements",
     "Random",
+    "RectilinearLattice",
     "Samples",
     "Scattered",
     "ScatteredPoints",

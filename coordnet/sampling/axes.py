@@ -1,7 +1,7 @@
-"""Axes: regular positions in [0, 1), their alignments, and the points of a lattice."""
+"""Axes: positions in [0, 1), their alignments, and the points of a lattice."""
 
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,7 @@ class Axis:
     start: float = 0.0
     spacing: float = 0.0
     width: float = 0.0
+    is_even: ClassVar[bool] = True  # whether the positions are equally spaced
 
     def __post_init__(self) -> None:
         _checks.integer("count", self.count, 1)
@@ -44,6 +45,10 @@ class Axis:
         """Return the positions as a tensor, computed in float64 and then cast."""
         i = torch.arange(self.count, dtype=torch.float64, device=device)
         return (self.start + i * self.spacing).to(dtype)
+
+    def part(self, first: int, count: int) -> "Axis":
+        """Return ``count`` of the positions from the position ``first`` on."""
+        return replace(self, count=count, start=self.start + first * self.spacing)
 
     @classmethod
     def every(cls, count: int, step: int, offset: int = 0) -> "Axis":
@@ -68,6 +73,23 @@ class Axis:
         _checks.choice("footprint", footprint, ("point", "area"))
         start = 0.5 / count - 0.5 / samples if alignment == "pixel" else 0.0
         return cls(count, start, 1 / count, 1 / count if footprint == "area" else 0.0)
+
+
+@dataclass(frozen=True)
+class UnevenAxis(Axis):
+    """Increasing positions at unequal distances, of which ``spacing`` is the mean distance."""
+
+    positions: tuple[float, ...] = ()
+    is_even = False
+
+    def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
+        """Return the positions as a tensor."""
+        return torch.tensor(self.positions, dtype=torch.float64, device=device).to(dtype)
+
+    def part(self, first: int, count: int) -> "UnevenAxis":
+        """Return ``count`` of the positions from the position ``first`` on."""
+        positions = self.positions[first : first + count]
+        return replace(self, count=len(positions), start=positions[0], positions=positions)
 
 
 Axes = tuple[Axis, ...]

@@ -12,7 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling.arrays import FLOATS
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
 from coordnet.sampling.measurements import Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
@@ -28,6 +28,7 @@ class Geometry(ABC):
     weights: Tensor | None = None  # of the squared errors; None where every sample has the same weight
     blending: Blend | None = None  # how scattered points depend on a lattice
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
+    coordinates: tuple[Tensor, ...] | None = None  # along each axis, in units of the user's own, if there are any
     operator: LinearOperator | None = None  # the map of the lattice that was measured, if not the lattice itself
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
@@ -45,6 +46,11 @@ class Geometry(ABC):
         """The positions of the lattice along each axis."""
 
     @property
+    def is_even(self) -> bool:
+        """Whether the positions of the lattice are equally spaced along each axis."""
+        return all(axis.is_even for axis in self.axes)
+
+    @property
     def pixels(self) -> Axes:
         """The points of the signal's own grid along each axis, or its cells for samples that are means over cells."""
         return tuple(Axis(n) for n in self.grid)
@@ -53,6 +59,12 @@ class Geometry(ABC):
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """The shape of the values, without channels."""
+
+    def render_axes(
+        self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
+    ) -> Axes:
+        """Return the axes of a render of ``shape`` outputs, the signal's own lengths by default."""
+        return render_axes(shape or self.grid, self.grid, alignment, footprint)
 
     def of_constant(self, like: Tensor) -> Tensor | float:
         """Return the samples of the constant signal 1: 1, or (*samples) with the dtype and device of another tensor."""

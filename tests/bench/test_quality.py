@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import damage, peers, quality, upscaling
+from coordnet.bench import damage, peers, quality, unequal, upscaling
 from coordnet.bench import data as cubes
 from coordnet.bench.demosaicing import bilinear, malvar
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
@@ -21,6 +21,7 @@ from coordnet.bench.records import read
 from coordnet.bench.study import Options
 from coordnet.bench.upscaling import Reduction, cell_matrix, pillow
 from coordnet.media import MediaError, write_audio, write_video
+from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -192,6 +193,20 @@ def test_fields_are_evaluated_within_the_range_of_pictures():
         assert field.dtype == torch.float64 and field.shape == (20,) * FIELDS[signal.name][1] + (1,)
         assert float(field.min()) > -0.01 and float(field.max()) < 1.001 and float(field.std()) > 0.1
     assert float(found[0].load()[5, 10, 0]) == pytest.approx(0.5 + 0.5 * math.sin(4.5) * math.cos(1.75))
+
+
+def test_fields_at_unequal_coordinates_are_scored_between_the_samples():
+    (signal,) = unequal.UnequalFinder(names=("franke",), sizes=(16,)).find(Path("nowhere"))
+    truth = signal.load()
+    samples, _ = unequal.UnequalTask("unequal", "").sampled(truth, 0, "cpu")
+    assert samples.grid == (16, 16) and not samples.geometry.is_even
+    known = samples.geometry.known(1)
+    assert torch.equal(truth[known], samples.values.flatten())
+    for made in (unequal.bivariate(Case(samples), 3), unequal.regular(Case(samples))):
+        assert torch.allclose(made[known], truth[known], atol=1e-4)
+        assert torch.allclose(made, truth, atol=0.02)
+    made = unequal.AtMidpoints(Adaptive(rounds=1))(Case(samples)).estimate
+    assert made.shape == truth.shape and torch.allclose(made, truth, atol=0.1)
 
 
 def test_hindsight_is_never_below_the_choice():

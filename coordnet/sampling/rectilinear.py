@@ -1,0 +1,213 @@
+"""Rectilinear lattices: coordinates along each axis, in any units, that need not be equally spaced."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.sampling.arrays import as_signal
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, UnevenAxis
+from coordnet.sampling.samples import MAX_AXES, Geometry, MaskedLattice, Samples, ScatteredPoints
+
+ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
+Coordinates = np.ndarray | Tensor | Sequence[Any]
+
+
+class RectilinearLattice(Geometry):
+    """The lattice that increasing coordinates along each axis span, such as latitudes and longitudes.
+
+    In units of the unit interval, the N coordinates of an axis reach from 0 to (N - 1) / N. Equally spaced coordinates
+    are therefore those of ``Lattice``, and have the same fits.
+
+    Parameters
+    ----------
+    coordinates : (N_j,) for each axis
+        Arrays, tensors or sequences of increasing numbers in any units; an axis may have one alone.
+    weights : (*shape, 1) or (*shape, channels), optional
+        Weights of the squared errors, 0 where no value is known. All have weight 1 if not given.
+
+    Raises
+    ------
+    ValueError
+        If coordinates are not finite, not increasing or repeated, or the weights do not fit them.
+    """
+
+    coordinates: tuple[Float[Tensor, " _"], ...]  # type: ignore[assignment]
+
+    def __init__(self, *coordinates: Coordinates, weights: Float[Tensor, "..."] | None = None) -> None:
+        if not 1 <= len(coordinates) <= MAX_AXES:
+            raise _checks.wrong("coordinates", f"1 to {MAX_AXES} arrays, one for each axis", len(coordinates))
+        self.coordinates = tuple(_increasing(c, j) for j, c in enumerate(coordinates))
+        self.grid = tuple(len(c) for c in self.coordinates)
+        self.weights, self.is_whole_lattice = weights, weights is None
+        if weights is not None:
+            MaskedLattice(self.grid, weights=weights)  # which checks them
+        self._axes = tuple(Axis(len(c)) if _is_even(c) else self._axis(j, c) for j, c in enumerate(self.coordinates))
+
+    def __repr__(self) -> str:
+        """Return the range of the coordinates of each axis, and the density."""
+        ranges = ", ".join(f"{len(c)} in [{c[0]:.6g}, {c[-1]:.6g}]" for c in self.coordinates)
+        return f"RectilinearLattice({ranges}, density={self.density:.3g})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the coordinates and weights are equal."""
+        if not isinstance(other, RectilinearLattice) or self.grid != other.grid:
+            return False
+        weights = (self.weights is None) == (other.weights is None) and (
+            self.weights is None or torch.equal(self.weights, other.weights)  # type: ignore[arg-type]
+        )
+        return weights and all(map(torch.equal, self.coordinates, other.coordinates))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def density(self) -> float:
+        """The share of the lattice that is known, for weights of 0 and 1."""
+        return 1.0 if self.weights is None else float(self.weights.mean())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the lattice."""
+        return self.grid
+
+    @property
+    def axes(self) -> Axes:
+        """The coordinates along each axis, in units of the unit interval."""
+        return self._axes
+
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return where a value is known."""
+        known = torch.ones(*self.grid, channels, dtype=torch.bool)
+        return known if self.weights is None else known & (self.weights > 0).cpu()
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write the known values into a tensor on the lattice."""
+        onto.copy_(torch.where(self.known(onto.shape[-1]).to(onto.device), values, onto))
+
+    def to_unit(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points d"]:
+        """Return points in units of the unit interval, in float64, for points in the coordinates' units."""
+        if points.shape[-1] != len(self.grid):
+            raise _checks.wrong("points", f"last axis of {len(self.grid)} coordinates", tuple(points.shape))
+        return torch.stack([self._unit(j, x.double()) for j, x in enumerate(points.unbind(-1))], dim=-1)
+
+    def locate(self, *coordinates: Coordinates) -> Axes:
+        """Return the axes of other coordinates in the same units; see ``RectilinearLattice`` for errors.
+
+        Coordinates more than half a mean distance beyond the lattice's own raise a ``ValueError``.
+        """
+        if len(coordinates) != len(self.grid):
+            raise _checks.wrong("coordinates", f"{len(self.grid)} arrays, one for each axis", len(coordinates))
+        return tuple(self._inside(j, _increasing(c, j)) for j, c in enumerate(coordinates))
+
+    def render_axes(
+        self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
+    ) -> Axes:
+        """Return the lattice's own axes, or ``shape`` equally spaced positions from the first coordinate to the last.
+
+        One number is the length of every axis. There is no alignment; the footprint "area" raises a ``ValueError``.
+        """
+        if footprint == "area":
+            raise _checks.wrong("footprint", "point, on a rectilinear lattice", footprint)
+        if shape is None:
+            return self.axes
+        lengths = (shape,) * len(self.grid) if isinstance(shape, int) else tuple(shape)
+        if len(lengths) != len(self.grid):
+            raise _checks.wrong("shape", f"{len(self.grid)} lengths, one per axis", shape)
+        axes = []
+        for n, m in zip(self.grid, lengths, strict=True):
+            steps = max(_checks.integer("shape", m, 1) - 1, 1)
+            axes.append(Axis(m, 0.0, max(n - 1, 1) / n / steps))
+        return tuple(axes)
+
+    def sample(self, values: np.ndarray | Tensor) -> Samples:
+        """Return values on the lattice, (*shape) or (*shape, channels), as samples; those that are NaN are unknown.
+
+        Values of another shape or type, or NaN alone, raise a ``ValueError``.
+        """
+        signal, _ = as_signal(values, "values", dimensions=len(self.grid))
+        if tuple(signal.shape[:-1]) != self.grid:
+            raise _checks.wrong("values", f"the lengths {self.grid} of the coordinates", tuple(signal.shape[:-1]))
+        missing = torch.isnan(signal)
+        if not bool(missing.any()):
+            return Samples(self, signal)
+        shared = bool((missing == missing[..., :1]).all())
+        weights = (~missing[..., :1] if shared else ~missing).to(signal)
+        weights = weights if self.weights is None else weights * self.weights.to(weights)
+        return Samples(RectilinearLattice(*self.coordinates, weights=weights), torch.where(missing, 0.0, signal))
+
+    def _axis(self, j: int, coordinates: Float[Tensor, " n"]) -> Axis:
+        positions = self._unit(j, coordinates).tolist()
+        return UnevenAxis(len(positions), positions[0], 1 / len(positions), positions=tuple(positions))
+
+    def _unit(self, j: int, x: Tensor) -> Tensor:
+        """Return coordinates of axis j in units of the unit interval."""
+        n, own = self.grid[j], self.coordinates[j].to(x.device)
+        return (x - own[0]) / (own[-1] - own[0] if n > 1 else 1.0) * (max(n - 1, 1) / n)
+
+    def _inside(self, j: int, coordinates: Float[Tensor, " n"]) -> Axis:
+        """Return the axis of coordinates that are within half a mean distance of axis j."""
+        if torch.equal(coordinates, self.coordinates[j]):
+            return self.axes[j]
+        unit, half = self._unit(j, coordinates), 0.5 / self.grid[j]
+        if float(unit[0]) < -half or float(unit[-1]) > 1 - half:
+            low, high = self.coordinates[j][0], self.coordinates[j][-1]
+            found = coordinates[0] if float(unit[0]) < -half else coordinates[-1]
+            expected = f"numbers within half a spacing of [{low:.6g}, {high:.6g}] on axis {j}"
+            raise _checks.wrong("coordinates", expected, f"{found:.6g}")
+        return self._axis(j, coordinates)
+
+
+def as_points(samples: Samples) -> Samples:
+    """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
+
+    The points are tied to a lattice of equally spaced nodes, as many as coordinates, so that priors which need such
+    nodes may be fitted.
+    """
+    geometry = samples.geometry
+    if geometry.is_even:
+        return samples
+    positions = [axis.points(device=samples.values.device) for axis in geometry.axes]
+    points = torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1).flatten(0, -2)
+    values, weights = samples.values.flatten(0, -2), geometry.weights
+    if weights is not None:
+        weights = weights.flatten(0, -2)
+        known = (weights > 0).any(-1)
+        points, values, weights = points[known.to(points.device)], values[known.to(values.device)], weights[known]
+        weights = None if bool((weights == 1).all()) else weights
+    return Samples(ScatteredPoints(geometry.grid, points.to(values), weights), values)
+
+
+def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
+    """Return the coordinates of an axis in float64, checked to be finite and increasing."""
+    name = f"coordinates[{axis}]"
+    try:
+        given = (
+            torch.as_tensor(coordinates if isinstance(coordinates, Tensor) else np.array(coordinates)).detach().cpu()
+        )
+        found = given.double()
+    except (TypeError, ValueError, RuntimeError):
+        raise _checks.wrong(name, "a sequence of numbers", type(coordinates).__name__) from None
+    if found.ndim != 1 or len(found) == 0:
+        raise _checks.wrong(name, "at least one number, in one axis", f"shape {tuple(found.shape)}")
+    if not bool(torch.isfinite(found).all()):
+        raise _checks.wrong(name, "finite numbers", "NaN or infinity")
+    steps = found.diff()
+    if bool((steps <= 0).any()):
+        at = int((steps <= 0).nonzero()[0, 0])
+        raise _checks.wrong(name, "increasing numbers, each once", f"{found[at]:.6g}, {found[at + 1]:.6g}")
+    return _evenly(found) if _is_even(found, given.dtype) else found
+
+
+def _is_even(x: Float[Tensor, " n"], dtype: torch.dtype = torch.float64) -> bool:
+    """Whether increasing coordinates are equally spaced to the rounding of the dtype that they were given in."""
+    eps = torch.finfo(dtype if dtype.is_floating_point else torch.float64).eps
+    return float((x - _evenly(x)).abs().max()) <= ROUNDING * eps * float(x.abs().max())
+
+
+def _evenly(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Return as many equally spaced numbers between the same ends."""
+    return torch.linspace(float(x[0]), float(x[-1]), len(x), dtype=torch.float64)

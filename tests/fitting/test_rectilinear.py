@@ -1,0 +1,147 @@
+"""Fits at unequal coordinates: against dense twins, equal spacing, and planted functions."""
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle
+from coordnet.linalg.kronecker import outer_sum
+from tests.helpers import kron
+
+
+def coordinates(n, seed=0, low=-3.0, high=12.0):
+    gaps = 0.4 + torch.rand(n - 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    x = torch.cat([torch.zeros(1).double(), gaps.cumsum(0)])
+    return low + (high - low) * x / x[-1]
+
+
+def values(*shape, seed=0, dtype=torch.float64):
+    return torch.rand(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def smooth(*x):
+    return sum((0.3 * (j + 1) * c).sin() for j, c in enumerate(x)) + 0.1 * x[0] * x[-1]
+
+
+@pytest.mark.parametrize("encoder", [Gaussian, Triangle, BSpline, DFT])
+@pytest.mark.parametrize("lengths", [(9,), (7, 10), (4, 5, 6)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_least_squares_is_the_dense_solution(encoder, lengths, dtype):
+    """Encoders with fewer features than coordinates, by one dense matrix of the products of features."""
+    lattice = cn.RectilinearLattice(*(coordinates(n, n) for n in lengths))
+    encoding = cn.ComplexEncoding.like(encoder, lattice, features=3)
+    y = values(*lengths, 2, dtype=dtype)
+    fit = cn.fit_closed_form(encoding, lattice.sample(y), None)
+    a = kron([e(axis.points()) for e, axis in zip(encoding.axis_encoders, lattice.axes, strict=True)]).detach()
+    centered = (y - y.flatten(0, -2).mean(0)).double().flatten(0, -2)
+    expected = (a @ torch.linalg.lstsq(a, centered, driver="gelsd").solution).reshape(y.shape)
+    expected = expected + y.double().flatten(0, -2).mean(0)
+    assert torch.allclose(fit.render().double(), expected, atol=1e-9 if dtype == torch.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("lengths", [(12,), (6, 8)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_smoothness_divides_by_the_gaps(lengths, masked):
+    """Minimize Σ w (f - y)² + λ fᵀ(L₁ ⊕ …)f, with L the Laplacian of a row whose edges weigh 1 / gap."""
+    axes = [coordinates(n, n) for n in lengths]
+    weights = (values(*lengths, 1, seed=3) < 0.7).double() if masked else None
+    lattice, y = cn.RectilinearLattice(*axes, weights=weights), values(*lengths, 1)
+    options = {"dtype": torch.float64, "center": False, "solver": cn.ConjugateGradients(1e-13, 1000)}
+    encoding = cn.ComplexEncoding.like(Triangle, lattice)
+    fit = cn.plan(encoding, lattice, cn.Smoothness(1.0, 0.1, form="modes"), **options).fit(y)
+    laplacians = []
+    for x in axes:
+        differences = torch.eye(len(x)).double().diff(dim=0)
+        laplacians.append(differences.T @ torch.diag(x.diff().mean() / x.diff()) @ differences)
+    eigen = [torch.linalg.eigh(m) for m in laplacians]
+    basis, mu = kron([e.eigenvectors for e in eigen]), outer_sum([e.eigenvalues for e in eigen]).flatten()
+    w = torch.ones(len(mu)).double() if weights is None else weights.flatten()
+    expected = torch.linalg.solve(torch.diag(w) + 0.1 * basis @ torch.diag(mu) @ basis.T, w * y.flatten())
+    assert torch.allclose(fit.render().flatten(), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", [None, cn.Smoothness(1.5, 0.01), cn.Adaptive(rounds=1)])
+def test_equal_spacing_is_a_lattice_to_the_bit(prior):
+    x, y = np.linspace(-90, 90, 12, dtype=np.float32), 5 + 0.1 * torch.arange(9)
+    lattice, signal = cn.RectilinearLattice(x, y), values(12, 9, 2)
+    assert lattice.axes == cn.Lattice((12, 9)).axes
+    fourier = getattr(prior, "learns", False)
+    fits = []
+    for samples in (lattice.sample(signal), cn.sample(signal, "full")):
+        encoding = cn.FourierEncoding.like(samples) if fourier else cn.ComplexEncoding.like(Gaussian, samples)
+        fits.append(cn.fit_closed_form(encoding, samples, prior))
+    assert torch.equal(fits[0].render(), fits[1].render())
+
+
+@pytest.mark.parametrize("lengths", [(24,), (14, 16)])
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_planted_function_is_recovered_in_its_units(lengths, missing):
+    axes = [coordinates(n, n) for n in lengths]
+    signal = smooth(*torch.meshgrid(*axes, indexing="ij"))
+    if missing:
+        signal[values(*lengths, seed=4) < 0.1] = torch.nan
+    fit = cn.fit(cn.RectilinearLattice(*axes).sample(signal))
+    finer = [torch.linspace(-3, 12, 31, dtype=torch.float64) for _ in lengths]
+    mesh = torch.meshgrid(*finer, indexing="ij")
+    tolerance = 2e-2 if missing else 3e-3
+    assert torch.allclose(fit.at(*finer)[..., 0], smooth(*mesh), atol=tolerance)
+    assert torch.allclose(fit.render((31,) * len(lengths)), fit.at(*finer), atol=1e-9)
+    assert torch.allclose(fit(torch.stack(mesh, -1)), fit.at(*finer), atol=1e-9)
+    assert torch.allclose(fit.render(), fit.at(*axes), atol=1e-12)
+
+
+def test_a_renderer_has_the_fit_s_coordinates():
+    lattice, y = cn.RectilinearLattice(coordinates(6, 1), coordinates(7, 2)), values(6, 7, 1)
+    plan = cn.plan(cn.ComplexEncoding.like(Gaussian, lattice, features=4), lattice, dtype=torch.float64)
+    for shape in (None, (5, 9)):
+        assert torch.allclose(plan.renderer(shape)(y), plan.fit(y).render(shape), atol=1e-9)
+
+
+def test_a_saved_fit_keeps_its_coordinates(tmp_path):
+    axes = [coordinates(n, n) for n in (8, 9)]
+    fit = cn.fit(cn.RectilinearLattice(*axes).sample(values(8, 9)), prior=cn.Adaptive(rounds=1))
+    fit.save(tmp_path / "fit.safetensors")
+    again = cn.Reconstruction.load(tmp_path / "fit.safetensors")
+    assert torch.equal(again.render(), fit.render())
+    assert torch.equal(again.at([0.0, 1.5], [2.0]), fit.at([0.0, 1.5], [2.0]))
+
+
+@pytest.mark.parametrize("fourier", [True, False])
+def test_any_fit_is_evaluated_at_unequal_coordinates(fourier):
+    samples = cn.sample(values(8, 9, 2), "full")
+    encoding = cn.FourierEncoding.like(samples) if fourier else cn.ComplexEncoding.like(Gaussian, samples)
+    fit = cn.fit_closed_form(encoding, samples, cn.Smoothness(1.5, 0.01))
+    x, y = torch.tensor([0.0, 0.11, 0.6]).double(), torch.tensor([0.3, 0.35]).double()
+    assert torch.allclose(fit.at(x, y), fit(torch.stack(torch.meshgrid(x, y, indexing="ij"), -1)), atol=1e-10)
+
+
+def test_a_trained_network_is_fitted_at_the_coordinates():
+    lattice = cn.RectilinearLattice(coordinates(6, 1), coordinates(7, 2))
+    samples = lattice.sample(values(6, 7))
+    network = cn.CoordinateNetwork(cn.SimpleEncoding.like(Gaussian, samples), cn.MLP(8, 1), 1)
+    fit = cn.fit_gradient(network, samples, epochs=2)
+    points = torch.stack(torch.meshgrid(*lattice.coordinates, indexing="ij"), -1)
+    assert torch.allclose(fit.render(), fit(points), atol=1e-10)
+
+
+def test_what_needs_equal_spacing_says_so():
+    samples = cn.RectilinearLattice(coordinates(6, 1), coordinates(7, 2)).sample(values(6, 7))
+    fourier = cn.FourierEncoding.like(samples)
+    with pytest.raises(
+        ValueError, match="`encoding`: expected a ComplexEncoding, whose axes have matrices, at unequal"
+    ):
+        cn.plan(fourier, samples.geometry, cn.Adaptive())
+    with pytest.raises(ValueError, match="expected samples on a lattice for a local prior"):
+        cn.fit(samples, prior=cn.Local())
+    with pytest.raises(ValueError, match="`encoder`: expected one of a single axis"):
+        cn.FourierEncoding.on(samples.axes)
+    fit = cn.fit_closed_form(cn.ComplexEncoding.like(Gaussian, samples), samples, None)
+    with pytest.raises(ValueError, match="`footprint`: expected point"):
+        fit.render(footprint="area")
+    with pytest.raises(
+        ValueError, match=r"`coordinates`: expected numbers within half a spacing of \[-3, 12\] on axis"
+    ):
+        fit.at([0.0], [0.0, 14.0])
+    with pytest.raises(ValueError, match=r"`points`: expected points of RectilinearLattice.*received 20"):
+        fit(torch.tensor([20.0, 0.0]))

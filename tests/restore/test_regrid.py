@@ -1,0 +1,64 @@
+"""Labeled arrays at other coordinates: values, labels and attributes."""
+
+import numpy as np
+import pytest
+
+import coordnet as cn
+
+xarray = pytest.importorskip("xarray")
+
+
+def field(lat, lon):
+    return np.sin(lat / 30)[:, None] * np.cos(lon / 40)
+
+
+def temperature(dtype=np.float64):
+    lat = np.array([80.0, 61.0, 45.0, 33.0, 20.0, 8.0, -9.0, -26.0, -40.0, -59.0, -75.0])  # decreasing, as is usual
+    lon = np.array([0.0, 10, 21, 28, 41, 50, 58, 71, 80, 92, 101, 110])
+    attributes = {"units": "K", "long_name": "temperature"}
+    coordinates = {"lat": ("lat", lat, {"units": "degrees_north"}), "lon": lon, "level": 850.0}
+    return xarray.DataArray(field(lat, lon).astype(dtype), coordinates, ("lat", "lon"), "t", attributes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_and_labels_at_other_coordinates(dtype):
+    array, lat, lon = temperature(dtype), np.linspace(70, -70, 15), np.linspace(5, 105, 9)
+    made = cn.regrid(array, {"lat": lat, "lon": lon})
+    assert made.dims == ("lat", "lon") and made.dtype == dtype and made.name == "t" and made.attrs == array.attrs
+    assert made.lat.attrs == {"units": "degrees_north"} and float(made.level) == 850
+    assert np.array_equal(made.lat, lat) and np.array_equal(made.lon, lon)
+    assert np.allclose(made, field(lat, lon), atol=0.01)
+
+
+def test_missing_values_are_filled_and_others_kept():
+    array = temperature()
+    array[4, 5] = np.nan
+    made = cn.regrid(array)
+    assert np.array_equal(made.lat, array.lat) and np.isfinite(made).all()
+    assert np.allclose(made, temperature(), atol=0.02)
+
+
+def test_times_and_channels():
+    days = np.array(["2020-01-01", "2020-01-02", "2020-01-04", "2020-01-05", "2020-01-08", "2020-01-09", "2020-01-11"])
+    times = days.astype("datetime64[ns]")
+    x = (times - times[0]) / np.timedelta64(1, "D")
+    array = xarray.DataArray(np.stack([x, 2 - x]), {"time": times, "band": ["a", "b"]}, ("band", "time"))
+    noon = np.array(["2020-01-03T12", "2020-01-07T00"], dtype="datetime64[ns]")
+    made = cn.regrid(array, {"time": noon})
+    assert made.dims == ("band", "time") and list(made.band.values) == ["a", "b"]
+    assert np.allclose(made, [[2.5, 6], [-0.5, -4]], atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda a: cn.regrid(a.values), "`array`: expected an xarray.DataArray, received ndarray"),
+        (lambda a: cn.regrid(a.drop_vars(["lat", "lon"])), "`array`: expected a DataArray with coordinates along"),
+        (lambda a: cn.regrid(a, {"depth": [1.0]}), "`array`: expected a DataArray with coordinates along"),
+        (lambda a: cn.regrid(a, {"lat": [0.0, 95.0]}), "`coordinates`: expected numbers within half a spacing"),
+        (lambda a: cn.regrid(a.assign_coords(lon=[*range(11), 10])), r"`coordinates\[1\]`: expected increasing"),
+    ],
+)
+def test_wrong_arrays_are_refused(call, said):
+    with pytest.raises(ValueError, match=said):
+        call(temperature())
