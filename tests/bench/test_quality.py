@@ -20,6 +20,7 @@ from coordnet.bench.methods import Hindsight
 from coordnet.bench.records import read
 from coordnet.bench.study import Options
 from coordnet.bench.upscaling import Reduction, cell_matrix, pillow
+from coordnet.cli.bench import quality as quality_command
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
@@ -347,3 +348,8 @@ def test_reduced_pictures_are_enlarged_to_their_own_size():
     assert tuple(pillow(Case(samples), "Lanczos").shape) == tuple(upscaling.Enlarged()(Case(samples)).estimate.shape)
     constant, _ = Reduction("constant", "", factor=1.5).sampled(torch.full((30, 45, 1), 0.4), 0, "cpu")
     assert torch.allclose(constant.values, torch.tensor(0.4))
+
+
+def test_the_help_names_every_part():
+    text = " ".join(quality_command.__doc__.split())
+    assert f"--only takes some of {', '.join(e.name for e in quality.EXPERIMENTS)}; all but the last" in text
