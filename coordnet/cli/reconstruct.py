@@ -36,7 +36,6 @@ def run(signals: list[str], sampling: Sampling, fitting: Fitting, tuning: Tuning
 def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning) -> Outcome:
     """Read, sample, fit, render, score, write."""
     asked = specs.parse_fitting(fitting)
-    _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
         media = read_media(signal, **sampling.part, memory=specs.parse_bytes(common.memory))
@@ -102,6 +101,7 @@ def _fitted(
 
 def _tuned(method: Method, samples: Samples, tuning: Tuning, common: Common) -> tuple[Method, dict[str, Any]]:
     """The method with its free numbers chosen if that was asked for, and what the record says of it."""
+    _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     if not tuning.tune:
         return method, {}
     options = {"criterion": tuning.criterion, "folds": tuning.folds, "seed": common.seed}

@@ -19,6 +19,7 @@ from coordnet.sampling.samples import Samples
 
 Callback = Callable[[int, float, float], None]  # receives the epoch, its loss and its PSNR on the fitted samples
 Penalty = Callable[[CoordinateNetwork], Tensor]
+DIVERGED = "`lr`: expected a learning rate at which the loss stays finite, found a loss of {loss} in epoch {epoch}"
 
 
 def fit_gradient(
@@ -107,8 +108,7 @@ def fit_gradient(
         for epoch in bar:
             loss = _epoch(network, problem, optimizer, batch, generator, penalty)
             if not math.isfinite(loss):
-                expected = "a learning rate at which the loss stays finite"
-                raise FloatingPointError(f"`lr`: expected {expected}, found a loss of {loss} in epoch {epoch}")
+                raise FloatingPointError(DIVERGED.format(loss=loss, epoch=epoch))
             quality = decibels(loss)
             bar.set_postfix_str(f"loss {loss:.2e}, fit PSNR {quality:.2f} dB", refresh=False)
             if callback is not None:
