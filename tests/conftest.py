@@ -7,7 +7,10 @@ os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imp
 import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
+
+from tests import annotations as annotated
 
 MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
 TESTS = Path(__file__).parent
@@ -23,33 +26,13 @@ def pytest_xdist_auto_num_workers(config):
     return min(len(usable), MAX_WORKERS)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def sparing_annotations():
-    """Execute the annotations in the first step of conjugate gradients with a system: the others repeat its calls."""
-    import jaxtyping
-
-    from coordnet.linalg.conjugate_gradients import _Iteration
-
-    advance = _Iteration.advance
-
-    def sparing(run):
-        first = getattr(run, "checked", None) is not run.system
-        run.checked = run.system
-        with pytest.MonkeyPatch.context() as patch:
-            if not first:
-                patch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-            advance(run)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Iteration, "advance", sparing)
-        yield
+annotated.install()  # before coordnet is imported
 
 
 @pytest.fixture(autouse=True)
 def annotations(request, monkeypatch):
     """Execute no annotations in the tests of commands and benches: those below them call the same functions."""
-    import jaxtyping
-
+    annotated.called.clear()
     if request.path.relative_to(TESTS).parts[0] in CALLERS:
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
