@@ -4,6 +4,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imported, here and in subprocesses
 
+import gc
 import sys
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def annotations(request, monkeypatch):
     annotated.called.clear()
     if request.path.relative_to(TESTS).parts[0] in CALLERS:
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(autouse=True)
+def frozen_modules():
+    """Keep modules out of collections of garbage, which imageio asks for after each 16-bit picture and video."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

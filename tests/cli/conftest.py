@@ -1,7 +1,5 @@
 """Blank figures for the tests of commands, most of whose time the drawing would take."""
 
-import gc
-
 import pytest
 from matplotlib.figure import Figure
 
@@ -16,8 +14,6 @@ FIGURES = (
     "cli.restore.restoration_figure",
     "comparison.table.comparison_figure",
 )
-
-gc.freeze()  # imageio collects garbage after each 16-bit picture: half a second with all of PyTorch's modules
 
 
 @pytest.fixture(autouse=True)
