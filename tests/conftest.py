@@ -4,6 +4,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imported, here and in subprocesses
 
+import functools
 import gc
 import sys
 from pathlib import Path
@@ -44,6 +45,16 @@ def frozen_modules():
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def parser():
+    """Build the parser of the command line once: each time takes longer than most of its tests."""
+    from typer import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "get_command", functools.cache(main.get_command))
+        yield
 
 
 @pytest.fixture(autouse=True)
