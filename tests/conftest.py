@@ -66,6 +66,20 @@ def once(monkeypatch):
 
 
 @pytest.fixture
+def coarse(monkeypatch):
+    """Write figures of few pixels, without the search for a layout, which takes longer than to draw them."""
+    from matplotlib.figure import Figure
+
+    write = Figure.savefig
+
+    def savefig(figure, path, **_):
+        figure.set_layout_engine("none")
+        write(figure, path, dpi=10)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+
+
+@pytest.fixture
 def generator():
     import torch
 

@@ -17,8 +17,8 @@ FIGURES = (
 
 
 @pytest.fixture(autouse=True)
-def blank_figures(request, monkeypatch):
-    """Commands draw blank figures, unless the test is marked ``figures``."""
+def blank_figures(request, monkeypatch, coarse):
+    """Commands draw blank figures, unless the test is marked ``figures``; and coarse ones."""
     if "figures" not in request.keywords:
         for name in FIGURES:
             monkeypatch.setattr(f"coordnet.{name}", lambda *_, **__: Figure((1, 1)))
