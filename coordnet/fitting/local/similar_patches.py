@@ -51,7 +51,12 @@ def references(length: int, side: int, step: int, device: torch.device) -> Int[T
 
 
 def similar(
-    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int, count: int = GROUP
+    guide: Picture,
+    rows: Int[Tensor, " r"],
+    columns: Int[Tensor, " c"],
+    side: int,
+    count: int = GROUP,
+    reach: int = REACH,
 ) -> Int[Tensor, "references group"]:
     """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
 
@@ -59,7 +64,7 @@ def similar(
     each displacement within ``REACH`` if these are fewer; where the picture ends, the reference is repeated.
     """
     height, width = (n - side + 1 for n in guide.shape[1:])
-    down, right = min(REACH, height - 1), min(REACH, width - 1)
+    down, right = min(reach, height - 1), min(reach, width - 1)
     moves = [(y, x) for y in range(-down, down + 1) for x in range(-right, right + 1)]
     place = {move: i for i, move in enumerate(moves)}
     found = guide.new_full((len(moves), len(rows), len(columns)), torch.inf)

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.similar_patches import REACH, Picture, references, similar
+from coordnet.fitting.local.similar_patches import Picture, references, similar
 
 # Chosen on the middle 160² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10, 25 and
 # 50 % were known: sides of 5 to 7, groups of 24 to 64, steps of 2 to 4.
 SIDE, GROUP, STEP = 6, 32, 3
+REACH = 8  # largest displacement of a similar patch along each axis
 FLOOR = 2e-5  # v for signals of range 1, beside
 SHARE = 0.15  # of the mean variance of the group's entries
 BAND = 2**13  # reference patches whose similar patches are found at once
@@ -52,7 +53,7 @@ def fill_from_similar(observed: Observed, sought: Bool[Tensor, "#channels height
         needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
         if not bool(needed.any()):
             continue
-        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, GROUP)
+        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, GROUP, REACH)
         for group, corner in zip(groups[needed].split(AT_ONCE), corners[needed].split(AT_ONCE), strict=True):
             patches = Patches((height, width), (side, side), corner)
             similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
@@ -76,7 +77,8 @@ def condition(
     gram = seen @ seen.mT
     gram.diagonal(dim1=1, dim2=2).add_((x.shape[1] * (floor + noise)).unsqueeze(1))
     right = seen @ torch.where(known, y - mean, 0.0).unsqueeze(2)
-    white = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), torch.cat([x, right], 2), upper=False)
-    half, right = white[..., :-1], white[..., -1:]
-    variance = floor.unsqueeze(1) + (floor + noise).unsqueeze(1) * half.square().sum(1)
-    return mean + (half.mT @ right)[..., 0], variance
+    factor = torch.linalg.cholesky(gram)
+    half = torch.linalg.solve_triangular(factor.mT, x.mT, upper=True, left=False)  # in this order needs no copies
+    white = torch.linalg.solve_triangular(factor, right, upper=False)
+    variance = floor.unsqueeze(1) + (floor + noise).unsqueeze(1) * half.square().sum(2)
+    return mean + (half @ white)[..., 0], variance
