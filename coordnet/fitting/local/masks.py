@@ -14,7 +14,7 @@ from coordnet.fitting.adaptive import AdaptivePlan, HeldOut
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.classes import NOISE, Channels, Estimate, LocalClasses, Observed
 from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.similar_unknown import fill_from_similar
+from coordnet.fitting.local.similar_unknown import SHARE, fill_from_similar
 from coordnet.fitting.local.weights import Weights, choose_weights
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
@@ -57,6 +57,14 @@ class Signal:
     def without(self, hidden: Bool[Tensor, "#channels *lattice"]) -> "Signal":
         """Return the signal with fewer known entries."""
         return Signal(self.values, self.known & ~hidden, self.range)
+
+    def kept(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
+        """Return an estimate with the known entries in their places."""
+        return torch.where(self.known, self.values, f)
+
+    def from_similar(self, pilot: Tensor, sought: Tensor, noise: float = NOISE, share: float = SHARE) -> Tensor:
+        """Return the estimate of a picture's groups of similar patches; see ``fill_from_similar``."""
+        return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)
 
 
 class LocalPlan(Plan):
@@ -102,7 +110,7 @@ class LocalPlan(Plan):
 
     def _kept(self, signal: Signal, f: Lattice) -> Lattice:
         """Return an estimate with the known samples in their places, if they have no noise."""
-        return torch.where(signal.known, signal.values, f) if self.exact else f
+        return signal.kept(f) if self.exact else f
 
     def _second(
         self, signal: Signal, pilot: Lattice, held_out: HeldOut, sought: Mask
@@ -122,7 +130,7 @@ class LocalPlan(Plan):
             bar.update()
             if not grouped.are_zero:
                 record["groups"] = grouped.record(signal.range, signal.known, "the patches")
-                f = f + grouped.on(signal.known) * (self._from_similar(signal, f, sought) - f)
+                f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
         return f, record, estimate.learned(signal.range)
 
     def _decide(
@@ -143,13 +151,10 @@ class LocalPlan(Plan):
         f = self._kept(shown, first + weights.on(shown.known) * (second - first))
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
         shown, f, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
-        third = self._from_similar(shown, f, hidden)
+        third = shown.from_similar(f, hidden, self._noise(signal))
         grouped = choose_weights(shown.known, hidden, deciding.part(part).values, f, third, clustered=clustered)
         update()
         return classes, weights, grouped
-
-    def _from_similar(self, signal: Signal, f: Lattice, sought: Mask) -> Lattice:
-        return fill_from_similar(Observed(signal.values, signal.known, f), sought, self._noise(signal))
 
     def _noise(self, signal: Signal) -> float:
         return max(NOISE, (self.prior.noise / signal.range) ** 2)
