@@ -188,7 +188,7 @@ def test_a_weight_is_shrunk_by_its_variance_as_of_independent_cells(generator):
     first = error.repeat_interleave(16, 1).repeat_interleave(16, 2)
     chosen = choose_weights(known, ~known, torch.zeros_like(first), first, first - 1, clustered=True)
     mean, variance = float(error.mean()), float(error.var(correction=0))
-    assert chosen.alphas == pytest.approx((min(max(mean - variance / 16 / mean, 0), 1.2),))
+    assert chosen.alphas == pytest.approx((min(max(mean - 2 * variance / 16 / mean, 0), 1.2),))
 
 
 @pytest.fixture(scope="module")
