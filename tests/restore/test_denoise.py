@@ -93,7 +93,7 @@ def test_a_steep_slope_is_no_noise():
     assert noise_level(noisy(slope, 1.0)) == pytest.approx(1, rel=0.3)
 
 
-@pytest.mark.parametrize("grid", [(300,), (20, 24, 18), (1, 40), (40, 1), (3, 5), (1, 1), (5, 6, 4, 4)])
+@pytest.mark.parametrize("grid", [(300,), (10, 12, 9), (1, 40), (40, 1), (3, 5), (1, 1), (5, 6, 4, 4)])
 def test_any_number_of_axes(grid, monkeypatch):
     monkeypatch.setattr("coordnet.restore.wiener.PADDING", 4)
     truth = torch.zeros(*grid, 2) + torch.sin(3 * torch.linspace(0, 1, grid[-1])).unsqueeze(-1)
