@@ -209,7 +209,7 @@ def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
 
 def test_noisy_fields_take_plates_and_noisy_photographs_do_not(generator):
     """The noise in the hidden samples leaves less than the 6 dB that plates are better by."""
-    field, photograph = waves((40, 40)).float(), synthetic_photograph(40, 40)[..., :1]
+    field, photograph = waves((48, 48)).float(), synthetic_photograph(48, 48)[..., :1]
     noisy, other = (f + 0.02 * torch.randn(f.shape, generator=generator) for f in (field, photograph))
     assert suited_prior(masked(noisy, 0.4)).name == "plates"
     assert suited_prior(masked(other, 0.4)).name == "local"

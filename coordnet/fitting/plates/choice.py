@@ -26,9 +26,9 @@ from coordnet.sampling.samples import Samples
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
 FEWEST = 100  # samples in that part, or it is enlarged
-FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
+FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
-COMPARED_FOLDS = 1  # for the comparison with another prior, which may be slow
+SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
 LARGE = 128**2
@@ -37,7 +37,7 @@ PATIENCE = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 EXACT = 1e-9  # of the variance: a hidden error below which samples have no noise
 GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
-SURE = 2.0  # standard errors by which plates that smooth are better in every part, where the gain is hidden by noise
+SURE = 2.0  # standard errors by which plates that smooth are better: noise in the hidden samples hides by how much
 EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
 EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs
 MOST_NODES = ByAxes({1: 2**20, 2: 2**20, 3: 2**18})  # of a lattice on which plates are taken unasked
@@ -48,8 +48,9 @@ Fit = Callable[[Samples, Prior], Reconstruction]
 class HiddenErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
-    def __init__(self, field: Field, prior: ThinPlate, most_folds: int = MOST_FOLDS) -> None:
-        self.field, self.prior, self.most_folds = field, prior, most_folds
+    def __init__(self, field: Field, prior: ThinPlate, rounds: int | None = None) -> None:
+        self.field, self.prior = field, prior
+        self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int, float], float] = {}
 
     @cached_property
@@ -62,8 +63,7 @@ class HiddenErrors:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
         measurement = Measurement.mask(known)
-        rounds = min(self.most_folds, math.ceil(FOLDED / max(count, 1)))
-        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(rounds))
+        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(self.rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
@@ -177,7 +177,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
     part, plates = deciding_part(field), ThinPlate()
-    first = HiddenErrors(part, plates, most_folds=1)
+    first = HiddenErrors(part, plates, rounds=1)
     if not first.folds or not part.values.any():
         return None
     rough = float(first.squares_of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01)).mean())
@@ -187,16 +187,16 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
         return None
     chosen, _ = choose_plate(field, plates)
     order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
-    smooths, ours, theirs = math.isfinite(cutoff), 0.0, 0.0
+    smooths, ours, theirs = math.isfinite(cutoff), np.empty(0), np.empty(0)
     for compared in (part, *_corners(field, part.lattice)):
-        errors = HiddenErrors(compared, plates, COMPARED_FOLDS)
+        errors = HiddenErrors(compared, plates, SMOOTHED_FOLDS if smooths else 1)
         if errors.folds:
             our, their = errors.squares_of_plate(order, cutoff), errors.squares_of_prior(fit, prior)
-            smooths = smooths and _is_surely_less(our, their)
-            ours, theirs = ours + our.mean(), theirs + their.mean()
-        if not smooths and ours * GAIN > theirs:
+            smooths = smooths and our.mean() < their.mean()
+            ours, theirs = np.append(ours, our), np.append(theirs, their)
+        if not smooths and ours.sum() * GAIN > theirs.sum():
             return None
-    return chosen
+    return chosen if ours.sum() * GAIN <= theirs.sum() or _is_surely_less(ours, theirs) else None
 
 
 def _is_surely_less(ours: np.ndarray, theirs: np.ndarray) -> bool:
