@@ -1,0 +1,170 @@
+"""Draws from the posterior under a stationary prior: the deviations of the signal from its fit."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import singledispatch
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.measured import MeasuredPlan
+from coordnet.fitting.plan import Plan
+from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
+from coordnet.fitting.systems import System
+from coordnet.linalg.operators import rotate
+from coordnet.networks.heads import Linear
+from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.modes import Modes
+from coordnet.sampling.samples import units_of
+
+ACCURACY = 0.1  # of a plan's tolerance: errors of a solve must be small beside the deviations, not the signal
+
+Learned = dict[str, Tensor]
+
+
+class Posterior(ABC):
+    """The normal distribution of a lattice signal, given samples y = S f + noise, under a penalty Σ penalty |z|².
+
+    The penalty is the noise's variance s² over the variance of every mode z. s² is that of the greatest likelihood, the
+    least value of Σ w (S f - y)² + Σ penalty |z|² divided by the number of samples.
+    """
+
+    modes: Modes
+
+    @abstractmethod
+    def deviations(self, count: int, generator: torch.Generator) -> Float[Tensor, "draws channels *modes"]:
+        """Draw the modes of the signal minus those of its mean."""
+
+    def white(self, count: int, channels: int, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw the modes of white noise on the lattice."""
+        lattice = self.modes.on_padded_grid()
+        return lattice.adjoint(normal((count, channels, *lattice.lattice), like, generator))
+
+
+@dataclass(frozen=True)
+class LatticePosterior(Posterior):
+    """The posterior for a whole lattice, whose modes are independent: their variances are s² / (1 + penalty)."""
+
+    modes: Modes
+    penalty: Float[Tensor, "*modes"]
+    values: Float[Tensor, "1 channels *lattice"]  # centered
+
+    def deviations(self, count: int, generator: torch.Generator) -> Float[Tensor, "draws channels *modes"]:
+        """Draw every mode on its own."""
+        gain = 1 / (1 + self.penalty)
+        lattice = tuple(range(2, self.values.ndim))
+        explained = (gain * self.modes.adjoint(self.values).square()).sum(lattice, keepdim=True)
+        variance = (self.values.square().sum(lattice, keepdim=True) - explained) / self.values[0, 0].numel()
+        white = self.white(count, self.values.shape[1], self.values, generator)
+        return white * (variance.clamp(min=0) * gain).sqrt()
+
+
+@dataclass(frozen=True)
+class PerturbedPosterior(Posterior):
+    """The posterior for any samples: a draw from the prior, minus the fit of samples that are simulated from it.
+
+    All solves are one batch. A mode without a penalty has no prior and is drawn as 0, on which the difference does not
+    depend. With known points held fixed there is no noise.
+
+    Notes
+    -----
+    Papandreou and Yuille, "Gaussian sampling by local perturbations" (2010); Matheron's rule, in Journel and
+    Huijbregts, "Mining Geostatistics" (1978), and Wilson et al., "Pathwise conditioning of Gaussian processes" (2021).
+    """
+
+    system: System
+    values: Float[Tensor, "1 channels *samples"]  # centered, 0 where unknown, of the system's own channels
+    tolerance: float
+    steps: int
+    rotation: Float[Tensor, "1 channels channels"] | None = None  # from the system's channels to the signal's
+    has_noise: bool = True
+
+    @property
+    def modes(self) -> Modes:  # type: ignore[override]
+        """The modes of the system."""
+        return self.system.modes
+
+    def deviations(self, count: int, generator: torch.Generator) -> Float[Tensor, "draws channels *modes"]:
+        """Draw from the prior, simulate samples and solve for them, beside the samples themselves."""
+        system, values = self.system, self.values
+        penalty, weights = system.penalty, system.measurement.weights
+        white = self.white(count, values.shape[1], values, generator)
+        drawn = white * torch.where(penalty > 0, penalty.clamp(min=torch.finfo(penalty.dtype).tiny).rsqrt(), 0.0)
+        simulated = system.measurement(self.modes(drawn))
+        if self.has_noise:
+            noise = normal(tuple(simulated.shape), values, generator)
+            simulated = simulated + noise * torch.where(weights > 0, weights.clamp(min=1e-30).rsqrt(), 0.0)
+        both = torch.cat([values, torch.where(weights > 0, simulated, 0.0)])
+        solution = system.solve(both, tolerance=self.tolerance, steps=self.steps)
+        solution.warn_unless_converged(self.tolerance)
+        deviation = self._sigma(solution.x[:1]) * (drawn - solution.x[1:])
+        return deviation if self.rotation is None else rotate(self.rotation.to(deviation), deviation)
+
+    def _sigma(self, z: Float[Tensor, "1 channels *modes"]) -> Tensor:
+        """Return s for each channel, or for all where the samples mix them."""
+        weights = self.system.measurement.weights
+        residual = weights * (self.system.measurement(self.modes(z)) - self.values).square()
+        energy = residual.flatten(2).sum(-1) * self.has_noise
+        energy = energy + self.modes.inner(z, self.system.penalty * z).reshape(energy.shape)
+        count = (weights > 0).expand_as(residual).flatten(2).sum(-1)
+        if getattr(self.system, "joint", False):
+            energy, count = energy.sum(1, keepdim=True), count.sum(1, keepdim=True)
+        return (energy / count).sqrt().reshape(*energy.shape, *(1,) * len(self.modes.lattice))
+
+
+def normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw standard normal numbers of a tensor's dtype, on its device."""
+    return torch.randn(shape, dtype=like.dtype, generator=generator, device=generator.device).to(like.device)
+
+
+@singledispatch
+def posterior_of(plan: Plan, values: Float[Tensor, "1 channels *samples"], learned: Learned) -> Posterior:
+    """Return the posterior that a plan's prior has for centered values, with what the fit learned."""
+    raise _checks.wrong("prior", "a smooth prior of squared errors, or an adaptive or local one, to draw", plan.assumed)
+
+
+@posterior_of.register
+def _(plan: SmoothLatticePlan, values: Tensor, learned: Learned) -> Posterior:
+    return LatticePosterior(plan.modes, plan.penalty, values)
+
+
+@posterior_of.register
+def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
+    if plan.prior.loss != "squared":
+        raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
+    options = {"tolerance": ACCURACY * plan.tolerance, "steps": plan.solver.steps}
+    known = torch.where(plan.measurement.weights > 0, values, 0.0)
+    return PerturbedPosterior(plan.system, known, **options, has_noise=plan.form != "constrained")
+
+
+@posterior_of.register(AdaptivePlan)
+@posterior_of.register(MeasuredPlan)
+def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Posterior:
+    if "penalty" not in learned:
+        raise _checks.wrong("prior", "a fit that learned a spectrum, to draw from it", "none, as for strided lattices")
+    problem = plan.problem(torch.where(plan.measurement.weights > 0, values, 0.0))
+    system = plan.system(problem, learned["penalty"].to(values))
+    options = {"tolerance": ACCURACY * plan.tolerance, "steps": plan.solver.steps}
+    return PerturbedPosterior(
+        system, problem.values, **options, rotation=problem.rotation, has_noise=not problem.constrained
+    )
+
+
+def deviations(plan: Plan, samples: Tensor, fit: Reconstruction, count: int, generator: torch.Generator) -> Reconstruction:
+    """Draw deviations from a fit of samples as a batch of ``count`` signals."""
+    values = plan.centered(samples).subtracted()
+    units = units_of(values)
+    posterior = posterior_of(plan, values / units, fit.learned)
+    drawn = posterior.deviations(count, generator)
+    coefficients = posterior.modes.coefficients(drawn)
+    weight = (float(units) * coefficients).flatten(0, 1).contiguous()
+    network = CoordinateNetwork(fit.network.encoding, Linear(), len(weight), weight=weight)
+    network.blending = fit.network.blending
+    offset = torch.zeros_like(fit.offset).expand(count, -1)
+    made = Reconstruction(network, offset, fit.grid, (count,), footprint=fit.footprint)
+    made.lattice = fit.lattice
+    return made
