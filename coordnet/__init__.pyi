@@ -1,4 +1,6 @@
 from . import analysis as analysis
+from . import encodings as encodings
+from . import fitting as fitting
 from . import metrics as metrics
 from . import plots as plots
 from . import sampling as sampling
@@ -6,8 +8,6 @@ from ._checks import CoordnetWarning as CoordnetWarning
 from .comparison.compare import compare as compare
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding
-from .encodings import JointEncoding as JointEncoding
-from .encodings import ModulatedEncoding as ModulatedEncoding
 from .encodings import SimpleEncoding as SimpleEncoding
 from .encodings import encoders as encoders
 from .encodings.encoders import DFT as DFT
@@ -18,10 +18,6 @@ from .fitting.closed_form import fit_closed_form as fit_closed_form
 from .fitting.closed_form import plan as plan
 from .fitting.gradient import fit_gradient as fit_gradient
 from .fitting.least_squares import LeastSquares as LeastSquares
-from .fitting.methods import EncoderChoice as EncoderChoice
-from .fitting.tuning import tune_scale as tune_scale
-from .fitting.tuning import tune_smoothness as tune_smoothness
-from .linalg.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from .media import load as load
 from .metrics import psnr as psnr
 from .networks import attention as attention

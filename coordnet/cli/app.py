@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 import coordnet.cli.common as options
 from coordnet.cli.bench import bench
-from coordnet.cli.common import grouped
+from coordnet.cli.common import grouped, number
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=False)
 app.add_typer(bench, name="bench")
@@ -116,7 +116,9 @@ def inpaint(
 def upscale(
     *,
     signals: options.Pictures,
-    factor: Annotated[float, Option(max=1e6, help="Factor on the height and the width; any number from 1 on.")] = 2,
+    factor: Annotated[
+        float, Option(parser=number, help="Factor on the height and the width; any number from 1 on.")
+    ] = 2,
     samples: Annotated[
         str,
         Option(
@@ -141,7 +143,8 @@ def denoise(
     *,
     signals: options.Pictures,
     sigma: Annotated[
-        float | None, Option(help="Standard deviation of the noise, for values in [0, 1]; estimated if not given.")
+        float | None,
+        Option(parser=number, help="Standard deviation of the noise, for values in [0, 1]; estimated if not given."),
     ] = None,
     prior: Annotated[
         str,
@@ -165,7 +168,8 @@ def demosaic(
     ],
     pattern: Annotated[str, Option(help="Colors of the upper left 2 by 2 pixels: RGGB, BGGR, GRBG or GBRG.")] = "RGGB",
     sigma: Annotated[
-        float | None, Option(help="Standard deviation of the mosaic's noise, to remove it; no noise if not given.")
+        float | None,
+        Option(parser=number, help="Standard deviation of the mosaic's noise, to remove it; no noise if not given."),
     ] = None,
     prior: options.Prior = "auto",
     many: options.Many,

@@ -12,7 +12,18 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
+
+
+def number(text: object) -> float:
+    """Return a number; ``1_000``, which Python reads too, is refused, since it may be a slip for ``1.000``."""
+    try:
+        if "_" not in str(text):
+            return float(str(text))
+    except ValueError:
+        pass
+    raise BadParameter(f"expected a number, found {text!r}")
+
 
 HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
@@ -27,7 +38,10 @@ Signals = Annotated[
 ]
 Threshold = Annotated[
     float | None,
-    Option(help="The mask is known above this value, in the file's own numbers; half of its range if it has several."),
+    Option(
+        parser=number,
+        help="The mask is known above this value, in the file's own numbers; half of its range if it has several.",
+    ),
 ]
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
@@ -196,7 +210,9 @@ class Fitting(Model):
         int | None,
         Option(min=1, max=10**9, help="Number of epochs of the gradient solver; what suits the device if not given."),
     ] = None
-    lr: Annotated[float | None, Option(help="Learning rate; 0.1 for complex and linear, else 0.005.")] = None
+    lr: Annotated[
+        float | None, Option(parser=number, help="Learning rate; 0.1 for complex and linear, else 0.005.")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ def compare(
         The signal; integers of 8 and 16 bits are scaled to [0, 1], and NaN is unknown.
     pattern : str, Every, Random, Bayer, Scattered, or a mask
         Where the signal is sampled; see ``cn.sample``.
-    encoders : sequence of encoder classes, or of ``cn.EncoderChoice`` for those with options
-        Such as ``[cn.Gaussian, cn.EncoderChoice(cn.Triangle, {"half_width": "1.5px"})]``.
+    encoders : sequence of encoder classes, or of ``cn.fitting.EncoderChoice`` for those with options
+        Such as ``[cn.Gaussian, cn.fitting.EncoderChoice(cn.Triangle, {"half_width": "1.5px"})]``.
     heads : sequence of heads
         Such as ``[cn.heads.Linear(), cn.MLP(depth=2, width=64)]``.
     solvers : sequence of "closed-form" or "gradient"
@@ -69,7 +69,9 @@ def compare(
         table as the reason of its failure.
     """
     choices = [EncoderChoice(e) if isinstance(e, type) else e for e in encoders]
-    _check_kind("encoders", choices, EncoderChoice, "classes such as cn.Gaussian, or cn.EncoderChoice with options")
+    _check_kind(
+        "encoders", choices, EncoderChoice, "classes such as cn.Gaussian, or cn.fitting.EncoderChoice with options"
+    )
     _check_kind("heads", heads, Head, "heads such as cn.MLP(depth=2)")
     if epochs is not None:
         _checks.integer("epochs", epochs, 1)

@@ -1,0 +1,5 @@
+"""Fits, their plans and the choice of their free numbers; the public names are listed in ``__init__.pyi``."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -36,6 +36,9 @@ def fit(
 ) -> Reconstruction:
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
+    The result is one model. The command and ``cn.inpaint`` cut lattices of more than 4 million points into tiles, which
+    take less memory and leave no model.
+
     ``encoder`` to ``robust`` are those of ``choose``, the other options those of ``Method.fit``. Choices that do not go
     together, or not with the samples, raise a ``ValueError``.
     """

@@ -86,9 +86,9 @@ def denoise(
     -------
     Restored
         ``report["sigma"]`` is the noise, ``report["prior"]`` the prior, and ``report["tried"]`` the scores that decided
-        it. ``expected_psnr`` is an estimate of the remaining error by Stein's formula; it is None without noise, and
-        within a dB or two if sigma is estimated or values were clipped. The values of ``fit`` on its lattice are the
-        estimate; it is None for a signal in tiles.
+        it. ``expected_psnr`` is an estimate of the remaining error by Stein's formula; it is None without noise, within
+        a dB or two if sigma is estimated, and up to 3 dB too high if many values were clipped. The values of
+        ``fit`` on its lattice are the estimate; it is None for a signal in tiles.
 
     Raises
     ------

@@ -93,7 +93,7 @@ def _point_plan(grid: tuple[int, ...], part: Tensor | None) -> Chosen:
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:
     """Whether ``upscale`` of a picture of ``nbytes`` bytes in float32 would need more than some memory."""
-    return IN_MEMORY * factor**2 * nbytes > memory
+    return IN_MEMORY * factor * factor * nbytes > memory
 
 
 def middle(source: Rows, side: int) -> Tensor:

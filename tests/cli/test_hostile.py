@@ -200,6 +200,7 @@ OPTIONS = [
     ("upscale", "--factor", "0.5"),
     ("upscale", "--factor", "nan"),
     ("upscale", "--factor", "1e300"),
+    ("upscale", "--factor", "1_000"),
     ("upscale", "--memory", "0B"),
     ("denoise", "--sigma", "-1"),
     ("denoise", "--sigma", "inf"),

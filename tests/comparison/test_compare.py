@@ -15,7 +15,7 @@ from coordnet.comparison.attempts import Attempt, ranked
 from coordnet.metrics import baselines
 from tests.helpers import synthetic_photograph
 
-SCALED = cn.EncoderChoice(cn.Gaussian, {"sigma": "1px", "features": 14})
+SCALED = cn.fitting.EncoderChoice(cn.Gaussian, {"sigma": "1px", "features": 14})
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_the_command_gives_the_same_bits(run, tmp_path, image, pattern):
     table = cn.compare(
         image,
         pattern,
-        encoders=[cn.encoders.RandomFourier, cn.EncoderChoice(cn.Triangle, {"half_width": "1.5px"})],
+        encoders=[cn.encoders.RandomFourier, cn.fitting.EncoderChoice(cn.Triangle, {"half_width": "1.5px"})],
         heads=[cn.heads.Linear(), cn.MLP(depth=1, width=8)],
         epochs=2,
         generator=torch.Generator().manual_seed(5),
@@ -177,4 +177,4 @@ def test_what_is_wrong_is_said(image, options, message):
 
 def test_an_option_that_an_encoder_does_not_have_is_refused():
     with pytest.raises(ValueError, match="`encoder`: expected gaussian with sigma, .*gaussian:width=3"):
-        cn.EncoderChoice(cn.Gaussian, {"width": 3})
+        cn.fitting.EncoderChoice(cn.Gaussian, {"width": 3})

@@ -50,7 +50,7 @@ def test_masked_cells_are_the_dense_solution():
     geometry = cn.AreaLattice((8, 9), (2, 3), (signal(4, 3, 1, seed=2) < 0.7).double())
     values, prior = signal(4, 3, 2), cn.Smoothness(1.5, 0.1)
     encoding = cn.ComplexEncoding.like(Gaussian, cn.AreaLattice((8, 9)))
-    exact = cn.ConjugateGradients(1e-13, 500)
+    exact = cn.fitting.ConjugateGradients(1e-13, 500)
     fit = cn.plan(encoding, geometry, prior, dtype=torch.float64, solver=exact).fit(values)
     for channel in range(2):
         expected = dense((8, 9), (2, 3), geometry.weights, values[..., channel], prior)

@@ -42,7 +42,7 @@ def test_a_smooth_fit_is_the_dense_solution(lattice, generator):
         s, y = matrix_of(operator), measured.values.flatten(0, -2)
         # A constant costs nothing: the least squares have it beside the penalized signal.
         expected = torch.linalg.lstsq(s.T @ s + penalty, s.T @ y, driver="gelsd").solution.reshape(signal.shape)
-        solver = cn.ConjugateGradients(tolerance=1e-10)
+        solver = cn.fitting.ConjugateGradients(tolerance=1e-10)
         found = cn.fit_closed_form(encoding, measured, prior, solver=solver).render()
         assert torch.allclose(found, expected, atol=1e-6), type(operator)
 
@@ -125,7 +125,7 @@ def test_a_plan_takes_a_batch(generator):
     operator = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (12, 10))
     each = [cn.Measurements.of(operator, signal, sigma=0.1, generator=generator) for signal in signals]
     encoding = FourierEncoding.like(each[0])
-    options = {"solver": cn.ConjugateGradients(tolerance=1e-5), "dtype": DOUBLE}
+    options = {"solver": cn.fitting.ConjugateGradients(tolerance=1e-5), "dtype": DOUBLE}
     for prior in (cn.Smoothness(1.5, 0.1), cn.Adaptive(rounds=2)):
         plan = cn.plan(encoding, each[0].geometry, prior, **options)
         batch = plan.fit(torch.stack([m.values for m in each])).render()
@@ -144,7 +144,7 @@ def test_a_strength_is_tuned_by_hidden_values(generator):
     signal = planted((24, 20), generator, 1)
     operator = cn.operators.Blur(torch.ones(3, 3, dtype=DOUBLE) / 9, (24, 20))
     noisy = cn.Measurements.of(operator, signal, sigma=0.2, generator=generator)
-    choice = cn.tune_smoothness(FourierEncoding.like(noisy), noisy).choice
+    choice = cn.fitting.tune_smoothness(FourierEncoding.like(noisy), noisy).choice
     errors = {p: (cn.fit(noisy, prior=p).render() - signal).square().mean() for p in (choice, cn.Smoothness())}
     assert errors[choice] < errors[cn.Smoothness()]
 

@@ -179,7 +179,7 @@ def test_iterated_fits_do_not_depend_on_the_other_channels(form, generator):
     def fitted(channels):
         geometry = MaskedLattice((40, 36), weights=mask[..., channels])
         encoding = ComplexEncoding.like(Triangle, geometry)
-        prior, solver = cn.Smoothness(1.5, 0.1, form=form), cn.ConjugateGradients(1e-6)
+        prior, solver = cn.Smoothness(1.5, 0.1, form=form), cn.fitting.ConjugateGradients(1e-6)
         plan = cn.plan(encoding, geometry, prior, solver=solver)
         return plan.fit(picture[..., channels] * mask[..., channels]).render()
 

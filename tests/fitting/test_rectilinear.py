@@ -47,7 +47,7 @@ def test_smoothness_divides_by_the_gaps(lengths, masked):
     axes = [coordinates(n, n) for n in lengths]
     weights = (values(*lengths, 1, seed=3) < 0.7).double() if masked else None
     lattice, y = cn.RectilinearLattice(*axes, weights=weights), values(*lengths, 1)
-    options = {"dtype": torch.float64, "center": False, "solver": cn.ConjugateGradients(1e-13, 1000)}
+    options = {"dtype": torch.float64, "center": False, "solver": cn.fitting.ConjugateGradients(1e-13, 1000)}
     encoding = cn.ComplexEncoding.like(Triangle, lattice)
     fit = cn.plan(encoding, lattice, cn.Smoothness(1.0, 0.1, form="modes"), **options).fit(y)
     laplacians = []
