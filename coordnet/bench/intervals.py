@@ -134,7 +134,8 @@ def table(frame: Frame) -> Frame:
     import pandas as pd
 
     lines = []
-    for (task, method), part in frame.groupby(["cell.task", "cell.method.name"], sort=False):
+    done = frame[frame["status"] == "done"]
+    for (task, method), part in done.groupby(["cell.task", "cell.method.name"], sort=False):
         error = part["notes.psnr_error"]
         line = {"task": task, "method": method, "signals": len(part)}
         line[COLUMNS["coverage"]] = f"{part['notes.coverage'].mean():.1f}"

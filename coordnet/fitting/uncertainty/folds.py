@@ -1,8 +1,7 @@
 """Folds: parts of the samples that are hidden in turn, and the errors of fits that do not see them."""
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -154,7 +154,9 @@ def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Po
     )
 
 
-def deviations(plan: Plan, samples: Tensor, fit: Reconstruction, count: int, generator: torch.Generator) -> Reconstruction:
+def deviations(
+    plan: Plan, samples: Tensor, fit: Reconstruction, count: int, generator: torch.Generator
+) -> Reconstruction:
     """Draw deviations from a fit of samples as a batch of ``count`` signals."""
     values = plan.centered(samples).subtracted()
     units = units_of(values)

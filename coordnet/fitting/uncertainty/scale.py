@@ -80,7 +80,9 @@ def _around(
     count = np.bincount(node, minlength=cells)
     total = np.bincount(node, size, minlength=cells)
     center = (width * math.sqrt(2 * math.pi)) ** -len(grid)  # the weight of the node itself
-    near, sums = (gaussian_filter(x.reshape(grid).astype(float), width, mode="constant").ravel() for x in (count, total))
+    near, sums = (
+        gaussian_filter(x.reshape(grid).astype(float), width, mode="constant").ravel() for x in (count, total)
+    )
     kept = PRIOR_WEIGHT * center
 
     def mean(sums: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -89,9 +91,7 @@ def _around(
     return mean(sums, near), mean((sums - center * total)[node], (near - center * count)[node])
 
 
-def power_of_distance(
-    square: Float[np.ndarray, " n"], distance: Float[np.ndarray, " n"]
-) -> float:
+def power_of_distance(square: Float[np.ndarray, " n"], distance: Float[np.ndarray, " n"]) -> float:
     """Return the b ≥ 0 for which E[square] = a distance^b has the greatest quasi-likelihood, that of Poisson."""
     logs = np.log(np.maximum(distance, NEAREST))
     total, moment = square.sum(), (square * logs).sum()
