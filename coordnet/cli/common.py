@@ -53,6 +53,10 @@ Prior = Annotated[
         "or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
     ),
 ]
+Uncertainty = Annotated[
+    bool,
+    Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
+]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 

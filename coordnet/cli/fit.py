@@ -7,11 +7,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from coordnet.cli import report, specs
+from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Place
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.declared import refuse_large
+from coordnet.metrics.scores import value_range
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
@@ -20,7 +21,7 @@ from coordnet.sampling.samples import Samples, ScatteredPoints
 COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
 
 
-def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
+def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
     refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
@@ -36,6 +37,8 @@ def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))
         method, choosing = once(lambda: choose(samples, **model))
+        if uncertainty:
+            sureness.check(samples, method)
         generator = torch.Generator().manual_seed(common.seed)
         options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, seconds = once(lambda: method.fit(samples, **options))
@@ -53,9 +56,14 @@ def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
             "seconds": {"fit": choosing + seconds, "render": render_seconds},
             "report": fit.report,
         }
+        media = _media(estimate, values, points.stem)
+        sure = sureness.Sureness.of(fit, value_range(values)[0]) if uncertainty else None
+        record |= {} if sure is None else {"uncertainty": sure.found}
         title = f"{len(values)} points"
         figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
-        report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record, common)
+        report.write_results(staging, media, fit, figure, record, common)
+        if sure is not None:
+            sureness.write(staging, sure.std, sure.found["expected_psnr"], media)
         if query is not None and asked is not None:
             names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             found = fit(bounds.to_unit(asked, shape)).double().cpu()
@@ -112,6 +120,7 @@ def _table(record: report.Record, folder: Path) -> list[str]:
         f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, {record['head']} head, "
         f"prior {record['prior']}{blended}",
         f"residual {record['residual']:.3g} at the points, fitted in {report.duration(record['seconds']['fit'])}",
+        *([report.sure_line(record["uncertainty"])] if "uncertainty" in record else []),
         *([f"{100 * beyond:.3g} % of the nodes are beyond the outermost points, and extrapolated"] if beyond else []),
         f"written to {folder}",
     ]

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.cli import report, specs
+from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Many, Sampling, Tuning
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
+from coordnet.cli.sureness import Sureness
 from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
@@ -27,13 +28,23 @@ from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples
 
 
-def run(signals: list[str], sampling: Sampling, fitting: Fitting, tuning: Tuning, many: Many, common: Common) -> None:
+def run(
+    signals: list[str],
+    sampling: Sampling,
+    fitting: Fitting,
+    tuning: Tuning,
+    uncertainty: bool,
+    many: Many,
+    common: Common,
+) -> None:
     """Reconstruct each signal from some of its samples."""
-    work = partial(_reconstruct, sampling=sampling, fitting=fitting, tuning=tuning)
+    work = partial(_reconstruct, sampling=sampling, fitting=fitting, tuning=tuning, uncertainty=uncertainty)
     each("reconstruct", work, signals, many, common)
 
 
-def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning) -> Outcome:
+def _reconstruct(
+    signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning, uncertainty: bool
+) -> Outcome:
     """Read, sample, fit, render, score, write."""
     asked = specs.parse_fitting(fitting)
     device = specs.choose_device(common.device)
@@ -47,6 +58,8 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         suited, choosing = once(lambda: choose(samples, **asked, tunable=tuning.tune))
         method, tried = _tuned(suited, samples, tuning, common)
+        if uncertainty:
+            sureness.check(samples, method)
         work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
         fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
         seconds["fit"] += choosing
@@ -55,6 +68,7 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             scores = scoring.scores(estimate)
         with report.stage("comparing with peers", common):
             peers = report.peers(scoring, seconds["fit"])
+        sure = Sureness.of(fit, scoring.span, scoring) if uncertainty and fit is not None else None
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
@@ -66,6 +80,7 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             "parameters": None if fit is None else fit.network.parameter_count,
             **scores,
             "range": scoring.span,
+            **({} if sure is None else {"uncertainty": sure.found}),
             **peers,
             "seconds": seconds,
             "report": fit_report,
@@ -74,6 +89,8 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         with report.stage("drawing", common):
             figure = _figure(media, samples, estimate, report.score_line(record), whole=fit is not None)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
+        if sure is not None:
+            sureness.write(staging, sure.std, sure.found["expected_psnr"], media)
     return Outcome(record, report.reconstruction_table(record, final), report.score_line(record))
 
 

@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import partial, singledispatch
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -195,7 +195,7 @@ def fit_closed_form(
     made.uncertainty = Recipe(
         samples,
         partial(fit_closed_form, encoding, prior=prior, **options),
-        partial(_deviations, partial(plan, encoding, samples.geometry, **options), prior, values),
+        partial(_deviations, partial(plan, encoding, samples.geometry, **options), cast("Prior | None", prior), values),
     )
     return made
 
