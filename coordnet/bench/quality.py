@@ -92,7 +92,7 @@ SURE = (
     Method("stationary posterior, 16 draws", intervals.Intervals(intervals.posterior)),
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
 )
-CROPPED = Finder(sizes=(256,))
+CROPPED = Finder(sizes=(160,))
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -271,7 +271,7 @@ EXPERIMENTS = (
         "Intervals of 90 % at unknown samples of two clips",
         [Task("video, random eighth", "random:0.125")],
         SURE,
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,)),
+        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (48,)),
     ),
     part(
         "hindsight",
