@@ -14,6 +14,7 @@ from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.declared import refuse_large
 from coordnet.metrics.scores import value_range
 from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples, ScatteredPoints
@@ -37,38 +38,41 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))
         method, choosing = once(lambda: choose(samples, **model))
-        if uncertainty:
-            sureness.check(samples, method)
+        sureness.check(samples, method, asked=uncertainty)
         generator = torch.Generator().manual_seed(common.seed)
         options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, seconds = once(lambda: method.fit(samples, **options))
         estimate, render_seconds = once(lambda: fit.render().cpu())
-        described = report.describe(method, fit)
         record = {
             "signal": points.stem,
             "points": len(values),
             "shape": [*shape, values.shape[1]],
             "bounds": bounds.tolist(),
-            **described,
-            "blending": fit.network.blending and fit.network.blending.kind,
-            "parameters": fit.network.parameter_count,
-            "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
+            **report.describe(method, fit),
+            **_found(fit, geometry, values),
             "seconds": {"fit": choosing + seconds, "render": render_seconds},
-            "report": fit.report,
         }
         media = _media(estimate, values, points.stem)
         sure = sureness.Sureness.of(fit, value_range(values)[0]) if uncertainty else None
-        record |= {} if sure is None else {"uncertainty": sure.found}
+        record |= sure.record if sure else {}
         title = f"{len(values)} points"
         figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
         report.write_results(staging, media, fit, figure, record, common)
-        if sure is not None:
-            sureness.write(staging, sure.std, sure.found["expected_psnr"], media)
+        sureness.write(staging, sure, media)
         if query is not None and asked is not None:
-            names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             found = fit(bounds.to_unit(asked, shape)).double().cpu()
+            names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             write_table(staging / "query.csv", names, torch.cat([query, found], dim=1))
     report.show(record, _table(record, final), common)
+
+
+def _found(fit: Reconstruction, geometry: ScatteredPoints, values: Tensor) -> report.Record:
+    """The part of a record that says how points were fitted."""
+    return {
+        "blending": fit.network.blending and fit.network.blending.kind,
+        "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
+        "report": fit.report,
+    }
 
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:

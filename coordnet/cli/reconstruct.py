@@ -1,6 +1,5 @@
 """The command ``coordnet reconstruct``."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -52,23 +51,19 @@ def _reconstruct(
         media = read_media(signal, **sampling.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        text = sampling.sample or default_pattern(media.grid)
-        pattern = specs.parse_sample(text, media.grid, **sampling.masking)
-        with specs.naming_option("sample"):
-            samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
+        text, samples = _sampled(media, sampling, device, generator)
         suited, choosing = once(lambda: choose(samples, **asked, tunable=tuning.tune))
         method, tried = _tuned(suited, samples, tuning, common)
-        if uncertainty:
-            sureness.check(samples, method)
-        work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
-        fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
+        sureness.check(samples, method, asked=uncertainty)
+        options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr}
+        fit, estimate, seconds, fit_report = _fitted(method, samples, common, options)
         seconds["fit"] += choosing
         with report.stage("scoring", common):
             scoring = Scoring(media.signal, samples)
             scores = scoring.scores(estimate)
         with report.stage("comparing with peers", common):
             peers = report.peers(scoring, seconds["fit"])
-        sure = Sureness.of(fit, scoring.span, scoring) if uncertainty and fit is not None else None
+        sure = Sureness.of(fit, scoring.span, scoring) if uncertainty and fit else None
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
@@ -77,10 +72,9 @@ def _reconstruct(
             "device": str(device),
             "seed": common.seed,
             **tried,
-            "parameters": None if fit is None else fit.network.parameter_count,
             **scores,
             "range": scoring.span,
-            **({} if sure is None else {"uncertainty": sure.found}),
+            **(sure.record if sure else {}),
             **peers,
             "seconds": seconds,
             "report": fit_report,
@@ -89,9 +83,16 @@ def _reconstruct(
         with report.stage("drawing", common):
             figure = _figure(media, samples, estimate, report.score_line(record), whole=fit is not None)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
-        if sure is not None:
-            sureness.write(staging, sure.std, sure.found["expected_psnr"], media)
+        sureness.write(staging, sure, media)
     return Outcome(record, report.reconstruction_table(record, final), report.score_line(record))
+
+
+def _sampled(media: Media, sampling: Sampling, device: torch.device, generator: torch.Generator) -> tuple[str, Samples]:
+    """The text of a pattern, and the samples of a signal by it."""
+    text = sampling.sample or default_pattern(media.grid)
+    pattern = specs.parse_sample(text, media.grid, **sampling.masking)
+    with specs.naming_option("sample"):
+        return text, sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
 
 
 def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, whole: bool) -> Figure:
@@ -104,10 +105,11 @@ def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, who
 
 
 def _fitted(
-    work: Callable[[Samples], Reconstruction], samples: Samples, closed_form: bool, common: Common
+    method: Method, samples: Samples, common: Common, options: dict[str, Any]
 ) -> tuple[Reconstruction | None, Tensor, dict[str, float], dict[str, Any]]:
     """The model (None for a large signal, fitted in tiles), its render, the seconds of both, and the report."""
-    largest = None if closed_form else prod(samples.grid)
+    work = partial(method.fit, **options, progress=common.progress)
+    largest = None if method.solver == "closed-form" else prod(samples.grid)
     (fit, found), took = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
     if isinstance(fit, Tensor):
         return None, fit, {"fit": took, "render": 0.0}, found

@@ -145,6 +145,7 @@ def describe(method: Method, fit: Reconstruction | None) -> Record:
         "head": head_label(method.head),
         "solver": method.solver,
         "prior": describe_prior(method.prior),
+        "parameters": fit and fit.network.parameter_count,
     }
 
 

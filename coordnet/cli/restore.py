@@ -17,6 +17,7 @@ from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Many
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
+from coordnet.cli.sureness import Sureness
 from coordnet.fitting import methods
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
@@ -227,7 +228,8 @@ def _restored(
             figure = restoration_figure(shown.before.detach().cpu(), after, titles, rate=media.rate)
         report.write_results(staging, made, fit, figure, record, common)
         if shown.made.std is not None:
-            sureness.write(staging, shown.made.std, shown.made.expected_psnr, media)
+            sure = Sureness(shown.made.std, {"expected_psnr": shown.made.expected_psnr})
+            sureness.write(staging, sure, media)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(made, staging / "reconstruction.npy")
     lines = [_heading(record), shown.chosen, shown.sureness, f"written to {final}"]

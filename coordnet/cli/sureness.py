@@ -37,9 +37,16 @@ class Sureness:
             found["coverage"] = float(held_out.mean()) if len(held_out) else None
         return cls(fit.std(), found)
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """The part of a record that says it."""
+        return {"uncertainty": self.found}
 
-def check(samples: Samples, method: Method) -> None:
-    """Refuse samples and methods without intervals with a ``ValueError``, before anything is fitted."""
+
+def check(samples: Samples, method: Method, *, asked: bool) -> None:
+    """Refuse samples and methods without intervals, if these were asked for, with a ``ValueError``."""
+    if not asked:
+        return
     with specs.naming_option("uncertainty"):
         check_gaps(samples.geometry)
     if method.solver != "closed-form":
@@ -48,8 +55,10 @@ def check(samples: Samples, method: Method) -> None:
         raise _checks.wrong("uncertainty", "a signal that is fitted as a whole", "one in tiles")
 
 
-def write(folder: Path, std: Tensor, expected: float | None, media: Media) -> None:
-    """Write the standard deviation of the errors to expect, as an array and as a picture."""
-    write_media(std.detach().cpu().float(), folder / "uncertainty.npy")
-    title = f"standard deviation of the errors\nexpected PSNR {report.decibels(expected)}"
-    uncertainty_figure(std, title, rate=media.rate).savefig(folder / "uncertainty.png", dpi=110)
+def write(folder: Path, sure: Sureness | None, media: Media) -> None:
+    """Write the standard deviation of the errors to expect, if it was asked for, as an array and as a picture."""
+    if sure is None:
+        return
+    write_media(sure.std.detach().cpu().float(), folder / "uncertainty.npy")
+    title = f"standard deviation of the errors\nexpected PSNR {report.decibels(sure.found['expected_psnr'])}"
+    uncertainty_figure(sure.std, title, rate=media.rate).savefig(folder / "uncertainty.png", dpi=110)

@@ -12,7 +12,7 @@ Signal = Float[Tensor, "*grid channels"]
 
 
 class Uncertainty(Protocol):
-    """What a fit keeps to say how sure it is: its samples, and how they were fitted."""
+    """The samples of a fit and how they were fitted, kept to say how sure it is."""
 
     def std(self, fit: Any) -> Signal:
         """Return the standard deviation of the errors of the fit."""

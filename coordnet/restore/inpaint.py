@@ -66,8 +66,8 @@ def inpaint(
     -------
     Restored
         Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden, or that of ``std``.
-        ``report["known"]`` is
-        the share that is known, and ``report["prior"]`` the name of the prior. ``fit`` is None for a signal in tiles.
+        ``report["known"]`` is the share that is known, and ``report["prior"]`` the name of the prior. ``fit`` is None
+        for a signal in tiles.
 
     Raises
     ------
