@@ -1,6 +1,6 @@
 """How sure a reconstruction is: intervals, standard deviations and draws, by what its fit keeps."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from coordnet import _checks
 Signal = Float[Tensor, "*grid channels"]
 
 
+@runtime_checkable
 class Uncertainty(Protocol):
     """The samples of a fit and how they were fitted, kept to say how sure it is."""
 

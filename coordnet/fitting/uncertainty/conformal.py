@@ -77,18 +77,20 @@ class Calibration:
         for channel, scale in enumerate(self.scale.of_nodes.T):
             error, sought = self.errors.error[:, channel], self.sought[:, channel]
             there = ~np.isnan(error)
+            if not sought.any():
+                columns.append(np.zeros_like(scale))
+                continue
             square, apart = error[there] ** 2, self.errors.distance[there, channel]
             distances = self.distances[sought, channel]
-            expected = self.growth * _at_distances(square, apart, distances) if sought.any() else 0.0
-            mean = np.square(scale[sought]).mean() if sought.any() else 1.0
-            columns.append(scale * math.sqrt(expected / mean))
+            expected = self.growth * _at_distances(square, apart, distances)
+            relative = scale / (np.sqrt(np.square(scale[sought] / scale.max()).mean()) * scale.max())
+            columns.append(relative * math.sqrt(expected))
         return np.where(self.sought, np.stack(columns, -1), 0.0)
 
     @property
     def mean_squared_error(self) -> float:
-        """The mean squared error to expect where there is no sample; NaN if there are samples everywhere."""
-        found = self.std[self.sought]
-        return float(np.square(found).mean()) if found.size else math.nan
+        """The mean squared error to expect where there is no sample."""
+        return float(np.square(self.std[self.sought]).mean())
 
 
 def conformal_quantile(scores: Float[np.ndarray, " n"], level: float) -> float:

@@ -133,6 +133,8 @@ def check_gaps(geometry: Geometry) -> None:
     if not (geometry.is_scattered or masked) or geometry.has_cells or geometry.operator is not None:
         expected = "a masked lattice or scattered points, of which some can be hidden to measure errors"
         raise _checks.wrong("samples", expected, repr(geometry))
+    if masked and not geometry.is_scattered and bool((geometry.weights > 0).all()):  # type: ignore[operator]
+        raise _checks.wrong("samples", "a masked lattice of which some are unknown", "none")
 
 
 def at_samples(fit: Reconstruction, geometry: Geometry) -> Float[Tensor, "*samples channels"]:

@@ -36,8 +36,8 @@ class Posterior(ABC):
     modes: Modes
 
     @abstractmethod
-    def deviations(self, count: int, generator: torch.Generator) -> Float[Tensor, "draws channels *modes"]:
-        """Draw the modes of the signal minus those of its mean."""
+    def deviations(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw the encoding's coefficients of the signal minus its mean, (count, channels, *features)."""
 
     def white(self, count: int, channels: int, like: Tensor, generator: torch.Generator) -> Tensor:
         """Draw the modes of white noise on the lattice."""
@@ -53,14 +53,14 @@ class LatticePosterior(Posterior):
     penalty: Float[Tensor, "*modes"]
     values: Float[Tensor, "1 channels *lattice"]  # centered
 
-    def deviations(self, count: int, generator: torch.Generator) -> Float[Tensor, "draws channels *modes"]:
+    def deviations(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw every mode on its own."""
         gain = 1 / (1 + self.penalty)
         lattice = tuple(range(2, self.values.ndim))
         explained = (gain * self.modes.adjoint(self.values).square()).sum(lattice, keepdim=True)
         variance = (self.values.square().sum(lattice, keepdim=True) - explained) / self.values[0, 0].numel()
         white = self.white(count, self.values.shape[1], self.values, generator)
-        return white * (variance.clamp(min=0) * gain).sqrt()
+        return self.modes.coefficients(white * (variance.clamp(min=0) * gain).sqrt())
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class PerturbedPosterior(Posterior):
         """The modes of the system."""
         return self.system.modes
 
-    def deviations(self, count: int, generator: torch.Generator) -> Float[Tensor, "draws channels *modes"]:
+    def deviations(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw from the prior, simulate samples and solve for them, beside the samples themselves."""
         system, values = self.system, self.values
         penalty, weights = system.penalty, system.measurement.weights
@@ -99,13 +99,13 @@ class PerturbedPosterior(Posterior):
             noise = normal(tuple(simulated.shape), values, generator)
             simulated = simulated + noise * torch.where(weights > 0, weights.clamp(min=1e-30).rsqrt(), 0.0)
         both = torch.cat([values, torch.where(weights > 0, simulated, 0.0)])
-        solution = system.solve(both, tolerance=self.tolerance, steps=self.steps)
+        solution = system.solve(both, tolerance=ACCURACY * self.tolerance, steps=self.steps)
         solution.warn_unless_converged(self.tolerance)
-        deviation = self._sigma(solution.x[:1]) * (drawn - solution.x[1:])
-        return deviation if self.rotation is None else rotate(self.rotation.to(deviation), deviation)
+        drawn = self.modes.coefficients(self._sigma(solution.x[:1]) * (drawn - solution.x[1:]))
+        return drawn if self.rotation is None else rotate(self.rotation, drawn)
 
-    def _sigma(self, z: Float[Tensor, "1 channels *modes"]) -> Tensor:
-        """Return s for each channel, or for all where the samples mix them."""
+    def _sigma(self, z: Tensor) -> Tensor:
+        """Return s for each channel, or for all where the samples mix them, from the modes (1, channels, *modes)."""
         weights = self.system.measurement.weights
         residual = weights * (self.system.measurement(self.modes(z)) - self.values).square()
         energy = residual.flatten(2).sum(-1) * self.has_noise
@@ -136,7 +136,7 @@ def _(plan: SmoothLatticePlan, values: Tensor, learned: Learned) -> Posterior:
 def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
     if plan.prior.loss != "squared":
         raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
-    options = {"tolerance": ACCURACY * plan.tolerance, "steps": plan.solver.steps}
+    options = {"tolerance": plan.tolerance, "steps": plan.solver.steps}
     known = torch.where(plan.measurement.weights > 0, values, 0.0)
     return PerturbedPosterior(plan.system, known, **options, has_noise=plan.form != "constrained")
 
@@ -148,7 +148,7 @@ def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Po
         raise _checks.wrong("prior", "a fit that learned a spectrum, to draw from it", "none, as for strided lattices")
     problem = plan.problem(torch.where(plan.measurement.weights > 0, values, 0.0))
     system = plan.system(problem, learned["penalty"].to(values))
-    options = {"tolerance": ACCURACY * plan.tolerance, "steps": plan.solver.steps}
+    options = {"tolerance": plan.tolerance, "steps": plan.solver.steps}
     return PerturbedPosterior(
         system, problem.values, **options, rotation=problem.rotation, has_noise=not problem.constrained
     )
@@ -161,9 +161,7 @@ def deviations(
     values = plan.centered(samples).subtracted()
     units = units_of(values)
     posterior = posterior_of(plan, values / units, fit.learned)
-    drawn = posterior.deviations(count, generator)
-    coefficients = posterior.modes.coefficients(drawn)
-    weight = (float(units) * coefficients).flatten(0, 1).contiguous()
+    weight = (float(units) * posterior.deviations(count, generator)).flatten(0, 1).contiguous()
     network = CoordinateNetwork(fit.network.encoding, Linear(), len(weight), weight=weight)
     network.blending = fit.network.blending
     offset = torch.zeros_like(fit.offset).expand(count, -1)

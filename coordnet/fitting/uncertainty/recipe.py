@@ -10,6 +10,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.fitting.uncertainty.conformal import Calibration
 from coordnet.fitting.uncertainty.folds import Refit, SampleTable
+from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
@@ -50,7 +51,7 @@ class Recipe:
 
     def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
         """Return the PSNR to expect where there is no sample, in dB."""
-        return float(20 * np.log10(data_range) - 10 * np.log10(self.calibration(fit).mean_squared_error))
+        return decibels(self.calibration(fit).mean_squared_error, data_range)
 
     def draw(
         self, fit: Reconstruction, count: int, generator: torch.Generator | None
