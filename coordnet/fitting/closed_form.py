@@ -192,10 +192,12 @@ def fit_closed_form(
         prior = suited_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
+    quiet = {**options, "progress": False}
     made.uncertainty = Recipe(
         samples,
-        partial(fit_closed_form, encoding, prior=prior, **options),
-        partial(_deviations, partial(plan, encoding, samples.geometry, **options), cast("Prior | None", prior), values),
+        partial(fit_closed_form, encoding, prior=prior, **quiet),
+        partial(_deviations, partial(plan, encoding, samples.geometry, **quiet), cast("Prior | None", prior), values),
+        progress=options.get("progress", False),
     )
     return made
 

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import distance_transform_edt
 from torch import Tensor
+from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.fitting.hold_out import hide
@@ -73,11 +74,11 @@ class SampleTable:
         if fewest < FEWEST:
             raise _checks.wrong("samples", f"at least {FEWEST} of each channel for five folds", fewest)
 
-    def folded(self, refit: Refit) -> Folded:
+    def folded(self, refit: Refit, *, progress: bool = False) -> Folded:
         """Fit without each fold, and without the first two, and return the errors at what was hidden."""
         folds = self.folds()
-        errors = [self._errors(fold, fold, refit) for fold in folds]
-        both = self._errors(folds[0] | folds[1], folds[0] | folds[1], refit)
+        hidden = tqdm([*folds, folds[0] | folds[1]], "refits", disable=not progress, dynamic_ncols=True)
+        *errors, both = [self._errors(part, refit) for part in hidden]
         return Folded(_joined(errors), _joined(errors[:2]), both)
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
@@ -115,14 +116,14 @@ class SampleTable:
         far[self.nodes[shown]] = False
         return np.asarray(distance_transform_edt(far.reshape(grid))).ravel()
 
-    def _errors(self, hidden: np.ndarray, scored: np.ndarray, refit: Refit) -> HiddenErrors:
+    def _errors(self, hidden: Bool[np.ndarray, "n channels"], refit: Refit) -> HiddenErrors:
         mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape).to(self.weights.device)
         shown = mask[..., : self.weights.shape[-1]].logical_not() * self.weights
         samples = self.samples
         part = Samples(replace(samples.geometry, weights=shown), torch.where(mask, 0.0, samples.values))  # type: ignore[type-var]
         estimate = at_samples(refit(part), samples.geometry).detach().reshape(self.shape).cpu().double().numpy()
-        rows = scored.any(1)
-        error = np.where(scored, estimate - self.values, np.nan)[rows]
+        rows = hidden.any(1)
+        error = np.where(hidden, estimate - self.values, np.nan)[rows]
         node = self.nodes[rows]
         return HiddenErrors(node, error, self.distances(hidden)[node], float((self.known & ~hidden).sum()))
 

@@ -25,15 +25,16 @@ class Recipe:
     on its lattice.
     """
 
-    def __init__(self, samples: Samples, refit: Refit, deviations: Deviations) -> None:
-        self.samples, self.refit, self.deviations = samples, refit, deviations
+    def __init__(self, samples: Samples, refit: Refit, deviations: Deviations, *, progress: bool = False) -> None:
+        self.samples, self.refit, self.deviations, self.progress = samples, refit, deviations, progress
         self._calibration: Calibration | None = None
 
     def calibration(self, fit: Reconstruction) -> Calibration:
         """Return the scale of the fit's errors; see ``SampleTable`` for errors."""
         if self._calibration is None:
             table = SampleTable(self.samples)
-            self._calibration = Calibration.of(table, table.folded(self.refit), fit.render(alignment="sample"))
+            folded = table.folded(self.refit, progress=self.progress)
+            self._calibration = Calibration.of(table, folded, fit.render(alignment="sample"))
         return self._calibration
 
     def std(self, fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
