@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import coordnet as cn
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.methods import EncoderChoice
 from coordnet.media import write_media
 from tests.helpers import synthetic_photograph
 
@@ -28,7 +30,7 @@ def test_reconstruct_writes_the_deviation_that_the_library_finds(run, picture):
     record = json.loads(Path("out/record.json").read_text())["uncertainty"]
     assert f"expected PSNR {record['expected_psnr']:.2f} dB, intervals of 90 % cover" in out
     samples = cn.sample(picture, "random:0.5", generator=torch.Generator().manual_seed(0))
-    fit = cn.fit(samples, prior=cn.Smoothness(), encoder=cn.EncoderChoice(cn.FourierEncoding))
+    fit = cn.fit(samples, prior=cn.Smoothness(), encoder=EncoderChoice(FourierEncoding))
     assert np.array_equal(np.load("out/uncertainty.npy").squeeze(), fit.std().squeeze().numpy())
     assert record["expected_psnr"] == fit.expected_psnr()
     lower, upper = fit.interval(0.9)
