@@ -14,6 +14,7 @@ from coordnet.fitting.measured import MeasuredPlan
 from coordnet.fitting.plan import Plan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.fitting.systems import System
+from coordnet.linalg.conjugate_gradients import conjugate_gradients
 from coordnet.linalg.operators import rotate
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -21,7 +22,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.modes import Modes
 from coordnet.sampling.samples import units_of
 
-ACCURACY = 0.1  # of a plan's tolerance: errors of a solve must be small beside the deviations, not the signal
+TOLERANCE = 1e-2  # relative residual of draws, whose right-hand sides are random, unless a solver says another
 
 Learned = dict[str, Tensor]
 
@@ -65,15 +66,17 @@ class LatticePosterior(Posterior):
 
 @dataclass(frozen=True)
 class PerturbedPosterior(Posterior):
-    """The posterior for any samples: a draw from the prior, minus the fit of samples that are simulated from it.
+    """The posterior for any samples, by solves with a random right-hand side: one batch for all draws.
 
-    All solves are one batch. A mode without a penalty has no prior and is drawn as 0, on which the difference does not
-    depend. With known points held fixed there is no noise.
+    With the system's matrix A = BᵀSᵀWSB + diag(penalty) and standard normal ξ, the deviations
+    A⁻¹ (penalty^½ ξ₁ + BᵀSᵀW^½ ξ₂) have the covariance A⁻¹ of the posterior, in units of s². This is a draw from the
+    prior minus the fit of samples simulated from it, without their difference of large numbers. Where known points are
+    held fixed, the unknown ones take the first part alone.
 
     Notes
     -----
-    Papandreou and Yuille, "Gaussian sampling by local perturbations" (2010); Matheron's rule, in Journel and
-    Huijbregts, "Mining Geostatistics" (1978), and Wilson et al., "Pathwise conditioning of Gaussian processes" (2021).
+    Papandreou and Yuille, "Gaussian sampling by local perturbations" (2010); Wilson et al., "Pathwise conditioning of
+    Gaussian processes" (2021), for the same by Matheron's rule.
     """
 
     system: System
@@ -89,20 +92,22 @@ class PerturbedPosterior(Posterior):
         return self.system.modes
 
     def deviations(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw from the prior, simulate samples and solve for them, beside the samples themselves."""
+        """Solve for all right-hand sides, beside that of the samples themselves, which gives s."""
         system, values = self.system, self.values
-        penalty, weights = system.penalty, system.measurement.weights
+        weights = system.measurement.weights
         white = self.white(count, values.shape[1], values, generator)
-        drawn = white * torch.where(penalty > 0, penalty.clamp(min=torch.finfo(penalty.dtype).tiny).rsqrt(), 0.0)
-        simulated = system.measurement(self.modes(drawn))
+        b = system.unknowns(white * system.penalty.sqrt())
         if self.has_noise:
-            noise = normal(tuple(simulated.shape), values, generator)
-            simulated = simulated + noise * torch.where(weights > 0, weights.clamp(min=1e-30).rsqrt(), 0.0)
-        both = torch.cat([values, torch.where(weights > 0, simulated, 0.0)])
-        solution = system.solve(both, tolerance=ACCURACY * self.tolerance, steps=self.steps)
+            noise = normal((count, *values.shape[1:]), values, generator)
+            scale = torch.where(weights > 0, weights.clamp(min=torch.finfo(weights.dtype).tiny).rsqrt(), 0.0)
+            b = b + system.right_hand_side(noise * scale)
+        both = torch.cat([system.right_hand_side(values), b])
+        solution = conjugate_gradients(system, both, tolerance=self.tolerance, steps=self.steps)
         solution.warn_unless_converged(self.tolerance)
-        drawn = self.modes.coefficients(self._sigma(solution.x[:1]) * (drawn - solution.x[1:]))
-        return drawn if self.rotation is None else rotate(self.rotation, drawn)
+        sigma = self._sigma(system.modes_of(solution.x[:1], values))
+        drawn = system.modes_of(solution.x[1:], torch.zeros_like(values))
+        coefficients = self.modes.coefficients(sigma * drawn)
+        return coefficients if self.rotation is None else rotate(self.rotation, coefficients)
 
     def _sigma(self, z: Tensor) -> Tensor:
         """Return s for each channel, or for all where the samples mix them, from the modes (1, channels, *modes)."""
@@ -136,7 +141,7 @@ def _(plan: SmoothLatticePlan, values: Tensor, learned: Learned) -> Posterior:
 def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
     if plan.prior.loss != "squared":
         raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
-    options = {"tolerance": plan.tolerance, "steps": plan.solver.steps}
+    options = {"tolerance": plan.solver.tolerance or TOLERANCE, "steps": plan.solver.steps}
     known = torch.where(plan.measurement.weights > 0, values, 0.0)
     return PerturbedPosterior(plan.system, known, **options, has_noise=plan.form != "constrained")
 
@@ -148,7 +153,7 @@ def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Po
         raise _checks.wrong("prior", "a fit that learned a spectrum, to draw from it", "none, as for strided lattices")
     problem = plan.problem(torch.where(plan.measurement.weights > 0, values, 0.0))
     system = plan.system(problem, learned["penalty"].to(values))
-    options = {"tolerance": plan.tolerance, "steps": plan.solver.steps}
+    options = {"tolerance": plan.solver.tolerance or TOLERANCE, "steps": plan.solver.steps}
     return PerturbedPosterior(
         system, problem.values, **options, rotation=problem.rotation, has_noise=not problem.constrained
     )
