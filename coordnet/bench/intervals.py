@@ -14,7 +14,8 @@ from scipy.stats import t as student
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.tables import Frame
 from coordnet.fitting.choice import fit
-from coordnet.fitting.uncertainty.conformal import Calibration, conformal_quantile
+from coordnet.fitting.defaults import Prior
+from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.scale import gradient
 from coordnet.metrics.scores import decibels
 from coordnet.metrics.stopwatch import once
@@ -22,7 +23,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling import Samples
 
 LEVEL = 0.9
-DRAWS = 16
+DRAWS = 8
 QUINTILES = 5
 COLUMNS = {
     "coverage": "coverage %",
@@ -33,16 +34,17 @@ COLUMNS = {
 }
 
 Nodes = np.ndarray  # (nodes, channels)
-Widths = Callable[[Reconstruction], tuple[Nodes, float]]  # half-widths, and the mean squared error to expect
+# of a fit and the unknown nodes: half-widths, and the mean squared error to expect
+Widths = Callable[[Reconstruction, np.ndarray], tuple[Nodes, float]]
 
 
 class _Key:
-    """Samples that are alike if their values and masks are, so that a fit is kept from one method to the next."""
+    """Samples and a prior that are alike if their values and masks are, for a fit that several methods share."""
 
-    def __init__(self, samples: Samples) -> None:
-        self.samples = samples
+    def __init__(self, samples: Samples, prior: Any) -> None:
+        self.samples, self.prior = samples, prior
         parts = [x.cpu().numpy().tobytes() for x in (samples.values, samples.weights) if x is not None]
-        self.digest = hashlib.sha256(b"".join(parts)).digest()
+        self.digest = hashlib.sha256(b"".join([*parts, repr(prior).encode()])).digest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and other.digest == self.digest
@@ -53,33 +55,28 @@ class _Key:
 
 @lru_cache(maxsize=1)
 def _fitted(key: _Key) -> tuple[Reconstruction, float]:
-    return once(lambda: fit(key.samples))
+    return once(lambda: fit(key.samples, prior=key.prior))
 
 
-def cross_conformal(made: Reconstruction) -> tuple[Nodes, float]:
+def cross_conformal(made: Reconstruction, unknown: np.ndarray) -> tuple[Nodes, float]:
     """Return the library's intervals."""
     lower, upper = made.interval(LEVEL)
     return _rows((upper - lower) / 2), 10 ** (-made.expected_psnr() / 10)
 
 
-def constant(made: Reconstruction) -> tuple[Nodes, float]:
+def constant(made: Reconstruction, unknown: np.ndarray) -> tuple[Nodes, float]:
     """Return intervals of one width for each channel, by the errors at the same hidden samples."""
-    errors = _calibration(made).errors.error.T
+    uncertainty: Any = made.uncertainty
+    errors = uncertainty.calibration(made).errors.error.T
     widths = [conformal_quantile(np.abs(e[~np.isnan(e)]), LEVEL) for e in errors]
     return np.tile(widths, (math.prod(made.grid), 1)), float(np.nanmean(np.square(errors)))
 
 
-def posterior(made: Reconstruction) -> tuple[Nodes, float]:
+def posterior(made: Reconstruction, unknown: np.ndarray) -> tuple[Nodes, float]:
     """Return multiples of the standard deviation of draws from the stationary posterior, as Student's t has it."""
     draws = made.draw(DRAWS) - made.render(alignment="sample")
     variance = _rows(draws.double().square().mean(0))
-    unknown = _calibration(made).sought
     return float(student.ppf((1 + LEVEL) / 2, DRAWS)) * np.sqrt(variance), float(variance[unknown].mean())
-
-
-def _calibration(made: Reconstruction) -> Calibration:
-    uncertainty: Any = made.uncertainty
-    return uncertainty.calibration(made)
 
 
 def _rows(signal: torch.Tensor) -> Nodes:
@@ -88,18 +85,19 @@ def _rows(signal: torch.Tensor) -> Nodes:
 
 @dataclass(frozen=True)
 class Intervals(Estimator):
-    """The fit of ``cn.fit`` with intervals; the seconds are those of the intervals, without the fit of all samples."""
+    """The fit of ``cn.fit`` with a prior, and intervals; the seconds are those of the intervals, without the fit of all samples."""
 
     widths: Widths
+    prior: Prior | str = "auto"
 
     def __call__(self, case: Case) -> Outcome:
         """Fit, and score the intervals at unknown samples."""
         assert case.truth is not None
-        made, fitting = _fitted(_Key(case.samples))
-        (half, expected), seconds = once(lambda: self.widths(made))
-        estimate = made.render(alignment="sample")
+        made, fitting = _fitted(_Key(case.samples, self.prior))
         truth = _rows(case.truth)
         unknown = ~case.samples.geometry.known(case.truth.shape[-1]).numpy().reshape(truth.shape)
+        (half, expected), seconds = once(lambda: self.widths(made, unknown))
+        estimate = made.render(alignment="sample")
         error = np.abs(_rows(estimate) - truth)
         clipped = _rows(estimate.clamp(0, 1)) - truth
         notes = {

@@ -89,7 +89,7 @@ REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0,
 REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2.0))
 SURE = (
     Method("constant width", intervals.Intervals(intervals.constant)),
-    Method("stationary posterior, 16 draws", intervals.Intervals(intervals.posterior)),
+    Method("adaptive, posterior of 8 draws", intervals.Intervals(intervals.posterior, Adaptive())),
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
 )
 CROPPED = Finder(sizes=(160,))

@@ -15,7 +15,7 @@ from coordnet.fitting.hold_out import hide, middle
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
-from coordnet.fitting.systems import System
+from coordnet.fitting.systems import System, penalized_system
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
@@ -117,8 +117,10 @@ class AdaptivePlan(IteratedPlan):
         return problem
 
     def system(self, problem: Problem, penalty: Tensor) -> System:
-        """Return the linear system of a problem for the penalty of every mode."""
-        return problem.system(penalty)
+        """Return the linear system of a problem for draws: on the lattice, where white right-hand sides converge."""
+        if problem.joint or problem.constrained:
+            return problem.system(penalty)
+        return penalized_system(problem.modes, problem.measurement, penalty)
 
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"]) -> tuple[Fitted, HeldOut | None]:
         """Return the coefficients of one centered signal, and the estimate of its hidden samples.

@@ -22,7 +22,9 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.modes import Modes
 from coordnet.sampling.samples import units_of
 
-TOLERANCE = 1e-2  # relative residual of draws, whose right-hand sides are random, unless a solver says another
+# Relative residuals of draws, unless a solver says another: of systems on the lattice, and of others, whose small
+# residuals hide larger errors of smooth modes.
+TOLERANCE, MODES_TOLERANCE = 1e-3, 1e-4
 
 Learned = dict[str, Tensor]
 
@@ -141,9 +143,10 @@ def _(plan: SmoothLatticePlan, values: Tensor, learned: Learned) -> Posterior:
 def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
     if plan.prior.loss != "squared":
         raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
-    options = {"tolerance": plan.solver.tolerance or TOLERANCE, "steps": plan.solver.steps}
+    exact = plan.form == "constrained"
+    options = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if exact else TOLERANCE)}
     known = torch.where(plan.measurement.weights > 0, values, 0.0)
-    return PerturbedPosterior(plan.system, known, **options, has_noise=plan.form != "constrained")
+    return PerturbedPosterior(plan.system, known, **options, steps=plan.solver.steps, has_noise=not exact)
 
 
 @posterior_of.register(AdaptivePlan)
@@ -153,10 +156,10 @@ def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Po
         raise _checks.wrong("prior", "a fit that learned a spectrum, to draw from it", "none, as for strided lattices")
     problem = plan.problem(torch.where(plan.measurement.weights > 0, values, 0.0))
     system = plan.system(problem, learned["penalty"].to(values))
-    options = {"tolerance": plan.solver.tolerance or TOLERANCE, "steps": plan.solver.steps}
-    return PerturbedPosterior(
-        system, problem.values, **options, rotation=problem.rotation, has_noise=not problem.constrained
-    )
+    in_modes = problem.joint or problem.constrained or problem.measurement.is_general
+    options = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if in_modes else TOLERANCE)}
+    options |= {"steps": plan.solver.steps, "rotation": problem.rotation, "has_noise": not problem.constrained}
+    return PerturbedPosterior(system, problem.values, **options)
 
 
 def deviations(
