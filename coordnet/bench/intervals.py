@@ -85,7 +85,7 @@ def _rows(signal: torch.Tensor) -> Nodes:
 
 @dataclass(frozen=True)
 class Intervals(Estimator):
-    """The fit of ``cn.fit`` with a prior, and intervals; the seconds are those of the intervals, without the fit of all samples."""
+    """The fit of ``cn.fit`` with a prior, and intervals; the seconds are those of the intervals alone."""
 
     widths: Widths
     prior: Prior | str = "auto"
