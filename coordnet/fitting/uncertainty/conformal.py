@@ -112,14 +112,15 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float) -> float:
 def _growth(folded: Folded, count: float) -> float:
     """Return the ratio of squared errors of a fit of all samples to those of fits without a fold, at equal distances.
 
-    Errors are a power of the number of samples, which the fit without two folds tells.
+    Errors are a power of the number of samples, which the fit without two folds tells, by the mean of their magnitudes:
+    that of their squares hangs on a few of them.
     """
-    power = power_of_distance(*_flat(folded.single))
-    means = [_relative(*_flat(errors), power) for errors in (folded.pair, folded.together)]
+    power = power_of_distance(*_magnitudes(folded.single))
+    means = [_relative(*_magnitudes(errors), power) for errors in (folded.pair, folded.together)]
     if min(means) <= 0:
         return 1.0
     fewer, fewest = math.log(count / folded.pair.shown), math.log(folded.pair.shown / folded.together.shown)
-    return (means[0] / means[1]) ** (fewer / fewest)
+    return (means[0] / means[1]) ** (2 * fewer / fewest)
 
 
 def _at_distances(square: np.ndarray, apart: np.ndarray, distances: np.ndarray) -> float:
@@ -132,6 +133,7 @@ def _relative(square: np.ndarray, apart: np.ndarray, power: float) -> float:
     return float(square.sum() / np.sum(np.maximum(apart, NEAREST) ** power))
 
 
-def _flat(errors: HiddenErrors) -> tuple[np.ndarray, np.ndarray]:
+def _magnitudes(errors: HiddenErrors) -> tuple[np.ndarray, np.ndarray]:
+    """Return the magnitudes of hidden errors, and their distances to the nearest sample."""
     there = ~np.isnan(errors.error)
-    return errors.error[there] ** 2, errors.distance[there]
+    return np.abs(errors.error[there]), errors.distance[there]

@@ -91,10 +91,10 @@ def _around(
     return mean(sums, near), mean((sums - center * total)[node], (near - center * count)[node])
 
 
-def power_of_distance(square: Float[np.ndarray, " n"], distance: Float[np.ndarray, " n"]) -> float:
-    """Return the b ≥ 0 for which E[square] = a distance^b has the greatest quasi-likelihood, that of Poisson."""
+def power_of_distance(size: Float[np.ndarray, " n"], distance: Float[np.ndarray, " n"]) -> float:
+    """Return the b ≥ 0 for which E[size] = a distance^b has the greatest quasi-likelihood, that of Poisson."""
     logs = np.log(np.maximum(distance, NEAREST))
-    total, moment = square.sum(), (square * logs).sum()
+    total, moment = size.sum(), (size * logs).sum()
     found = minimize_scalar(
         lambda b: total * np.log(np.exp(b * logs).sum()) - b * moment, bounds=(0.0, STEEPEST), method="bounded"
     )
