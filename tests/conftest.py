@@ -4,10 +4,15 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imported, here and in subprocesses
 
+import functools
+import gc
 import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
+
+from tests import annotations as annotated
 
 MAX_WORKERS = 8  # each holds PyTorch and a third of a gigabyte
 TESTS = Path(__file__).parent
@@ -23,35 +28,33 @@ def pytest_xdist_auto_num_workers(config):
     return min(len(usable), MAX_WORKERS)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def sparing_annotations():
-    """Execute the annotations in the first step of conjugate gradients with a system: the others repeat its calls."""
-    import jaxtyping
-
-    from coordnet.linalg.conjugate_gradients import _Iteration
-
-    advance = _Iteration.advance
-
-    def sparing(run):
-        first = getattr(run, "checked", None) is not run.system
-        run.checked = run.system
-        with pytest.MonkeyPatch.context() as patch:
-            if not first:
-                patch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-            advance(run)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Iteration, "advance", sparing)
-        yield
+annotated.install()  # before coordnet is imported
 
 
 @pytest.fixture(autouse=True)
 def annotations(request, monkeypatch):
     """Execute no annotations in the tests of commands and benches: those below them call the same functions."""
-    import jaxtyping
-
+    annotated.called.clear()
     if request.path.relative_to(TESTS).parts[0] in CALLERS:
         monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(autouse=True)
+def frozen_modules():
+    """Keep modules out of collections of garbage, which imageio asks for after each 16-bit picture and video."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def parser():
+    """Build the parser of the command line once: each time takes longer than most of its tests."""
+    from typer import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "get_command", functools.cache(main.get_command))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,20 @@ def once(monkeypatch):
     from coordnet.metrics import stopwatch
 
     monkeypatch.setattr(stopwatch, "measure", lambda work, **_: stopwatch.Timing(*[stopwatch.once(work)[1]] * 3, 1))
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Write figures of few pixels, without the search for a layout, which takes longer than to draw them."""
+    from matplotlib.figure import Figure
+
+    write = Figure.savefig
+
+    def savefig(figure, path, **_):
+        figure.set_layout_engine("none")
+        write(figure, path, dpi=10)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
 
 
 @pytest.fixture

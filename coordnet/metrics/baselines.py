@@ -18,6 +18,7 @@ TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that half a minu
 
 # By the number of axes, of one unknown point; measured on pictures of 64² to 512² of which a quarter to 98 % is known.
 BIHARMONIC_SECONDS = {2: 7e-6, 3: 3e-5}
+BIHARMONIC_LIMIT = {2: 500_000, 3: 20_000}  # unknown points; the factors of more take gigabytes
 
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
@@ -51,15 +52,15 @@ def biharmonic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     """Inpaint what no channel knows by scikit-image's ``inpaint_biharmonic``.
 
     It is None for rows and for more than three axes, for scattered points and means over cells, and where nothing is
-    unknown.
+    unknown, or more than ``BIHARMONIC_LIMIT`` points.
     """
     from skimage.restoration import inpaint_biharmonic
 
     picture = torch.zeros(*samples.grid, samples.channels, dtype=torch.float64)
     samples.geometry.put(samples.values.double().cpu(), picture)
     unknown = ~samples.geometry.known(samples.channels).any(-1)
-    none = len(samples.grid) not in BIHARMONIC_SECONDS or samples.geometry.is_scattered
-    if none or not bool(unknown.any()) or bool(unknown.all()):
+    limit = 0 if samples.geometry.is_scattered else BIHARMONIC_LIMIT.get(len(samples.grid), 0)
+    if int(unknown.sum()) > limit or not bool(unknown.any()) or bool(unknown.all()):
         return None
     filled = inpaint_biharmonic(picture.numpy(), unknown.numpy(), channel_axis=-1)
     return torch.from_numpy(np.asarray(filled)).to(samples.values)
@@ -69,11 +70,13 @@ def expected_seconds(samples: Samples, name: str) -> float:
     """Estimate how long "linear", "cubic" or "biharmonic" takes on a lattice, on one core.
 
     It is 0 for splines of masked rows and where there is no such interpolation, and infinite where it has more points
-    than ``TRIANGULATION_LIMIT``.
+    than its limit.
     """
     dims, known = len(samples.grid), samples.geometry.known(samples.channels).any(-1)
     if name == "biharmonic":  # one sparse system of the unknown points
-        return BIHARMONIC_SECONDS.get(dims, 0.0) * int((~known).sum()) ** 1.1
+        count = int((~known).sum())
+        beyond = dims in BIHARMONIC_LIMIT and count > BIHARMONIC_LIMIT[dims]
+        return math.inf if beyond else BIHARMONIC_SECONDS.get(dims, 0.0) * count**1.1
     if samples.geometry.is_whole_lattice:
         return SPLINE_SECONDS * math.prod(samples.grid) * samples.channels
     if dims == 1 or (name == "cubic" and dims > 2):

@@ -38,6 +38,7 @@ PROBED = 8  # every how many tiles one is filtered once more, to estimate the re
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
 TRIED = 2**14  # points of the middle of a picture on which both priors are tried
 TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
+ROOM = 2.0**10  # how far values must be from the largest number of their type, since an estimate may be larger
 ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
 Signal = Float[Tensor, "*grid channels"]
@@ -93,8 +94,8 @@ def denoise(
     Raises
     ------
     ValueError
-        If a value is not finite, sigma is negative or above the signal's own standard deviation, there are more than
-        four axes, or the prior is another one.
+        If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
+        standard deviation, there are more than four axes, or the prior is another one.
 
     Notes
     -----
@@ -143,6 +144,8 @@ def _check(values: Signal, sigma: float | None, prior: str) -> None:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")
+    if (largest := float(values.abs().max())) > (most := torch.finfo(values.dtype).max / ROOM):
+        raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
     if sigma is not None:
         refuse_more_than(values, _checks.nonnegative("sigma", sigma))
     _checks.choice("prior", prior, ("auto", *CLEANERS))
@@ -208,7 +211,7 @@ def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int
         return signal, None, {}
     options = {"level": level / float(units), "given": given, "seed": seed, "progress": progress}
     estimate, error, learned = CLEANERS[prior](signal / units, **options)
-    return units * estimate, None if error is None else error * float(units) ** 2, learned
+    return units * estimate, None if error is None else error * float(units) * float(units), learned
 
 
 def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
@@ -284,4 +287,4 @@ def _expected_error(
 
 
 def _psnr(error: float | None) -> float | None:
-    return None if error is None else decibels(error)
+    return None if error is None or math.isinf(error) else decibels(error)

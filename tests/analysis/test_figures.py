@@ -4,7 +4,6 @@ import json
 import sys
 
 import pytest
-from matplotlib.figure import Figure
 
 from coordnet.analysis import stable_rank
 from coordnet.cli import main
@@ -19,19 +18,14 @@ from coordnet.plots.papers import FIGURES
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.patterns import sample
 
+pytestmark = pytest.mark.usefixtures("coarse")
+
 
 @pytest.fixture(scope="module")
 def drawn():
     """Every figure of the papers, drawn once; those that train encoders do so for a few epochs on a small grid."""
     trained = dict.fromkeys(("similarity", "similarity-42", "frequencies"), {"side": 16, "epochs": 5})
     return {name: figure(**trained.get(name, {})) for name, figure in FIGURES.items()}
-
-
-@pytest.fixture(autouse=True)
-def coarse(monkeypatch):
-    """Write figures of few pixels."""
-    write = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: write(figure, path, dpi=10))
 
 
 def command(monkeypatch, *arguments):

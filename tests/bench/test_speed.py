@@ -88,8 +88,8 @@ def test_random_samples_and_clips_and_batches(monkeypatch):
     monkeypatch.setattr(timings, "measure", only_run)
     monkeypatch.setattr(timings, "limited", lambda work, limit: (work(), 1.0))
     for task, *arguments in (
-        (timings.scattered, (24, 24), 0.25),
-        (timings.scattered, (8, 8, 8), 0.125),
+        (timings.scattered, (16, 16), 0.25),
+        (timings.scattered, (6, 6, 6), 0.125),
         (timings.clip, 4),
         (timings.batch, 8, 3),
     ):

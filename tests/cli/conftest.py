@@ -1,7 +1,5 @@
 """Blank figures for the tests of commands, most of whose time the drawing would take."""
 
-import gc
-
 import pytest
 from matplotlib.figure import Figure
 
@@ -19,12 +17,10 @@ FIGURES = (
     "comparison.table.comparison_figure",
 )
 
-gc.freeze()  # imageio collects garbage after each 16-bit picture: half a second with all of PyTorch's modules
-
 
 @pytest.fixture(autouse=True)
-def blank_figures(request, monkeypatch):
-    """Commands draw blank figures, unless the test is marked ``figures``."""
+def blank_figures(request, monkeypatch, coarse):
+    """Commands draw blank figures, unless the test is marked ``figures``; and coarse ones."""
     if "figures" not in request.keywords:
         for name in FIGURES:
             monkeypatch.setattr(f"coordnet.{name}", lambda *_, **__: Figure((1, 1)))

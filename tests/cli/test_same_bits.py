@@ -92,7 +92,7 @@ def test_reconstruct(command, options, choices):
 
 
 def test_fit(run, tmp_path):
-    points = torch.rand(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    points = torch.rand(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     rows = torch.cat([points, (points[:, :1] * 5).sin()], dim=1)
     np.savetxt(tmp_path / "a.csv", rows.numpy(), delimiter=",")
     options = ("--shape", "16,12", "--bounds", "0,1,0,1", "--seed", SEED, "--out", "out", "--quiet")

@@ -15,6 +15,7 @@ from coordnet.comparison.attempts import Attempt, ranked
 from coordnet.metrics import baselines
 from tests.helpers import synthetic_photograph
 
+pytestmark = pytest.mark.usefixtures("coarse")
 SCALED = cn.fitting.EncoderChoice(cn.Gaussian, {"sigma": "1px", "features": 14})
 
 

@@ -8,10 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from coordnet.cli import main
+from coordnet.comparison import table
 from coordnet.metrics import baselines
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -33,6 +35,7 @@ def folder(tmp_path_factory):
         patch.chdir(folder)
         patch.setitem(baselines.BASELINES, "nearest", lambda s: torch.ones(*s.grid, s.channels))
         patch.setitem(baselines.BASELINES, "cubic", failing)
+        patch.setattr(table, "comparison_figure", lambda *_, **__: Figure((1, 1)))
         patch.setattr(sys, "argv", ["coordnet", "compare", f"{ODD}.png", "--html", "--quiet", "--out", "out"])
         assert main() == 0
     return folder / "out"

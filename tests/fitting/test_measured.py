@@ -99,11 +99,11 @@ def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtyp
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("channels", [0, 1])
 def test_channels_of_zero_stay_zero(channels, dtype):
-    picture = torch.zeros(16, 16, 2, dtype=dtype)
-    picture[..., :channels] = synthetic_photograph(16, 16)[..., :channels].to(dtype)
-    fit = cn.fit(cn.Measurements.of(cn.operators.Blur(torch.ones(3, 3, dtype=dtype) / 9, (16, 16)), picture))
+    picture = torch.zeros(8, 8, 2, dtype=dtype)
+    picture[..., :channels] = synthetic_photograph(8, 8)[..., :channels].to(dtype)
+    fit = cn.fit(cn.Measurements.of(cn.operators.Blur(torch.ones(3, 3, dtype=dtype) / 9, (8, 8)), picture))
     assert 0 <= fit.report["sigma"] < 0.1
-    assert not fit.render((16, 16))[..., channels:].any()
+    assert not fit.render()[..., channels:].any()
 
 
 def test_weights_leave_values_out(generator):

@@ -14,6 +14,7 @@ from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
 from coordnet.fitting.plates import choice
 from coordnet.fitting.plates import solve as solves
 from coordnet.fitting.plates.energy import plate_energy, polynomials
+from coordnet.fitting.plates.field import Field
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.sampling import Axis, lattice_points
 from coordnet.sampling.samples import MaskedLattice
@@ -204,6 +205,22 @@ def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
     monkeypatch.setattr(choice, "WINDOW", {2: 24**2})
     assert suited_prior(masked(picture[24:], 0.4)).name == "plates"
     assert suited_prior(masked(picture, 0.4)).name == "local"
+
+
+def test_noisy_fields_take_plates_and_noisy_photographs_do_not(generator):
+    """The noise in the hidden samples leaves less than the 6 dB that plates are better by."""
+    field, photograph = waves((48, 48)).float(), synthetic_photograph(48, 48)[..., :1]
+    noisy, other = (f + 0.02 * torch.randn(f.shape, generator=generator) for f in (field, photograph))
+    assert suited_prior(masked(noisy, 0.4)).name == "plates"
+    assert suited_prior(masked(other, 0.4)).name == "local"
+
+
+def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared():
+    """Were both drawn from one seed, all that the other prior hides would be hidden from it already."""
+    samples = masked(synthetic_photograph(32, 32), 0.4)
+    field = Field.of(samples.geometry, (samples.values - samples.mean()).movedim(-1, 0))
+    shown = field.select(~choice.HiddenErrors(field, cn.ThinPlate()).folds[0]).samples()
+    assert fitted(shown, cn.Adaptive()).report["tried"]
 
 
 def test_scattered_points_of_a_field_take_plates(generator):

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -78,3 +80,10 @@ def test_patience_triangulates_however_many_points_there_are(generator, monkeypa
     monkeypatch.setattr(baselines, "TRIANGULATION_LIMIT", {3: 10})
     assert baselines.linear(samples) is None
     assert torch.equal(baselines.linear(samples, patient=True), expected)
+
+
+def test_biharmonic_inpainting_of_more_points_than_its_limit_is_left_out(generator, monkeypatch):
+    samples = sample(torch.rand(8, 7, 3, generator=generator), "random:0.5", generator=generator)
+    assert baselines.biharmonic(samples) is not None and baselines.expected_seconds(samples, "biharmonic") < 1
+    monkeypatch.setattr(baselines, "BIHARMONIC_LIMIT", {2: 10})
+    assert baselines.biharmonic(samples) is None and baselines.expected_seconds(samples, "biharmonic") == math.inf

@@ -23,11 +23,12 @@ from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Samples
 
+FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
 MOST_FOLDS = 5
-COMPARED_FOLDS = 1  # for the comparison with another prior, which may be slow
+SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
 LARGE = 128**2
@@ -36,7 +37,9 @@ PATIENCE = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 EXACT = 1e-9  # of the variance: a hidden error below which samples have no noise
 GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
+SURE = 2.0  # standard errors by which plates that smooth are better: noise in the hidden samples hides by how much
 EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
+EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs
 MOST_NODES = ByAxes({1: 2**20, 2: 2**20, 3: 2**18})  # of a lattice on which plates are taken unasked
 
 Fit = Callable[[Samples, Prior], Reconstruction]
@@ -45,44 +48,48 @@ Fit = Callable[[Samples, Prior], Reconstruction]
 class HiddenErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
-    def __init__(self, field: Field, prior: ThinPlate, most_folds: int = MOST_FOLDS) -> None:
-        self.field, self.prior, self.most_folds = field, prior, most_folds
+    def __init__(self, field: Field, prior: ThinPlate, rounds: int | None = None) -> None:
+        self.field, self.prior = field, prior
+        self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int, float], float] = {}
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
         """The hidden samples of each fold, as a mask; none if there are too few samples."""
-        generator = torch.Generator().manual_seed(self.prior.seed)
+        generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
         count = len(self.field.values)
         known = torch.ones(1, 1, count)
         if self.field.on_nodes:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
         measurement = Measurement.mask(known)
-        rounds = min(self.most_folds, math.ceil(FOLDED / max(count, 1)))
-        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(rounds))
+        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(self.rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
     def of_plate(self, order: int, cutoff: float) -> float:
         """Return the error of plates; infinity if the samples do not determine them."""
         if (order, cutoff) not in self.tried:
-            energy = plate_energy(self.field.lattice, order)
             try:
-                self.tried[order, cutoff] = self._mean(lambda shown: plate(shown, order, cutoff, energy)[0])
+                self.tried[order, cutoff] = float(self.squares_of_plate(order, cutoff).mean())
             except SingularPlate:
                 self.tried[order, cutoff] = math.inf
         return self.tried[order, cutoff]
 
-    def of_prior(self, fit: Fit, prior: Prior) -> float:
-        """Return the error of a fit with another prior."""
+    def squares_of_plate(self, order: int, cutoff: float) -> np.ndarray:
+        """Return the squared error at each hidden sample."""
+        energy = plate_energy(self.field.lattice, order)
+        return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+
+    def squares_of_prior(self, fit: Fit, prior: Prior) -> np.ndarray:
+        """Return the squared error of a fit with another prior at each hidden sample."""
 
         def on_nodes(shown: Field) -> np.ndarray:
             samples = shown.samples()
             fitted = fit(samples, prior)
             return fitted.on_axes(samples.geometry.axes).flatten(0, -2).numpy()
 
-        return self._mean(on_nodes)
+        return self._squares(on_nodes)
 
     def record(self, chosen: ThinPlate) -> dict[str, Any]:
         """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.
@@ -95,14 +102,14 @@ class HiddenErrors:
         tried = [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in self.tried.items()]
         return {"order": order, "cutoff": _finite(cutoff), "hold_out_psnr": psnr, "tried": tried}
 
-    def _mean(self, estimate: Callable[[Field], np.ndarray]) -> float:
-        """Return the mean over folds of the weighted squared error at hidden samples."""
+    def _squares(self, estimate: Callable[[Field], np.ndarray]) -> np.ndarray:
+        """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1."""
         errors = []
         for hidden in self.folds:
             f, test = estimate(self.field.select(~hidden)), self.field.select(hidden)
             squared = np.square(test.operator @ f - test.values).mean(1)
-            errors.append(np.average(squared, weights=test.weights))
-        return float(np.mean(errors))
+            errors.append(squared * test.weights / test.weights.mean())
+        return np.concatenate(errors)
 
 
 def deciding_part(field: Field) -> Field:
@@ -157,10 +164,12 @@ def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:
 
 
 def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None:
-    """Return the plates that suit samples by 6 dB better than a prior, as hidden samples say; None if none does.
+    """Return the plates that suit samples better than a prior, as hidden samples say; None if none does.
 
-    The middle of a large lattice decides, and if it is for plates, two of its corners with it. Nothing more than a
-    smoothness and two plates is fitted where these are close, as they are on photographs.
+    Plates that interpolate must be better by 6 dB. Those that smooth are taken for less if they are better everywhere:
+    noise, which is in the hidden samples too, hides by how much. The middle of a large lattice decides, and if it is
+    for plates, two of its corners with it. Nothing more than a smoothness and a few plates of low orders is fitted
+    where these are close, as they are on photographs.
     """
     geometry = samples.geometry
     if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
@@ -168,22 +177,32 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
     part, plates = deciding_part(field), ThinPlate()
-    first = HiddenErrors(part, plates, most_folds=1)
+    first = HiddenErrors(part, plates, rounds=1)
     if not first.folds or not part.values.any():
         return None
-    rough = first.of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01))
-    if min(first.of_plate(order, math.inf) for order in (LOWEST, LOWEST + 1)) * EARLY_GAIN > rough:
+    rough = float(first.squares_of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01)).mean())
+    gain, cutoffs = EARLY_SMOOTHED
+    early = min(first.of_plate(order, math.inf) for order in (LOWEST, LOWEST + 1)) * EARLY_GAIN
+    if min(early, *(first.of_plate(LOWEST, w) * gain for w in cutoffs)) > rough:
         return None
     chosen, _ = choose_plate(field, plates)
-    ours = theirs = 0.0
+    order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
+    smooths, ours, theirs = math.isfinite(cutoff), np.empty(0), np.empty(0)
     for compared in (part, *_corners(field, part.lattice)):
-        errors = HiddenErrors(compared, plates, COMPARED_FOLDS)
+        errors = HiddenErrors(compared, plates, SMOOTHED_FOLDS if smooths else 1)
         if errors.folds:
-            ours += errors.of_plate(chosen.order or LOWEST, chosen.cutoff or math.inf)
-            theirs += errors.of_prior(fit, prior)
-        if ours * GAIN > theirs:
+            our, their = errors.squares_of_plate(order, cutoff), errors.squares_of_prior(fit, prior)
+            smooths = smooths and our.mean() < their.mean()
+            ours, theirs = np.append(ours, our), np.append(theirs, their)
+        if not smooths and ours.sum() * GAIN > theirs.sum():
             return None
-    return chosen
+    return chosen if ours.sum() * GAIN <= theirs.sum() or _is_surely_less(ours, theirs) else None
+
+
+def _is_surely_less(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether the mean of paired errors is less by ``SURE`` standard errors."""
+    gain = theirs - ours
+    return float(gain.mean()) > SURE * float(gain.std()) / math.sqrt(len(gain))
 
 
 def _corners(field: Field, lengths: tuple[int, ...]) -> Iterator[Field]:
