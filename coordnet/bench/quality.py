@@ -260,20 +260,6 @@ EXPERIMENTS = (
         CROPPED,
     ),
     part(
-        "damage-intervals",
-        "Intervals of 90 % in holes, scratches and text",
-        [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
-        SURE,
-        CROPPED,
-    ),
-    part(
-        "clip-intervals",
-        "Intervals of 90 % at unknown samples of two clips",
-        [Task("video, random eighth", "random:0.125")],
-        SURE,
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (48,)),
-    ),
-    part(
         "hindsight",
         "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
         [Task("random 25 %", "random:0.25")],
@@ -286,7 +272,6 @@ EXPERIMENTS = (
     ),
 )
 NAMES = tuple(experiment.name for experiment in EXPERIMENTS)
-SHARES = ("intervals", "damage-intervals", "clip-intervals")  # whose tables have coverage in the place of decibels
 SLOW = "hindsight"  # run only if it is named
 PREFACE = (
     "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
@@ -317,7 +302,7 @@ class Quality(Study):
             column, unit = ("notes.iterations", "steps") if experiment.name == "iterations" else score
             if found:
                 frame = flat(found)
-                lines = intervals.table(frame) if experiment.name in SHARES else _comparison(frame, column, unit)
+                lines = intervals.table(frame) if experiment.name == "intervals" else _comparison(frame, column, unit)
                 parts += [f"## {experiment.title}", markdown(lines)]
         rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
         parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
