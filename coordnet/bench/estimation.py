@@ -29,6 +29,7 @@ class Case:
     seed: int = 0
     epochs: int = 0
     score: Callable[[Tensor], float] | None = None  # against the true signal, for what is chosen with hindsight
+    truth: Tensor | None = None  # for the coverage of intervals
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
     def score(estimate: Tensor) -> float:
         return MEASURES[task.measure](estimate.cpu(), truth, known)
 
-    case = Case(samples, task.noise, cell.seed, cell.epochs or 0, score)
+    case = Case(samples, task.noise, cell.seed, cell.epochs or 0, score, truth)
     outcome, memory = with_peak(partial(method.estimator, case), cell.device)
     estimate = outcome.estimate.detach().cpu()
     if not bool(torch.isfinite(estimate).all()):

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from coordnet import _checks
-from coordnet.bench import measured, peers, unequal, upscaling
+from coordnet.bench import intervals, measured, peers, unequal, upscaling
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
@@ -87,6 +87,12 @@ ENLARGED = (
 )
 REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0, 1.5, 2.5)]
 REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2.0))
+SURE = (
+    Method("constant width", intervals.Intervals(intervals.constant)),
+    Method("adaptive, posterior of 8 draws", intervals.Intervals(intervals.posterior, Adaptive())),
+    Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
+)
+CROPPED = Finder(sizes=(160,))
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -247,6 +253,13 @@ EXPERIMENTS = (
         Finder(sizes=(64,)),
     ),
     part(
+        "intervals",
+        "Intervals of 90 % at unknown pixels",
+        [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)],
+        SURE,
+        CROPPED,
+    ),
+    part(
         "hindsight",
         "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
         [Task("random 25 %", "random:0.25")],
@@ -288,7 +301,9 @@ class Quality(Study):
             score = f"scores.{experiment.measure}", "dB"
             column, unit = ("notes.iterations", "steps") if experiment.name == "iterations" else score
             if found:
-                parts += [f"## {experiment.title}", markdown(_comparison(flat(found), column, unit))]
+                frame = flat(found)
+                lines = intervals.table(frame) if experiment.name == "intervals" else _comparison(frame, column, unit)
+                parts += [f"## {experiment.title}", markdown(lines)]
         rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
         parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
         return {".md": "\n\n".join(parts) + "\n"}

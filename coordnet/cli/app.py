@@ -60,6 +60,7 @@ def reconstruct(
     sampling: options.Sampling,
     fitting: options.Fitting,
     tuning: options.Tuning,
+    uncertainty: options.Uncertainty = False,
     many: options.Many,
     common: options.Common,
 ) -> None:
@@ -82,6 +83,7 @@ def fit(
     points: Annotated[Path, Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
     place: options.Place,
     fitting: options.Fitting,
+    uncertainty: options.Uncertainty = False,
     common: options.Common,
 ) -> None:
     """Reconstruct a signal from scattered points.
@@ -102,6 +104,7 @@ def inpaint(
     threshold: options.Threshold = None,
     invert: options.Invert = False,
     prior: options.Prior = "auto",
+    uncertainty: options.Uncertainty = False,
     many: options.Many,
     common: options.Common,
 ) -> None:

@@ -50,6 +50,10 @@ PRIORS = (
     "local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
 )
 Prior = Annotated[str, Option(help=f"auto, {PRIORS}")]
+Uncertainty = Annotated[
+    bool,
+    Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
+]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing, show no bars.")]
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from coordnet.cli import report, specs
+from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Place
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.declared import refuse_large
+from coordnet.metrics.scores import value_range
 from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples, ScatteredPoints
@@ -20,7 +22,7 @@ from coordnet.sampling.samples import Samples, ScatteredPoints
 COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
 
 
-def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
+def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
     refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
@@ -36,31 +38,41 @@ def run(points: Path, place: Place, fitting: Fitting, common: Common) -> None:
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))
         method, choosing = once(lambda: choose(samples, **model))
+        sureness.check(samples, method, asked=uncertainty)
         generator = torch.Generator().manual_seed(common.seed)
         options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, seconds = once(lambda: method.fit(samples, **options))
         estimate, render_seconds = once(lambda: fit.render().cpu())
-        described = report.describe(method, fit)
         record = {
             "signal": points.stem,
             "points": len(values),
             "shape": [*shape, values.shape[1]],
             "bounds": bounds.tolist(),
-            **described,
-            "blending": fit.network.blending and fit.network.blending.kind,
-            "parameters": fit.network.parameter_count,
-            "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
+            **report.describe(method, fit),
+            **_found(fit, geometry, values),
             "seconds": {"fit": choosing + seconds, "render": render_seconds},
-            "report": fit.report,
         }
+        media = _media(estimate, values, points.stem)
+        sure = sureness.Sureness.of(fit, value_range(values)[0]) if uncertainty else None
+        record |= sure.record if sure else {}
         title = f"{len(values)} points"
         figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
-        report.write_results(staging, _media(estimate, values, points.stem), fit, figure, record, common)
+        report.write_results(staging, media, fit, figure, record, common)
+        sureness.write(staging, sure, media)
         if query is not None and asked is not None:
-            names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             found = fit(bounds.to_unit(asked, shape)).double().cpu()
+            names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
             write_table(staging / "query.csv", names, torch.cat([query, found], dim=1))
     report.show(record, _table(record, final), common)
+
+
+def _found(fit: Reconstruction, geometry: ScatteredPoints, values: Tensor) -> report.Record:
+    """The part of a record that says how points were fitted."""
+    return {
+        "blending": fit.network.blending and fit.network.blending.kind,
+        "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
+        "report": fit.report,
+    }
 
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
@@ -112,6 +124,7 @@ def _table(record: report.Record, folder: Path) -> list[str]:
         f"{record['points']} points onto {report.size(record['shape'])}, {record['encoder']}, {record['head']} head, "
         f"prior {record['prior']}{blended}",
         f"residual {record['residual']:.3g} at the points, fitted in {report.duration(record['seconds']['fit'])}",
+        *([report.sure_line(record["uncertainty"])] if "uncertainty" in record else []),
         *([f"{100 * beyond:.3g} % of the nodes are beyond the outermost points, and extrapolated"] if beyond else []),
         f"written to {folder}",
     ]

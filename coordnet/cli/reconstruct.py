@@ -1,6 +1,5 @@
 """The command ``coordnet reconstruct``."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -11,10 +10,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.cli import report, specs
+from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Many, Sampling, Tuning
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
+from coordnet.cli.sureness import Sureness
 from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
@@ -27,13 +27,23 @@ from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples
 
 
-def run(signals: list[str], sampling: Sampling, fitting: Fitting, tuning: Tuning, many: Many, common: Common) -> None:
+def run(
+    signals: list[str],
+    sampling: Sampling,
+    fitting: Fitting,
+    tuning: Tuning,
+    uncertainty: bool,
+    many: Many,
+    common: Common,
+) -> None:
     """Reconstruct each signal from some of its samples."""
-    work = partial(_reconstruct, sampling=sampling, fitting=fitting, tuning=tuning)
+    work = partial(_reconstruct, sampling=sampling, fitting=fitting, tuning=tuning, uncertainty=uncertainty)
     each("reconstruct", work, signals, many, common)
 
 
-def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning) -> Outcome:
+def _reconstruct(
+    signal: str, common: Common, sampling: Sampling, fitting: Fitting, tuning: Tuning, uncertainty: bool
+) -> Outcome:
     """Read, sample, fit, render, score, write."""
     asked = specs.parse_fitting(fitting)
     device = specs.choose_device(common.device)
@@ -41,20 +51,19 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         media = read_media(signal, **sampling.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        text = sampling.sample or default_pattern(media.grid)
-        pattern = specs.parse_sample(text, media.grid, **sampling.masking)
-        with specs.naming_option("sample"):
-            samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
+        text, samples = _sampled(media, sampling, device, generator)
         suited, choosing = once(lambda: choose(samples, **asked, tunable=tuning.tune))
         method, tried = _tuned(suited, samples, tuning, common)
-        work = partial(method.fit, generator=generator, epochs=fitting.epochs, lr=fitting.lr, progress=common.progress)
-        fit, estimate, seconds, fit_report = _fitted(work, samples, method.solver == "closed-form", common)
+        sureness.check(samples, method, asked=uncertainty)
+        options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr}
+        fit, estimate, seconds, fit_report = _fitted(method, samples, common, options)
         seconds["fit"] += choosing
         with report.stage("scoring", common):
             scoring = Scoring(media.signal, samples)
             scores = scoring.scores(estimate)
         with report.stage("comparing with peers", common):
             peers = report.peers(scoring, seconds["fit"])
+        sure = Sureness.of(fit, scoring.span, scoring) if uncertainty and fit else None
         record = {
             "signal": media.name,
             "shape": list(media.signal.shape),
@@ -63,9 +72,9 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
             "device": str(device),
             "seed": common.seed,
             **tried,
-            "parameters": None if fit is None else fit.network.parameter_count,
             **scores,
             "range": scoring.span,
+            **(sure.record if sure else {}),
             **peers,
             "seconds": seconds,
             "report": fit_report,
@@ -74,7 +83,16 @@ def _reconstruct(signal: str, common: Common, sampling: Sampling, fitting: Fitti
         with report.stage("drawing", common):
             figure = _figure(media, samples, estimate, report.score_line(record), whole=fit is not None)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
+        sureness.write(staging, sure, media)
     return Outcome(record, report.reconstruction_table(record, final), report.score_line(record))
+
+
+def _sampled(media: Media, sampling: Sampling, device: torch.device, generator: torch.Generator) -> tuple[str, Samples]:
+    """The text of a pattern, and the samples of a signal by it."""
+    text = sampling.sample or default_pattern(media.grid)
+    pattern = specs.parse_sample(text, media.grid, **sampling.masking)
+    with specs.naming_option("sample"):
+        return text, sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
 
 
 def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, whole: bool) -> Figure:
@@ -87,10 +105,11 @@ def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, who
 
 
 def _fitted(
-    work: Callable[[Samples], Reconstruction], samples: Samples, closed_form: bool, common: Common
+    method: Method, samples: Samples, common: Common, options: dict[str, Any]
 ) -> tuple[Reconstruction | None, Tensor, dict[str, float], dict[str, Any]]:
     """The model (None for a large signal, fitted in tiles), its render, the seconds of both, and the report."""
-    largest = None if closed_form else prod(samples.grid)
+    work = partial(method.fit, **options, progress=common.progress)
+    largest = None if method.solver == "closed-form" else prod(samples.grid)
     (fit, found), took = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
     if isinstance(fit, Tensor):
         return None, fit, {"fit": took, "render": 0.0}, found

@@ -145,6 +145,7 @@ def describe(method: Method, fit: Reconstruction | None) -> Record:
         "head": head_label(method.head),
         "solver": method.solver,
         "prior": describe_prior(method.prior),
+        "parameters": fit and fit.network.parameter_count,
     }
 
 
@@ -270,9 +271,18 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
             lines.append(f"{BASELINES[name]:24}{shown}")
     if made["range"] != 1:
         lines += ["", f"PSNR is against the signal's own range of {made['range']:.4g}"]
+    if "uncertainty" in made:
+        lines += ["", sure_line(made["uncertainty"])]
     if "tuning" in made:
         lines += _tuning(made["tuning"])
     return [*lines, "", f"written to {folder}"]
+
+
+def sure_line(found: Record) -> str:
+    """The PSNR to expect by hidden samples, and the share of the held-out samples that intervals cover."""
+    covered = found.get("coverage")
+    shown = "" if covered is None else f", intervals of 90 % cover {100 * covered:.1f} % of what was held out"
+    return f"expected PSNR {decibels(found['expected_psnr'])}{shown} (in {duration(found['seconds'])})"
 
 
 def local_weight(found: Record) -> str:

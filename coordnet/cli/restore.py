@@ -13,10 +13,11 @@ import numpy as np
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.cli import report, specs
+from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Many
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
+from coordnet.cli.sureness import Sureness
 from coordnet.fitting import methods
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
@@ -56,20 +57,30 @@ class Shown:
 
 
 def inpaint(
-    signals: list[str], mask: Path, threshold: float | None, invert: bool, prior: str, many: Many, common: Common
+    signals: list[str],
+    mask: Path,
+    threshold: float | None,
+    invert: bool,
+    prior: str,
+    uncertainty: bool,
+    many: Many,
+    common: Common,
 ) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    work = partial(_inpaint, mask=mask.absolute(), threshold=threshold, invert=invert, prior=_prior(prior))
+    reading = partial(read_mask, threshold=threshold, invert=invert)
+    chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
+    work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
     each("inpaint", work, signals, many, common)
 
 
-def _inpaint(signal: str, common: Common, mask: Path, threshold: float | None, invert: bool, prior: Prior) -> Outcome:
+def _inpaint(
+    signal: str, common: Common, mask: Path, reading: Callable[..., Tensor], chosen: dict[str, Any]
+) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         with specs.naming_option("mask"):
-            known = read_mask(_mask_of(signal, mask), media.grid, threshold=threshold, invert=invert)
-        made = inpainted(
-            values, known, prior=prior, dimensions=len(media.grid), seed=common.seed, progress=common.progress
-        )
+            known = reading(_mask_of(signal, mask), media.grid)
+        options = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
+        made = inpainted(values, known, **chosen, **options)
         return _filled(made, media.signal, known)
 
     return _restored("inpaint", signal, common, work)
@@ -112,12 +123,13 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     how, sigma = _learned(made), made.report.get("sigma")
     how = how if sigma is None else f", noise of standard deviation {sigma:.4g} (given)"
     chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
-    sureness = "no sample was hidden to measure by" if expected is None else f"hold-out PSNR {expected:.2f} dB"
+    measured = "hold-out" if made.std is None else "expected"
+    scored = "no sample was hidden to measure by" if expected is None else f"{measured} PSNR {expected:.2f} dB"
     part = Tiles(tuple(signal.shape[:-1])).middle
     samples = sample(signal, known, dimensions=signal.ndim - 1)
     before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
     kept = {name: made.report[name] for name in ("known", "pattern", "sigma", "prior") if name in made.report}
-    return Shown(made, before, chosen, sureness, {**kept, "hold_out_psnr": expected})
+    return Shown(made, before, chosen, scored, {**kept, f"{measured.replace('-', '_')}_psnr": expected})
 
 
 def _learned(made: Restored) -> str:
@@ -215,6 +227,9 @@ def _restored(
             titles = (name, f"{command}\n{shown.sureness}")
             figure = restoration_figure(shown.before.detach().cpu(), after, titles, rate=media.rate)
         report.write_results(staging, made, fit, figure, record, common)
+        if shown.made.std is not None:
+            sure = Sureness(shown.made.std, {"expected_psnr": shown.made.expected_psnr})
+            sureness.write(staging, sure, media)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(made, staging / "reconstruction.npy")
     lines = [_heading(record), shown.chosen, shown.sureness, f"written to {final}"]

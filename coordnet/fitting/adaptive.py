@@ -15,6 +15,7 @@ from coordnet.fitting.hold_out import hide, middle
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
+from coordnet.fitting.systems import System, penalized_system
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
@@ -107,18 +108,30 @@ class AdaptivePlan(IteratedPlan):
         """Return the coefficients for centered values, each signal with its own spectrum."""
         return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
+    def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
+        """Return centered samples in uncorrelated channels, on the padded lattice where holes or scratches are."""
+        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
+        if plain and self.modes.spans_grid and self.measurement.is_structured_mask:
+            return problem.on_padded_grid()
+        return problem
+
+    def system(self, problem: Problem, penalty: Tensor) -> System:
+        """Return the linear system of a problem for draws: on the lattice, where white right-hand sides converge."""
+        if problem.joint or problem.constrained:
+            return problem.system(penalty)
+        return penalized_system(problem.modes, problem.measurement, penalty)
+
     def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"]) -> tuple[Fitted, HeldOut | None]:
         """Return the coefficients of one centered signal, and the estimate of its hidden samples.
 
         The second is None if no sample was hidden, or the samples are no mask.
         """
         values, units = self.normalized(values)
-        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        problem = self.problem(values)
         starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
-        plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
-        if plain and self.modes.spans_grid and self.measurement.is_structured_mask:  # holes or scratches
-            problem, limit = problem.on_padded_grid(), min(limit, STRUCTURED_ROUNDS)
-            starts = self.prior.starts or (STRUCTURED_START,)
+        if problem.constrained:
+            limit, starts = min(limit, STRUCTURED_ROUNDS), self.prior.starts or (STRUCTURED_START,)
         deciding = problem if problem.constrained else self._deciding_problem(problem, values)
         hidden = self._hidden(deciding)
         start, kept = starts[0], limit if self.prior.hold_out == 0 else 0

@@ -2,10 +2,12 @@
 
 import copy
 import warnings
-from functools import singledispatch
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import partial, singledispatch
+from typing import Any, Literal, cast
 
 import torch
+from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
@@ -19,6 +21,8 @@ from coordnet.fitting.plan import Plan
 from coordnet.fitting.plates.choice import plates_instead
 from coordnet.fitting.plates.plan import ThinPlatePlan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
+from coordnet.fitting.uncertainty.posterior import deviations
+from coordnet.fitting.uncertainty.recipe import Recipe
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
@@ -187,4 +191,19 @@ def fit_closed_form(
     if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
         prior = suited_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
-    return plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
+    made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
+    quiet = {**options, "progress": False}
+    made.uncertainty = Recipe(
+        samples,
+        partial(fit_closed_form, encoding, prior=prior, **quiet),
+        partial(_deviations, partial(plan, encoding, samples.geometry, **quiet), cast("Prior | None", prior), values),
+        progress=options.get("progress", False),
+    )
+    return made
+
+
+def _deviations(
+    plan_of: Callable[[Prior | None], Plan], prior: Prior | None, values: Tensor, *drawing: Any
+) -> Reconstruction:
+    """Draw deviations under a prior, or under the stationary one around which a local prior works."""
+    return deviations(plan_of(getattr(prior, "pilot", prior)), values, *drawing)

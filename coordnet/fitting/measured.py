@@ -121,6 +121,14 @@ class MeasuredPlan(IteratedPlan):
         """Return the coefficients for centered values, each signal with its own spectrum."""
         return solve_each(self._solve, values)
 
+    def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
+        """Return centered samples in uncorrelated channels."""
+        return decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+
+    def system(self, problem: Problem, penalty: Tensor) -> MeasuredSystem:
+        """Return the linear system of a problem for the penalty of every mode."""
+        return MeasuredSystem(problem.modes, problem.measurement, penalty, joint=problem.joint, gain=self.gain)
+
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         values, units = self.normalized(values)
         learning, sigma = self._start(values, float(units)), self.geometry.sigma
@@ -141,7 +149,7 @@ class MeasuredPlan(IteratedPlan):
 
     def _start(self, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
         """Return the power law of the values' energy, the noise that is given or a guess, and random draws."""
-        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        problem = self.problem(values)
         penalty = start_penalty(problem, self.prior.candidates(len(self.modes.lattice))[0])
         shape = 1 / penalty.clamp(min=float(penalty[penalty > 0].min()))
         generator = torch.Generator().manual_seed(self.prior.seed)

@@ -34,7 +34,8 @@ class SmoothLatticePlan(DirectPlan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.modes = EncodingModes(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
-        gain = Diagonal(1 / (1 + prior.penalty(self.modes)))
+        self.penalty = prior.penalty(self.modes)
+        gain = Diagonal(1 / (1 + self.penalty))
         operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
         self._prepare(operator, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
 

@@ -16,6 +16,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.uncertainty import Uncertain
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS, Geometry, Lattice
@@ -28,7 +29,7 @@ Outside = Literal["error", "clamp", "extrapolate"]
 OUTSIDE = ("error", "clamp", "extrapolate")
 
 
-class Reconstruction(nn.Module):
+class Reconstruction(Uncertain, nn.Module):
     """A signal as a function: f(x) = network(x) + offset.
 
     A fit of scattered points that were tied to a lattice is evaluated as it was fitted: f(x) is the blend of the values

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import plan, suited_prior
+from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
 from coordnet.fitting.defaults import Prior
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import fit_large
+from coordnet.restore.tiles import Tiles, fit_large
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples
@@ -35,6 +35,7 @@ def inpaint(
     dimensions: int | None = None,
     seed: int | None = None,
     largest: int | None = None,
+    uncertainty: bool = False,
     progress: bool = False,
 ) -> Restored:
     """Fill the unknown samples of a signal; the known ones stay as they are, to the bit, unless the prior has noise.
@@ -57,22 +58,29 @@ def inpaint(
     largest : int
         Points of the largest signal that is filled as a whole, 4 million if not given; others are filled in
         overlapping ``Tiles``, each with a prior of its own. A batch is never cut.
+    uncertainty : bool
+        Whether to find ``std`` too, by six more fits (see ``Reconstruction.interval``), and to expect the PSNR that
+        follows from it. A batch or a signal in tiles has none.
 
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden. ``report["known"]`` is
-        the share that is known, and ``report["prior"]`` the name of the prior. ``fit`` is None for a signal in tiles.
+        Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden, or that of ``std``.
+        ``report["known"]`` is the share that is known, and ``report["prior"]`` the name of the prior. ``fit`` is None
+        for a signal in tiles.
 
     Raises
     ------
     ValueError
-        If the mask has another shape than the signal, nothing is known, or the prior is None or of another kind.
+        If the mask has another shape than the signal, nothing is known, the prior is None or of another kind, or the
+        uncertainty of a batch or of tiles is asked for.
     """
     values, kind = as_signal(signal, dimensions=dimensions)
     batch = _batch(values, known)
     one = values[(0,) * batch]
     samples = sample(one, known, dimensions=one.ndim - 1)
+    if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
+        raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
@@ -80,8 +88,10 @@ def inpaint(
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
+        if not batch:
+            return fit_closed_form(encoding, part, chosen, progress=progress)
         made = plan(encoding, part.geometry, chosen, progress=progress, dtype=values.dtype, device=values.device)
-        return made.fit(torch.where(kept, values, 0.0) if batch else part.values)
+        return made.fit(torch.where(kept, values, 0.0))
 
     report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
     largest = math.prod(samples.grid) if batch else largest
@@ -90,11 +100,13 @@ def inpaint(
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, found.get("fits", [found])) if psnr is not None]
     hidden = decibels(statistics.fmean(errors)) if errors else None
+    sure = model if uncertainty else None
+    hidden = hidden if sure is None else sure.expected_psnr()
     report |= {**found, "prior": chosen.name}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made = made.to(values)
     made = made if getattr(chosen, "noise", 0.0) else torch.where(kept, values, made)
-    return Restored(kind.restore(made), model, report, expected)
+    return Restored(kind.restore(made), model, report, expected, sure and sure.std())
 
 
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:

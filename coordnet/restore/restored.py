@@ -12,10 +12,11 @@ class Restored:
 
     ``fit`` renders the signal at any resolution. ``report`` has what was chosen beside what the fit reports. The PSNR
     to expect, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
-    is possible.
+    is possible. ``std`` is the standard deviation of the errors to expect at every entry, where it was asked for.
     """
 
     signal: Any  # (*grid, channels), or without the axis of channels where it was given so
     fit: Reconstruction | None  # None for a signal that was restored in tiles
     report: dict[str, Any]
     expected_psnr: float | None
+    std: Any = None  # (*grid, channels) in floating point

@@ -6,12 +6,14 @@ from matplotlib.figure import Figure
 import coordnet.cli.fit
 import coordnet.cli.reconstruct
 import coordnet.cli.restore
+import coordnet.cli.sureness
 import coordnet.comparison.table  # noqa: F401
 
 FIGURES = (
     "cli.reconstruct.reconstruction_figure",
     "cli.fit.reconstruction_figure",
     "cli.restore.restoration_figure",
+    "cli.sureness.uncertainty_figure",
     "comparison.table.comparison_figure",
 )
 

@@ -1,0 +1,64 @@
+"""What ``--uncertainty`` adds: the standard deviation of the errors to expect, and the PSNR that follows from it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.cli import report, specs
+from coordnet.fitting.methods import Method
+from coordnet.fitting.uncertainty.folds import check_gaps
+from coordnet.media import Media, write_media
+from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.stopwatch import once
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.uncertainty import uncertainty_figure
+from coordnet.restore.tiles import Tiles
+from coordnet.sampling.samples import Samples
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """The standard deviation of a fit's errors, and what a record says of it."""
+
+    std: Tensor
+    found: dict[str, Any]
+
+    @classmethod
+    def of(cls, fit: Reconstruction, span: float, scoring: Scoring | None = None) -> "Sureness":
+        """Measure by six more fits; ``scoring`` tells how much of the held-out samples intervals of 90 % cover."""
+        (lower, upper), seconds = once(fit.interval)
+        found: dict[str, Any] = {"expected_psnr": fit.expected_psnr(span), "seconds": seconds}
+        if scoring is not None:
+            covered = (scoring.truth >= lower.cpu()) & (scoring.truth <= upper.cpu())
+            held_out = covered[scoring.held_out].double()
+            found["coverage"] = float(held_out.mean()) if len(held_out) else None
+        return cls(fit.std(), found)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The part of a record that says it."""
+        return {"uncertainty": self.found}
+
+
+def check(samples: Samples, method: Method, *, asked: bool) -> None:
+    """Refuse samples and methods without intervals, if these were asked for, with a ``ValueError``."""
+    if not asked:
+        return
+    with specs.naming_option("uncertainty"):
+        check_gaps(samples.geometry)
+    if method.solver != "closed-form":
+        raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")
+    if len(Tiles(samples.grid)) > 1:
+        raise _checks.wrong("uncertainty", "a signal that is fitted as a whole", "one in tiles")
+
+
+def write(folder: Path, sure: Sureness | None, media: Media) -> None:
+    """Write the standard deviation of the errors to expect, if it was asked for, as an array and as a picture."""
+    if sure is None:
+        return
+    write_media(sure.std.detach().cpu().float(), folder / "uncertainty.npy")
+    title = f"standard deviation of the errors\nexpected PSNR {report.decibels(sure.found['expected_psnr'])}"
+    uncertainty_figure(sure.std, title, rate=media.rate).savefig(folder / "uncertainty.png", dpi=110)

@@ -1,0 +1,139 @@
+"""Cross-conformal intervals: the local scale of errors, times a quantile of errors at hidden samples."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.fitting.uncertainty.folds import Folded, HiddenErrors, SampleTable
+from coordnet.fitting.uncertainty.scale import NEAREST, LocalScale, power_of_distance
+
+GROUPS = 5  # of hidden samples by their scale, each of which has a quantile of its own
+BEYOND = 10  # hidden samples that must be beyond the quantile in a group
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How large the errors of a fit are at every node of its lattice, from errors at hidden samples.
+
+    Attributes
+    ----------
+    errors : HiddenErrors
+        The errors at five folds.
+    scale : LocalScale
+        Their scale.
+    distances : (nodes, channels)
+        The distance of every node to the nearest sample.
+    sought : (nodes, channels)
+        True where there is no sample; at the known nodes of a masked lattice the interval is the sample itself.
+    growth : float
+        The factor of squared errors from a fit of four fifths of the samples to a fit of all.
+    """
+
+    errors: HiddenErrors
+    scale: LocalScale
+    distances: Float[np.ndarray, "nodes channels"]
+    sought: Bool[np.ndarray, "nodes channels"]
+    growth: float
+
+    @classmethod
+    def of(cls, table: SampleTable, folded: Folded, render: Float[Tensor, "*grid channels"]) -> "Calibration":
+        """Learn the scale from the errors in folds, and how errors fall with the number of samples."""
+        distances = table.distances()
+        signal = render.detach().cpu().double().numpy()
+        scattered = table.samples.geometry.is_scattered
+        sought = np.ones((len(distances), signal.shape[-1]), dtype=bool) if scattered else ~table.known
+        scale = LocalScale.learn(folded.single, signal, distances)
+        return cls(folded.single, scale, distances, sought, _growth(folded, float(table.known.sum())))
+
+    def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
+        """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
+        columns = [self._half_width(channel, level) for channel in range(self.sought.shape[1])]
+        return np.where(self.sought, np.sqrt(self.growth) * np.stack(columns, -1), 0.0)
+
+    def _half_width(self, channel: int, level: float) -> Float[np.ndarray, " nodes"]:
+        """Return the scale of every node times the quantile of relative errors, which follows the scale."""
+        error = np.abs(self.errors.error[:, channel])
+        there = ~np.isnan(error)
+        scale = self.scale.of_errors[there, channel]
+        relative, logs = error[there] / scale, np.log(scale)
+        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / BEYOND)))
+        parts = np.array_split(np.argsort(logs, kind="stable"), groups)
+        quantiles = [conformal_quantile(relative[part], level) for part in parts]
+        at = self.scale.of_nodes[:, channel]
+        return at * np.interp(np.log(at), [logs[part].mean() for part in parts], quantiles)
+
+    @cached_property
+    def std(self) -> Float[np.ndarray, "nodes channels"]:
+        """The standard deviation of the errors: the scale, times a factor for each channel; 0 at known nodes.
+
+        The mean of its square over unknown nodes is the mean squared error that the hidden samples let expect there.
+        """
+        columns = []
+        for channel, scale in enumerate(self.scale.of_nodes.T):
+            error, sought = self.errors.error[:, channel], self.sought[:, channel]
+            there = ~np.isnan(error)
+            if not sought.any():
+                columns.append(np.zeros_like(scale))
+                continue
+            square, apart = error[there] ** 2, self.errors.distance[there, channel]
+            distances = self.distances[sought, channel]
+            expected = self.growth * _at_distances(square, apart, distances)
+            relative = scale / (np.sqrt(np.square(scale[sought] / scale.max()).mean()) * scale.max())
+            columns.append(relative * math.sqrt(expected))
+        return np.where(self.sought, np.stack(columns, -1), 0.0)
+
+    @property
+    def mean_squared_error(self) -> float:
+        """The mean squared error to expect where there is no sample."""
+        return float(np.square(self.std[self.sought]).mean())
+
+
+def conformal_quantile(scores: Float[np.ndarray, " n"], level: float) -> float:
+    """Return the ⌈(n + 1) level⌉-th smallest score, which a further exchangeable score exceeds with 1 - level at most.
+
+    A ``ValueError`` is raised if there are too few scores for the level.
+
+    Notes
+    -----
+    Vovk, "Cross-conformal predictors" (2015); Papadopoulos, Vovk and Gammerman, "Regression conformal prediction with
+    nearest neighbours" (2011), for scores relative to a scale.
+    """
+    rank = math.ceil((len(scores) + 1) * level)
+    if rank > len(scores):
+        raise _checks.wrong("level", f"at most {len(scores) / (len(scores) + 1):.4g} for so few samples", level)
+    return float(np.partition(scores, rank - 1)[rank - 1])
+
+
+def _growth(folded: Folded, count: float) -> float:
+    """Return the ratio of squared errors of a fit of all samples to those of fits without a fold, at equal distances.
+
+    Errors are a power of the number of samples, which the fit without two folds tells, by the mean of their magnitudes:
+    that of their squares hangs on a few of them.
+    """
+    power = power_of_distance(*_magnitudes(folded.single))
+    means = [_relative(*_magnitudes(errors), power) for errors in (folded.pair, folded.together)]
+    if min(means) <= 0:
+        return 1.0
+    fewer, fewest = math.log(count / folded.pair.shown), math.log(folded.pair.shown / folded.together.shown)
+    return (means[0] / means[1]) ** (2 * fewer / fewest)
+
+
+def _at_distances(square: np.ndarray, apart: np.ndarray, distances: np.ndarray) -> float:
+    """Return the mean of squared errors at hidden samples, moved to other distances from the nearest sample."""
+    power = power_of_distance(square, apart)
+    return _relative(square, apart, power) * float(np.mean(np.maximum(distances, NEAREST) ** power))
+
+
+def _relative(square: np.ndarray, apart: np.ndarray, power: float) -> float:
+    return float(square.sum() / np.sum(np.maximum(apart, NEAREST) ** power))
+
+
+def _magnitudes(errors: HiddenErrors) -> tuple[np.ndarray, np.ndarray]:
+    """Return the magnitudes of hidden errors, and their distances to the nearest sample."""
+    there = ~np.isnan(errors.error)
+    return np.abs(errors.error[there]), errors.distance[there]

@@ -1,0 +1,157 @@
+"""Folds: parts of the samples that are hidden in turn, and the errors of fits that do not see them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.ndimage import distance_transform_edt
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.fitting.hold_out import hide
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.samples import Geometry, Samples
+
+FOLDS = 5
+FEWEST = 50  # samples of each channel, below which five folds say too little
+SEED = 0
+
+Refit = Callable[[Samples], Reconstruction]
+
+
+@dataclass(frozen=True)
+class HiddenErrors:
+    """The errors of fits at samples that were hidden from them.
+
+    Attributes
+    ----------
+    node : (n,)
+        The flat index of the lattice's node at a sample, or nearest to it.
+    error : (n, channels)
+        The estimate minus the sample; NaN for channels that were not hidden there.
+    distance : (n, channels)
+        The distance to the nearest node with a sample that was not hidden, in spacings.
+    shown : float
+        The number of samples that a fit saw, in the mean over fits.
+    """
+
+    node: Int[np.ndarray, " n"]
+    error: Float[np.ndarray, "n channels"]
+    distance: Float[np.ndarray, "n channels"]
+    shown: float
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The errors at five folds, each hidden alone, and at two of them, hidden alone and together."""
+
+    single: HiddenErrors
+    pair: HiddenErrors  # the first two folds in ``single``
+    together: HiddenErrors  # the same samples, from one fit that saw neither fold
+
+
+class SampleTable:
+    """The samples of a masked lattice or of scattered points as rows: (n, channels), with a node of the grid for each.
+
+    A ``ValueError`` is raised for samples of another kind, and for fewer than ``FEWEST`` of a channel.
+    """
+
+    def __init__(self, samples: Samples) -> None:
+        geometry = samples.geometry
+        check_gaps(geometry)
+        self.samples, self.shape = samples, (-1, samples.channels)
+        self.nodes = _nodes(geometry)
+        weights = torch.ones(*geometry.shape, 1) if samples.weights is None else samples.weights
+        self.weights = weights.to(samples.values)
+        self.known = (self.weights > 0).expand_as(samples.values).reshape(self.shape).cpu().numpy()
+        self.values = samples.values.detach().reshape(self.shape).cpu().double().numpy()
+        fewest = int(self.known.sum(0).min())
+        if fewest < FEWEST:
+            raise _checks.wrong("samples", f"at least {FEWEST} of each channel for five folds", fewest)
+
+    def folded(self, refit: Refit, *, progress: bool = False) -> Folded:
+        """Fit without each fold, and without the first two, and return the errors at what was hidden."""
+        folds = self.folds()
+        hidden = tqdm([*folds, folds[0] | folds[1]], "refits", disable=not progress, dynamic_ncols=True)
+        *errors, both = [self._errors(part, refit) for part in hidden]
+        return Folded(_joined(errors), _joined(errors[:2]), both)
+
+    def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
+        """Return what each fold hides: a fifth of the samples, drawn at random, or a shift of a mask's own holes.
+
+        Holes, scratches and text are far from samples as random ones are not; their shape is moved to known places.
+        """
+        measurement = Measurement.mask(self.weights.movedim(-1, 0).unsqueeze(0))
+        if not self.samples.geometry.is_scattered and measurement.is_structured_mask:
+            return self._shifted(measurement)
+        joint = self.weights.shape[-1] == 1
+        rows = self.known[:, :1] if joint else self.known
+        number = np.full(rows.shape, -1)
+        number[rows] = np.random.default_rng(SEED).permutation(int(rows.sum())) % FOLDS
+        return [np.broadcast_to(number == k, self.known.shape) for k in range(FOLDS)]
+
+    def _shifted(self, measurement: Measurement) -> list[Bool[np.ndarray, "n channels"]]:
+        generator, shape = torch.Generator().manual_seed(SEED), self.samples.geometry.shape
+        drawn = [hide(measurement, shape, 1 / FOLDS, generator) for _ in range(FOLDS)]
+        found = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
+        if len(found) < FOLDS:
+            raise _checks.wrong("samples", "enough known samples to hide others of the unknown ones' shape", "too few")
+        return [hidden.reshape(self.shape).cpu().numpy() for hidden in found]
+
+    def distances(self, hidden: Bool[np.ndarray, "n channels"] | None = None) -> Float[np.ndarray, "nodes channels"]:
+        """Return the distance of every node to the nearest one with a sample, or with one that is not ``hidden``."""
+        shown = self.known if hidden is None else self.known & ~hidden
+        columns = shown[:, :1] if self.weights.shape[-1] == 1 else shown
+        found = np.stack([self._distance(column) for column in columns.T], -1)
+        return np.broadcast_to(found, (len(found), self.samples.channels))
+
+    def _distance(self, shown: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " nodes"]:
+        grid = self.samples.grid
+        far = np.ones(math.prod(grid), dtype=bool)
+        far[self.nodes[shown]] = False
+        return np.asarray(distance_transform_edt(far.reshape(grid))).ravel()
+
+    def _errors(self, hidden: Bool[np.ndarray, "n channels"], refit: Refit) -> HiddenErrors:
+        mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape).to(self.weights.device)
+        shown = mask[..., : self.weights.shape[-1]].logical_not() * self.weights
+        samples = self.samples
+        part = Samples(replace(samples.geometry, weights=shown), torch.where(mask, 0.0, samples.values))  # type: ignore[type-var]
+        estimate = at_samples(refit(part), samples.geometry).detach().reshape(self.shape).cpu().double().numpy()
+        rows = hidden.any(1)
+        error = np.where(hidden, estimate - self.values, np.nan)[rows]
+        node = self.nodes[rows]
+        return HiddenErrors(node, error, self.distances(hidden)[node], float((self.known & ~hidden).sum()))
+
+
+def check_gaps(geometry: Geometry) -> None:
+    """Refuse samples of which none can be hidden in the way that others are missing with a ``ValueError``."""
+    masked = geometry.weights is not None and geometry.shape == geometry.grid and geometry.is_even
+    if not (geometry.is_scattered or masked) or geometry.has_cells or geometry.operator is not None:
+        expected = "a masked lattice or scattered points, of which some can be hidden to measure errors"
+        raise _checks.wrong("samples", expected, repr(geometry))
+    if masked and not geometry.is_scattered and bool((geometry.weights > 0).all()):  # type: ignore[operator]
+        raise _checks.wrong("samples", "a masked lattice of which some are unknown", "none")
+
+
+def at_samples(fit: Reconstruction, geometry: Geometry) -> Float[Tensor, "*samples channels"]:
+    """Evaluate a fit at the points of a geometry, or on its lattice."""
+    return fit(geometry.points.to(fit.offset)) if geometry.is_scattered else fit.render(alignment="sample")
+
+
+def _nodes(geometry: Geometry) -> Int[np.ndarray, " n"]:
+    if not geometry.is_scattered:
+        return np.arange(math.prod(geometry.shape))
+    lengths = np.array(geometry.grid)
+    index = np.rint(geometry.points.detach().cpu().double().numpy() * lengths).astype(int).clip(0, lengths - 1)
+    return np.asarray(np.ravel_multi_index(tuple(index.T), geometry.grid))
+
+
+def _joined(errors: list[HiddenErrors]) -> HiddenErrors:
+    names = ("node", "error", "distance")
+    parts = {name: np.concatenate([getattr(e, name) for e in errors]) for name in names}
+    return HiddenErrors(**parts, shown=float(np.mean([e.shown for e in errors])))

@@ -1,0 +1,67 @@
+"""What a fit keeps to say how sure it is: its samples, and how they were fitted."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.fitting.uncertainty.conformal import Calibration
+from coordnet.fitting.uncertainty.folds import Refit, SampleTable
+from coordnet.metrics.scores import decibels
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.samples import Samples
+
+Deviations = Callable[[Reconstruction, int, torch.Generator], Reconstruction]
+
+
+class Recipe:
+    """The samples of a fit, the fit as a function of samples, and how to draw deviations from it.
+
+    Intervals need six refits: one without each of five folds of the samples, and one without two folds. They are made
+    when they are first asked for, and their errors are kept. The methods are those of ``Reconstruction``, for signals
+    on its lattice.
+    """
+
+    def __init__(self, samples: Samples, refit: Refit, deviations: Deviations, *, progress: bool = False) -> None:
+        self.samples, self.refit, self.deviations, self.progress = samples, refit, deviations, progress
+        self._calibration: Calibration | None = None
+
+    def calibration(self, fit: Reconstruction) -> Calibration:
+        """Return the scale of the fit's errors; see ``SampleTable`` for errors."""
+        if self._calibration is None:
+            table = SampleTable(self.samples)
+            folded = table.folded(self.refit, progress=self.progress)
+            self._calibration = Calibration.of(table, folded, fit.render(alignment="sample"))
+        return self._calibration
+
+    def std(self, fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
+        """Return the standard deviation of the errors."""
+        return _on_grid(self.calibration(fit).std, fit)
+
+    def interval(
+        self, fit: Reconstruction, level: float
+    ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
+        """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
+        if not 0 < _checks.positive("level", level) < 1:
+            raise _checks.wrong("level", "a number above 0 and below 1", level)
+        half, center = _on_grid(self.calibration(fit).half_width(level), fit), fit.render(alignment="sample")
+        return center - half, center + half
+
+    def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:
+        """Return the PSNR to expect where there is no sample, in dB."""
+        return decibels(self.calibration(fit).mean_squared_error, data_range)
+
+    def draw(
+        self, fit: Reconstruction, count: int, generator: torch.Generator | None
+    ) -> Float[Tensor, "draws *grid channels"]:
+        """Return the fit plus each of ``count`` deviations from it."""
+        _checks.integer("count", count, 1)
+        generator = torch.Generator().manual_seed(0) if generator is None else generator
+        return fit.render(alignment="sample") + self.deviations(fit, count, generator).render(alignment="sample")
+
+
+def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
+    return torch.from_numpy(nodes).to(fit.offset).reshape(*fit.grid, fit.channels)

@@ -1,0 +1,101 @@
+"""The local scale of a fit's errors, learned from errors at hidden samples."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.ndimage import gaussian_filter, gaussian_gradient_magnitude
+from scipy.optimize import minimize_scalar
+
+from coordnet.fitting.uncertainty.folds import HiddenErrors
+from coordnet.sampling.axes import ByAxes
+
+# Standard deviation, in spacings, of the Gaussian mean of errors around a node, by the number of axes. Each has the
+# weight of about a hundred nodes.
+NEIGHBORHOOD = ByAxes({1: 32.0, 2: 3.0, 3: 1.4, 4: 0.9})
+GRADIENT = 1.5  # standard deviation, in spacings, of the Gaussian whose derivatives are the gradient
+FLOOR = 0.1  # of the mean error or gradient, which is added before a logarithm
+OWN = 0.3  # of that floor, for the error that is predicted
+PRIOR_WEIGHT = 0.1  # samples that the mean error counts as, in the mean of errors around a node
+NEAREST = 0.5  # lower bound of distances
+STEEPEST = 4.0  # the highest power of the distance with which squared errors grow
+
+Nodes = Float[np.ndarray, " nodes"]
+
+
+@dataclass(frozen=True)
+class LocalScale:
+    """The scale s = exp(a + b · features) of errors at nodes and at hidden samples.
+
+    The features are the logarithms of the mean error at hidden samples around a node (around a hidden sample without
+    its own), of the gradient's magnitude, and of the distance to the nearest sample. Their slopes are those of a linear
+    regression of the logarithm of the errors' mean over channels.
+    """
+
+    of_nodes: Float[np.ndarray, "nodes channels"]
+    of_errors: Float[np.ndarray, "n channels"]
+
+    @classmethod
+    def learn(
+        cls,
+        errors: HiddenErrors,
+        render: Float[np.ndarray, "*grid channels"],
+        distances: Float[np.ndarray, "nodes channels"],
+    ) -> "LocalScale":
+        """Learn the scale from errors at hidden samples, the fit of all samples, and the distances of nodes to them."""
+        size = np.nanmean(np.abs(errors.error), axis=1)
+        floor = FLOOR * size.mean() or np.finfo(float).tiny
+        everywhere, without_own = _around(errors.node, size, render.shape[:-1])
+        slope = gradient(render).ravel()
+        log_slope = np.log(slope + (FLOOR * slope.mean() or np.finfo(float).tiny))
+        apart = np.log(np.maximum(errors.distance, NEAREST))
+        hidden = np.where(np.isnan(errors.error), np.nan, apart)
+        columns = [np.log(without_own + floor), log_slope[errors.node]]
+        rows = np.stack([np.ones_like(size), *columns, np.nanmean(hidden, axis=1)], -1)
+        fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=None)[0]
+        start, slopes, power = fitted[0], fitted[1:3], fitted[3]
+
+        def scale(parts: list[Nodes], apart: np.ndarray) -> np.ndarray:
+            return np.exp(start + np.stack(parts, -1) @ slopes)[:, None] * np.exp(power * apart)
+
+        nodes = [np.log(everywhere + floor), log_slope]
+        return cls(scale(nodes, np.log(np.maximum(distances, NEAREST))), scale(columns, apart))
+
+
+def gradient(signal: Float[np.ndarray, "*grid channels"]) -> Float[np.ndarray, "*grid"]:
+    """Return the root mean square over channels of the gradient's magnitude."""
+    channels = [gaussian_gradient_magnitude(c, GRADIENT, mode="nearest") for c in np.moveaxis(signal, -1, 0)]
+    return np.sqrt(np.mean(np.square(channels), axis=0))
+
+
+def _around(
+    node: Int[np.ndarray, " n"], size: Float[np.ndarray, " n"], grid: tuple[int, ...]
+) -> tuple[Nodes, Float[np.ndarray, " n"]]:
+    """Return the Gaussian mean of sizes at hidden samples around every node, and around each sample without its node's.
+
+    It is shrunk to the mean of all sizes, which counts as ``PRIOR_WEIGHT`` samples at the node itself.
+    """
+    width, cells = NEIGHBORHOOD[len(grid)], math.prod(grid)
+    count = np.bincount(node, minlength=cells)
+    total = np.bincount(node, size, minlength=cells)
+    center = (width * math.sqrt(2 * math.pi)) ** -len(grid)  # the weight of the node itself
+    near, sums = (
+        gaussian_filter(x.reshape(grid).astype(float), width, mode="constant").ravel() for x in (count, total)
+    )
+    kept = PRIOR_WEIGHT * center
+
+    def mean(sums: np.ndarray, near: np.ndarray) -> np.ndarray:
+        return (sums.clip(min=0) + kept * size.mean()) / (near.clip(min=0) + kept)
+
+    return mean(sums, near), mean((sums - center * total)[node], (near - center * count)[node])
+
+
+def power_of_distance(size: Float[np.ndarray, " n"], distance: Float[np.ndarray, " n"]) -> float:
+    """Return the b ≥ 0 for which E[size] = a distance^b has the greatest quasi-likelihood, that of Poisson."""
+    logs = np.log(np.maximum(distance, NEAREST))
+    total, moment = size.sum(), (size * logs).sum()
+    found = minimize_scalar(
+        lambda b: total * np.log(np.exp(b * logs).sum()) - b * moment, bounds=(0.0, STEEPEST), method="bounded"
+    )
+    return float(found.x)  # type: ignore[attr-defined]

@@ -1,0 +1,217 @@
+"""Intervals: the local scale of errors, quantiles of hidden errors, and what a fit keeps for them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.uncertainty.conformal import Calibration, conformal_quantile
+from coordnet.fitting.uncertainty.folds import FOLDS, Folded, HiddenErrors, SampleTable
+from coordnet.fitting.uncertainty.scale import LocalScale, power_of_distance
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.patterns import sample
+from tests.helpers import synthetic_photograph
+
+PRIOR = Smoothness(1.5, 0.01)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def sampled(grid=(24, 20), channels=2, pattern="random:0.5", dtype=torch.float32):
+    rows = math.isqrt(math.prod(grid))
+    picture = synthetic_photograph(rows, -(-math.prod(grid) // rows), channels).to(dtype)
+    signal = picture.flatten(0, 1)[: math.prod(grid)].reshape(*grid, channels)
+    return signal, sample(signal, pattern, dimensions=len(grid), generator=seeded())
+
+
+def planted(scale, seed, count=1152, side=48):
+    """Errors of a planted scale at random nodes of a lattice, and at all nodes."""
+    draw = np.random.default_rng(seed)
+    errors = draw.standard_t(4, size=(side * side, 1)) * scale.reshape(-1, 1)
+    nodes = draw.permutation(side * side)[:count]
+    hidden = HiddenErrors(nodes, errors[nodes], np.ones((count, 1)), 0.8 * count)
+    sought = np.ones((side * side, 1), dtype=bool)
+    sought[nodes] = False
+    return errors, hidden, sought
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.98])
+def test_planted_errors_are_covered_in_all_and_where_they_are_small_or_large(level):
+    side = 48
+    ramp = np.exp(np.linspace(0, 3, side))[None] * np.ones((side, 1))
+    covered = []
+    for seed in range(4):
+        errors, hidden, sought = planted(ramp.ravel(), seed)
+        render = np.zeros((side, side, 1))
+        distances = np.ones((side * side, 1))
+        found = Calibration(hidden, LocalScale.learn(hidden, render, distances), distances, sought, 1.0)
+        inside = np.where(sought, np.abs(errors) <= found.half_width(level), np.nan).reshape(side, side)
+        covered.append([np.nanmean(inside), np.nanmean(inside[:, : side // 3]), np.nanmean(inside[:, -side // 3 :])])
+        assert not found.half_width(level)[~sought].any()
+    whole, small, large = np.mean(covered, axis=0)
+    assert abs(whole - level) < 0.02
+    assert abs(small - level) < 0.04 and abs(large - level) < 0.04
+
+
+def test_the_mean_square_of_the_deviation_is_the_mean_squared_error_to_expect():
+    errors, hidden, sought = planted(np.ones(48 * 48), 0)
+    distances = np.ones((48 * 48, 1))
+    scale = LocalScale.learn(hidden, np.zeros((48, 48, 1)), distances)
+    found = Calibration(hidden, scale, distances, sought, 1.0)
+    assert found.mean_squared_error == pytest.approx(np.mean(hidden.error**2), rel=1e-6)
+    assert Calibration(hidden, scale, distances, sought, 0.5).mean_squared_error == pytest.approx(
+        found.mean_squared_error / 2
+    )
+
+
+def test_the_quantile_is_the_order_statistic_that_a_further_score_exceeds_rarely_enough():
+    scores = np.arange(1.0, 20.0)
+    assert conformal_quantile(scores, 0.9) == 18.0
+    assert conformal_quantile(scores, 0.95) == 19.0
+    with pytest.raises(ValueError, match=r"`level`: expected at most 0.95 for so few samples"):
+        conformal_quantile(scores, 0.96)
+
+
+@pytest.mark.parametrize("power", [0.5, 2.0])
+def test_a_planted_power_of_the_distance_is_found(power):
+    distance = np.random.default_rng(0).uniform(1, 9, 4000)
+    noise = np.random.default_rng(1).exponential(size=4000)
+    assert power_of_distance(noise * distance**power, distance) == pytest.approx(power, abs=0.1)
+
+
+def test_errors_fall_by_the_planted_power_of_the_number_of_samples():
+    def errors(size, shown):
+        return HiddenErrors(np.arange(100), np.full((100, 1), size), np.ones((100, 1)), shown)
+
+    folded = Folded(errors(0.8**-1.5, 80.0), errors(0.8**-1.5, 80.0), errors(0.6**-1.5, 60.0))
+    table = SampleTable(sampled((20, 10), 1)[1])
+    table.known = np.ones((200, 1), dtype=bool)
+    table.known[100:] = False
+    assert Calibration.of(table, folded, torch.zeros(20, 10, 1)).growth == pytest.approx(0.8**3)
+
+
+@pytest.mark.parametrize("pattern", ["random:0.5", "entries:0.5", "scattered:0.5"])
+def test_folds_hide_each_sample_once(pattern):
+    table = SampleTable(sampled(pattern=pattern)[1])
+    count = sum(fold.astype(int) for fold in table.folds())
+    assert np.array_equal(count == 1, table.known)
+    sizes = [fold.sum() for fold in table.folds()]
+    assert len(sizes) == FOLDS and max(sizes) - min(sizes) <= 2
+
+
+def test_folds_of_holes_have_the_shape_of_holes():
+    known = torch.ones(32, 32)
+    known[4:12, 6:14] = 0
+    table = SampleTable(sample(synthetic_photograph(32, 32, 1), known))
+    for fold in table.folds():
+        rows = fold.reshape(32, 32).any(1)
+        assert 32 <= fold.sum() <= 64 and rows.sum() <= 8 and not (fold & ~table.known).any()
+
+
+def test_the_errors_in_folds_are_those_of_refits():
+    signal, samples = sampled()
+    encoding = FourierEncoding.like(samples)
+    table = SampleTable(samples)
+    folded = table.folded(lambda part: fit_closed_form(encoding, part, PRIOR))
+    hidden = torch.from_numpy(table.folds()[0].copy()).reshape(24, 20, 2)
+    weights = samples.weights * ~hidden[..., :1]
+    part = cn.Samples(cn.MaskedLattice((24, 20), weights=weights), samples.values * weights)
+    estimate = fit_closed_form(encoding, part, PRIOR).render(alignment="sample")
+    expected = (estimate - signal)[hidden].double().numpy()
+    count = int(hidden[..., 0].sum())
+    assert np.allclose(folded.single.error[:count].ravel(), expected, atol=1e-6)
+    assert folded.pair.shown == pytest.approx(0.8 * float(table.known.sum()), abs=2)
+    assert len(folded.together.node) == len(folded.pair.node)
+
+
+@pytest.mark.parametrize(
+    ("grid", "pattern", "dtype"),
+    [
+        ((150,), "random:0.6", torch.float64),
+        ((12, 13), "entries:0.5", torch.float32),
+        ((12, 13), "scattered:0.5", torch.float32),
+        ((6, 5, 6), "random:0.5", torch.float64),
+    ],
+)
+def test_a_fit_says_how_sure_it_is_on_any_lattice(grid, pattern, dtype):
+    signal, samples = sampled(grid, 2, pattern, dtype)
+    fit = fit_closed_form(FourierEncoding.like(samples), samples, PRIOR)
+    lower, upper = fit.interval(0.8)
+    std, center = fit.std(), fit.render(alignment="sample")
+    known = samples.geometry.known(2)
+    for found in (lower, upper, std):
+        assert found.shape == signal.shape and found.dtype == dtype
+    assert torch.equal(std == 0, known) and bool((lower <= center).all()) and bool((center <= upper).all())
+    assert torch.equal(upper == lower, known)
+    assert fit.expected_psnr(2.0) == pytest.approx(
+        -10 * math.log10(float(std[~known].double().square().mean()) / 4), 1e-5
+    )
+
+
+def test_six_refits_are_made_once_and_none_before():
+    calls = []
+    samples = sampled()[1]
+    fit = cn.fit(samples, prior=PRIOR)
+    refit = fit.uncertainty.refit
+    fit.uncertainty.refit = lambda part: (calls.append(part), refit(part))[1]
+    fit.interval(0.9), fit.std(), fit.interval(0.5)
+    assert len(calls) == FOLDS + 1
+
+
+def test_inpainting_has_the_deviation_of_the_fit():
+    signal, samples = sampled((16, 16), 1)
+    mask = samples.weights[..., 0] > 0
+    made = cn.inpaint(signal, mask, prior=PRIOR, uncertainty=True)
+    fit = fit_closed_form(FourierEncoding.like(samples), cn.sample(signal, mask), PRIOR)
+    assert torch.equal(made.std, fit.std()) and made.expected_psnr == fit.expected_psnr()
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 2.0, math.nan])
+def test_a_level_that_is_no_share_is_refused(level):
+    with pytest.raises(ValueError, match="`level`"):
+        cn.fit(sampled()[1], prior=PRIOR).interval(level)
+
+
+def test_a_geometry_without_gaps_is_refused():
+    for pattern in ("full", "every:2", "area:2"):
+        with pytest.raises(ValueError, match="`samples`: expected a masked lattice or scattered points"):
+            SampleTable(sampled(pattern=pattern)[1])
+
+    with pytest.raises(ValueError, match="`samples`: expected .* of which some are unknown"):
+        SampleTable(cn.sample(sampled()[0], torch.ones(24, 20)))
+
+
+def test_a_constant_is_certain():
+    samples = sample(torch.full((12, 12, 1), 0.5), "random:0.6", generator=seeded())
+    fit = fit_closed_form(FourierEncoding.like(samples), samples, PRIOR)
+    assert float(fit.std().max()) < 1e-5 and fit.expected_psnr() > 100
+
+
+def test_few_samples_are_refused():
+    with pytest.raises(ValueError, match="`samples`: expected at least 50 of each channel for five folds"):
+        SampleTable(sampled(pattern="random:0.05")[1])
+
+
+def test_a_fit_without_its_samples_says_so(tmp_path):
+    fit_closed_form(*(lambda s: (FourierEncoding.like(s), s, PRIOR))(sampled()[1])).save(tmp_path / "a.safetensors")
+    loaded = cn.Reconstruction.load(tmp_path / "a.safetensors")
+    for method in (loaded.std, loaded.interval, loaded.expected_psnr, lambda: loaded.draw(1)):
+        with pytest.raises(ValueError, match="`fit`: expected one .* which a saved file does not hold"):
+            method()
+
+
+def test_the_uncertainty_of_tiles_or_a_batch_is_refused():
+    signal, samples = sampled((300, 8), 1)
+    mask = samples.weights[..., 0] > 0
+    with pytest.raises(
+        ValueError, match="`uncertainty`: expected one signal that is fitted as a whole, received tiles"
+    ):
+        cn.inpaint(signal, mask, largest=500, uncertainty=True)
+    with pytest.raises(ValueError, match="received a batch"):
+        cn.inpaint(signal[None], mask, uncertainty=True)
