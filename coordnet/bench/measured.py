@@ -1,6 +1,6 @@
 """Linear measurements of pictures, deblurring, tomography and Fourier samples, and what scikit-image makes of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from skimage import restoration, transform
 from torch import Tensor
 
 from coordnet.bench.estimation import Case, Task
+from coordnet.bench.peers import best
 from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling import Measurements, operators
 
@@ -69,11 +70,6 @@ def _channels(case: Case, method: Callable[[np.ndarray], np.ndarray]) -> Tensor:
     return torch.from_numpy(np.stack(found, -1)).to(case.samples.values)
 
 
-def _best(case: Case, estimates: Iterable[Tensor]) -> Tensor:
-    assert case.score is not None
-    return max(estimates, key=case.score)
-
-
 def _operator(case: Case) -> Any:
     return case.samples.geometry.operator
 
@@ -100,7 +96,7 @@ def richardson_lucy(case: Case) -> Tensor:
     def steps(count: int) -> Tensor:
         return _padded(case, lambda y, psf: restoration.richardson_lucy(y.clip(1e-4), psf, num_iter=count))
 
-    return _best(case, map(steps, (5, 10, 20, 40)))
+    return best(case, map(steps, (5, 10, 20, 40)))
 
 
 def filtered_back_projection(case: Case) -> Tensor:
@@ -111,7 +107,7 @@ def filtered_back_projection(case: Case) -> Tensor:
         options: Any = {"circle": False, "output_size": size, "filter_name": name}
         return _channels(case, lambda y: transform.iradon(y, ANGLES, **options))
 
-    return _best(case, map(filtered, ("ramp", "shepp-logan", "cosine", "hamming", "hann")))
+    return best(case, map(filtered, ("ramp", "shepp-logan", "cosine", "hamming", "hann")))
 
 
 def sart(case: Case) -> Tensor:
@@ -129,7 +125,7 @@ def sart(case: Case) -> Tensor:
 
         return _channels(case, one)
 
-    return _best(case, map(passes, (1, 2, 4, 8)))
+    return best(case, map(passes, (1, 2, 4, 8)))
 
 
 def zero_filled(case: Case) -> Tensor:
@@ -156,4 +152,4 @@ def total_variation(case: Case, steps: int = 60) -> Tensor:
             x, z, momentum = new, new + (momentum - 1) / grown * (new - x), grown
         return x.movedim(0, -1)
 
-    return _best(case, map(solve, (0.002, 0.005, 0.01, 0.02)))
+    return best(case, map(solve, (0.002, 0.005, 0.01, 0.02)))

@@ -1,7 +1,7 @@
 """Every other library's method, once: SciPy, PyTorch, scikit-image, demosaicing filters, and the papers' procedure."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -59,6 +59,12 @@ def baseline(
     A study leaves it out where its ``package`` is not installed.
     """
     return Method(name, Peer(partial(function, **options) if options else function, limit, package))
+
+
+def best(case: Case, estimates: Iterable[Tensor]) -> Tensor:
+    """Choose an estimate with hindsight."""
+    assert case.score is not None
+    return max(estimates, key=case.score)
 
 
 def spline(case: Case, kind: str, **options: Any) -> Tensor:
@@ -120,19 +126,13 @@ def radial_basis(case: Case, kernel: str, neighbors: int = 60, smoothing: float 
 
 def best_radial_basis(case: Case) -> Tensor:
     """Smooth by the best of three kernels and four smoothings of ``RBFInterpolator``, chosen with hindsight."""
-    assert case.score is not None
     choices = itertools.product(KERNELS.values(), SMOOTHINGS)
-    return max((radial_basis(case, kernel, smoothing=smoothing) for kernel, smoothing in choices), key=case.score)
+    return best(case, (radial_basis(case, kernel, smoothing=smoothing) for kernel, smoothing in choices))
 
 
 def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
     """Interpolate by SciPy's ``RBFInterpolator``, a thin plate through the nearest samples."""
-    samples = case.samples
-    assert samples.weights is not None
-    x = lattice_points(samples.geometry.axes).numpy() * np.asarray(samples.grid)
-    known, estimate = (samples.weights[..., 0] > 0).numpy(), samples.values.double().numpy().copy()
-    estimate[~known] = RBFInterpolator(x[known], estimate[known], neighbors=neighbors)(x[~known])
-    return torch.from_numpy(estimate).to(samples.values)
+    return radial_basis(case, "thin_plate_spline", neighbors)
 
 
 def biharmonic(case: Case) -> Tensor:
@@ -172,17 +172,14 @@ def block_matching(case: Case) -> Tensor:
 
     values = case.samples.values
     work = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
-    return (
-        torch.from_numpy(np.asarray(work(values.double().cpu().numpy(), case.noise))).reshape(values.shape).to(values)
-    )
+    made = work(values.double().cpu().numpy(), case.noise)
+    return torch.from_numpy(np.asarray(made)).reshape(values.shape).to(values)
 
 
 def best_total_variation(case: Case) -> Tensor:
     """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
-    assert case.score is not None
     weights = (weight * case.noise for weight in WEIGHTS)
-    candidates = (_restored(case.samples.values, restoration.denoise_tv_chambolle, weight=w) for w in weights)
-    return max(candidates, key=case.score)
+    return best(case, (_restored(case.samples.values, restoration.denoise_tv_chambolle, weight=w) for w in weights))
 
 
 def _restored(values: Tensor, function: Callable[..., Any], *arguments: Any, **options: Any) -> Tensor:

@@ -27,15 +27,15 @@ def number(text: object) -> float:
 
 HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
-Epochs = Annotated[int, Option(help="Number of epochs of the gradient solver.")]
+Epochs = Annotated[
+    int | None,
+    Option(min=1, max=10**9, help="Number of epochs of the gradient solver; what suits the device if not given."),
+]
 Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace results that are already there.")]
-Pictures = Annotated[
-    list[str], Argument(metavar="IMAGE…", help="Files, folders of files, or a built-in sample by name.")
-]
-Signals = Annotated[
-    list[str], Argument(metavar="SIGNAL…", help="Files, folders of files, or a built-in sample by name.")
-]
+FILES = "Files, folders of files, or a built-in sample by name."
+Pictures = Annotated[list[str], Argument(metavar="IMAGE…", help=FILES)]
+Signals = Annotated[list[str], Argument(metavar="SIGNAL…", help=FILES)]
 Threshold = Annotated[
     float | None,
     Option(
@@ -46,13 +46,10 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
-Prior = Annotated[
-    str,
-    Option(
-        help="auto, local, adaptive[:rounds=8], plates[:order=4,cutoff=1], "
-        "or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
-    ),
-]
+PRIORS = (
+    "local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
+)
+Prior = Annotated[str, Option(help=f"auto, {PRIORS}")]
 Uncertainty = Annotated[
     bool,
     Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
@@ -181,8 +178,8 @@ class Sampled(Sampling):
 
 
 @dataclass(frozen=True)
-class Model:
-    """The options that say what is assumed of a signal."""
+class Fitting:
+    """The options that say what is assumed of a signal, and how samples are fitted."""
 
     encoder: Annotated[
         str | None,
@@ -191,29 +188,14 @@ class Model:
             "fourier with a local or an adaptive prior, else gaussian, if not given."
         ),
     ] = None
-    prior: Annotated[
-        str,
-        Option(
-            help="auto, none, local, adaptive[:rounds=8], plates[:order=4,cutoff=1], "
-            "or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
-        ),
-    ] = "auto"
+    prior: Annotated[str, Option(help=f"auto, none, {PRIORS}")] = "auto"
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
-
-
-@dataclass(frozen=True)
-class Fitting(Model):
-    """The options that say how samples are fitted."""
-
     encoding: Annotated[
         str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")
     ] = None
     head: Annotated[str, Option(help="linear, mlp[:depth=4,width=256], siren, finer, gaussian, wire.")] = "linear"
     solver: Annotated[str | None, Option(help="closed-form or gradient; closed-form where it can be.")] = None
-    epochs: Annotated[
-        int | None,
-        Option(min=1, max=10**9, help="Number of epochs of the gradient solver; what suits the device if not given."),
-    ] = None
+    epochs: Epochs = None
     lr: Annotated[
         float | None, Option(parser=number, help="Learning rate; 0.1 for complex and linear, else 0.005.")
     ] = None
@@ -240,10 +222,7 @@ class Compared:
     solver: Annotated[
         list[str] | None, Option(help="closed-form, the default where it can be, or gradient; may be repeated.")
     ] = None
-    epochs: Annotated[
-        int | None,
-        Option(min=1, max=10**9, help="Number of epochs of the gradient solver; what suits the device if not given."),
-    ] = None
+    epochs: Epochs = None
     html: Annotated[bool, Option("--html", help="Write a page too, with a table to sort and sliders.")] = False
 
 

@@ -22,6 +22,7 @@ class LinearOperator(ABC):
     domain: Shape
     codomain: Shape
     in_place: bool = False  # whether the result may be written into the argument's memory
+    is_portable: bool = False  # whether it follows the device and the dtype of its argument
 
     @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
@@ -44,6 +45,8 @@ class LinearOperator(ABC):
 
         A ``NotImplementedError`` is raised if it works only on the device and in the dtype of its construction.
         """
+        if self.is_portable:
+            return self
         raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
@@ -143,7 +146,7 @@ def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Te
 class Identity(LinearOperator):
     """The identity on tensors (*batch, *shape)."""
 
-    in_place = True
+    in_place = is_portable = True
 
     def __init__(self, shape: Shape) -> None:
         self.domain = self.codomain = tuple(shape)
@@ -155,10 +158,6 @@ class Identity(LinearOperator):
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
         """Return y."""
         return self(y, out)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Identity":
-        """Return the operator itself."""
-        return self
 
     def diagonal(self) -> Tensor:
         """Return ones."""

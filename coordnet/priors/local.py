@@ -17,14 +17,15 @@ class Local:
     The classes of the mixture start as power laws of several energies and orientations. They are adapted by
     expectation-maximization with the unknown samples integrated out. Hidden samples decide the weight of the result
     against the reconstruction by the ``pilot``; with weight 0 that is what is left. Pictures are then filled once more,
-    from groups of patches that are similar in the result, again weighed by hidden samples.
+    from groups of patches that are similar in the result, again weighed by hidden samples; mosaics with a fixed weight.
 
     Attributes
     ----------
     patch : tuple of int
         The lengths of a patch; by default 48, 8×8 or 4×6×6, by the number of axes. No longer than the lattice.
     rounds : int
-        Rounds of adaptation; none is taken where the known samples form a lattice, whose gaps teach nothing.
+        Rounds of adaptation on mosaics, and at most two on other masks and noise; none is taken where the known samples
+        form a lattice, whose gaps teach nothing.
     strength : float
         The number of patches that the starting classes are worth against those of the signal.
     stride : int

@@ -9,19 +9,9 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.fitting.plan import Plan
-from coordnet.restore.areas import area_plan, choose_strength, smoothed
+from coordnet.restore.areas import area_plan, smoothed
 from coordnet.restore.rows import Rows, stream_render
-from coordnet.restore.upscale import (
-    DEFAULT_SIGMA,
-    KINDS,
-    PixelKind,
-    choose_sigma,
-    enlarged,
-    point_plan,
-    premultiplied,
-    unmultiplied,
-)
+from coordnet.restore.upscale import KINDS, PixelKind, choose, enlarged, point_plan, premultiplied, unmultiplied
 
 MIDDLE = 1024  # pixels a side of the part that decides the width of the Gaussians
 PLANNED = 6144  # bytes that a plan takes for each sample of an axis, and for each of the result's
@@ -61,14 +51,15 @@ def upscale_rows(
     needed = PLANNED * (sum(grid) + sum(shape))
     if needed > max(memory, SMALL):
         raise _checks.wrong("memory", f"at least {needed:,} bytes for axes of this length", f"{memory:,}")
-    part = None
+    part = torch.zeros(1, 1, 1)  # too small to decide
     if len(grid) == 2:
         part = middle(source, MIDDLE)
         if not bool(torch.isfinite(part).all()):
             raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
         part = premultiplied(part) if alpha else part
     values: Rows = _Premultiplied(source, source.shape) if alpha else source
-    fit_plan, chosen, expected = (_area_plan if samples == "area" else _point_plan)(grid, part)
+    chosen, expected = choose(part, samples)
+    fit_plan = area_plan(grid) if samples == "area" else point_plan(grid, chosen["sigma"])
     if chosen.get("strength"):
         values = _Smoothed(values, source.shape, chosen["strength"])
     blocks = stream_render(fit_plan, values, shape, memory=memory, progress=progress)
@@ -76,19 +67,6 @@ def upscale_rows(
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
     report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report["ranks"]}  # type: ignore[attr-defined]
     return UpscaledRows((*shape, source.shape[-1]), blocks, {**report, "samples": samples, **chosen}, expected)
-
-
-Chosen = tuple[Plan, dict[str, Any], float | None]  # the plan, what the report says of it, and the expected PSNR
-
-
-def _area_plan(grid: tuple[int, ...], part: Tensor | None) -> Chosen:
-    chosen, expected = ({"noise": 0.0, "strength": 0.0}, None) if part is None else choose_strength(part)
-    return area_plan(grid), chosen, expected
-
-
-def _point_plan(grid: tuple[int, ...], part: Tensor | None) -> Chosen:
-    sigma, tried = (DEFAULT_SIGMA, {}) if part is None else choose_sigma(part)
-    return point_plan(grid, sigma), {"sigma": sigma, "tried": tried}, tried.get(sigma)
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:

@@ -73,7 +73,8 @@ def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", a
         raise _checks.wrong("image", "a picture known everywhere", "NaN or infinity (see inpaint)")
     alpha = has_opacity(values) if alpha is None else alpha
     values = premultiplied(values) if alpha else values
-    fit, chosen, expected = fit_areas(values) if samples == "area" else fit_points(values)
+    chosen, expected = choose(values, samples)
+    fit = fitted_areas(values, chosen["strength"]) if samples == "area" else fitted(values, chosen["sigma"])
     large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
     return Restored(kind.restore(large), fit, {"samples": samples, **chosen, **fit.report}, expected)
 
@@ -85,16 +86,9 @@ def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:
     return tuple(_checks.integer("factor", max(1, round(factor * n)), 1) for n in grid)
 
 
-def fit_areas(values: Pictures) -> tuple[Reconstruction, dict[str, Any], float | None]:
-    """Fit pixels as areas; return the fit, and what ``choose_strength`` does."""
-    chosen, expected = choose_strength(values)
-    return fitted_areas(values, chosen["strength"]), chosen, expected
-
-
-def fit_points(values: Pictures) -> tuple[Reconstruction, dict[str, Any], float | None]:
-    """Fit pixels as points; return the fit, its width and those tried, and the PSNR of pictures from their halves."""
-    sigma, tried = choose_sigma(values)
-    return fitted(values, sigma), {"sigma": sigma, "tried": tried}, tried.get(sigma)
+def choose(values: Pictures, samples: PixelKind) -> tuple[dict[str, Any], float | None]:
+    """Return what ``choose_strength`` does, or ``choose_sigma`` where the pixels are points."""
+    return (choose_strength if samples == "area" else choose_sigma)(values)
 
 
 def fitted(values: Pictures, sigma: str) -> Reconstruction:
@@ -108,17 +102,19 @@ def point_plan(grid: tuple[int, ...], sigma: str, **options: Any) -> Plan:
     return plan(ComplexEncoding.like(Gaussian, geometry, sigma=sigma), geometry, INTERPOLATION, **options)
 
 
-def choose_sigma(values: Pictures) -> tuple[str, dict[str, float]]:
-    """Return the width that best enlarges pictures from their halves, with the PSNR in dB that each reached.
+def choose_sigma(values: Pictures) -> tuple[dict[str, Any], float | None]:
+    """Return the width ``sigma`` that best enlarges pictures from their halves, and the PSNR in dB that it reached.
 
-    For a small or constant picture it is the default width, and none is tried.
+    Beside it is the PSNR of each width that was ``tried``: of none for small or constant pictures, which take the
+    default width.
     """
     halves = halved(values)
-    if halves is None:
-        return DEFAULT_SIGMA, {}
-    tried = {s: enlarged_psnr(fitted(halves[0], s), halves[1]) for s in SIGMAS}
-    known = {s: found for s, found in tried.items() if found is not None}
-    return (max(known, key=lambda s: known[s]), known) if len(known) == len(tried) else (DEFAULT_SIGMA, {})
+    found = {s: enlarged_psnr(fitted(halves[0], s), halves[1]) for s in SIGMAS} if halves else {}
+    tried = {s: psnr for s, psnr in found.items() if psnr is not None}
+    if len(tried) < len(SIGMAS):
+        return {"sigma": DEFAULT_SIGMA, "tried": {}}, None
+    sigma = max(tried, key=lambda s: tried[s])
+    return {"sigma": sigma, "tried": tried}, tried[sigma]
 
 
 def has_opacity(values: Pictures) -> bool:

@@ -97,6 +97,8 @@ class AreaLattice(Geometry):
 class CellMeans(LinearOperator):
     """The map of lattice signals to their means over cells of some pixels along each axis, which tile the lattice."""
 
+    is_portable = True
+
     def __init__(self, lattice: Shape, cells: Shape) -> None:
         self.domain, self.cells = tuple(lattice), tuple(cells)
         self.codomain = tuple(n // cell for n, cell in zip(lattice, cells, strict=True))
@@ -114,7 +116,3 @@ class CellMeans(LinearOperator):
         for axis, cell in enumerate(self.cells, -len(self.cells)):
             result = result.repeat_interleave(cell, axis)
         return result if out is None else out.copy_(result)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "CellMeans":
-        """Return the operator itself, which holds no tensor."""
-        return self

@@ -6,6 +6,7 @@ from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.local import similar_unknown
 from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.similar_unknown import FLOOR, SHARE, condition, fill_from_similar
+from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
@@ -67,3 +68,24 @@ def test_the_local_prior_weighs_groups_by_hidden_samples():
     groups = made.report["groups"]
     assert groups["against"] == "the patches" and all(0 <= alpha <= 1.2 for alpha in groups["alpha"].values())
     assert groups["hold_out_psnr"]["local"] > groups["hold_out_psnr"]["pilot"]
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "bayer:RGGB"])
+def test_groups_correct_the_patches_of_lattices_and_mosaics(pattern, monkeypatch):
+    """A picture that repeats gains; without groups it is what the patches alone say."""
+    y, x = torch.meshgrid(torch.arange(40), torch.arange(36), indexing="ij")
+    waves = torch.stack([(0.3 * x + 0.2 * y).sin().sign(), (0.2 * x - 0.35 * y).cos().sign(), (x * y / 200).sin()])
+    truth = 0.5 + (torch.tensor([[0.9, 0.1, 0.2], [0.8, 0.2, 0.1], [0.9, 0.0, 0.2]]) @ waves.flatten(1)).T / 3
+    truth = truth.reshape(40, 36, 3)
+    samples = sample(truth, pattern)
+    known = samples.geometry.known(3)
+
+    def score():
+        made = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local(rounds=1))
+        render = made.render(alignment="sample")
+        torch.testing.assert_close(render[known], truth[known], atol=1e-5, rtol=0)
+        return psnr(render, truth, ~known)
+
+    corrected = score()
+    monkeypatch.setattr("coordnet.fitting.local.masks.fill_from_similar", lambda observed, *_: observed.pilot)
+    assert corrected > score() + 0.1

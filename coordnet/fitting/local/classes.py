@@ -1,12 +1,13 @@
 """The classes of the local prior: their start, their adaptation to a signal, and the estimate that they give."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.fitting.local.mixture import Gaussians
+from coordnet.fitting.local.mixture import Gaussians, Group, evidence
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
 
@@ -15,9 +16,10 @@ NOISE = (1 / 255) ** 2  # variance of the known entries' noise
 FLOOR = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
 MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
 PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
-PILOT_COMPONENTS = 24  # smoothest components of a patch that name its classes; the pilot knows little of the others
-CANDIDATES = 5  # classes that the pilot names for each patch
+PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; the pilot knows little of the others
+CANDIDATES = 8  # classes that the pilot names for each patch
 ADAPTED = 2  # classes that a patch adapts
+FLOATS_AT_ONCE = 2**26  # of covariances of patches, if all of their entries were known
 MIN_PROBABILITY = 0.05  # below which a class of a patch is neglected
 WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
 LUMA = ((1.0, 1.0, 1.0), (1.0, 0.0, -1.0), (1.0, -2.0, 1.0))  # luma and two differences of colors, not normalized
@@ -58,21 +60,20 @@ class Observed:
 
 @dataclass(frozen=True)
 class Assigned:
-    """Patches around their means, and the likely classes of each, by falling probability."""
+    """Patches around their means, and the likely classes of each."""
 
-    y: Float[Tensor, "patches columns size"]  # known entries; 0 elsewhere
-    known: Bool[Tensor, "patches size"]
     means: Float[Tensor, "patches channels 1"]
     labels: Int[Tensor, "patches candidates"]
     probabilities: Float[Tensor, "patches candidates"]
+    groups: list[Group]  # of the pairs of a patch and a candidate
 
-    def pairs(self, count: int) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
-        """Return patches, classes and probabilities of the ``count`` likeliest classes of each patch."""
-        p = self.probabilities[:, :count] * (self.probabilities[:, :count] > MIN_PROBABILITY)
-        p[:, 0] = self.probabilities[:, 0]
-        p = p / p.sum(1, keepdim=True)
-        rows, columns = p.nonzero(as_tuple=True)
-        return rows, self.labels[rows, columns], p[rows, columns]
+    def likely(self, count: int) -> tuple[Float[Tensor, " pairs"], Iterator[Group]]:
+        """Return the probabilities of the ``count`` likeliest classes of each patch, 0 for others, and their groups."""
+        p, order = self.probabilities.sort(1, descending=True)
+        p[:, 1:] *= p[:, 1:] > MIN_PROBABILITY
+        p[:, count:] = 0
+        p = torch.zeros_like(p).scatter_(1, order, p / p.sum(1, keepdim=True)).flatten()
+        return p, (group.only(p > 0) for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,11 @@ class LocalClasses:
         return cls(shape, channels, joint, gaussians, gaussians, covariances.new_full((count,), 1 / count))
 
     @property
+    def _at_once(self) -> int:
+        """The number of patches whose factorizations are held in memory together."""
+        return max(1, FLOATS_AT_ONCE // (CANDIDATES * self.gaussians.covariances.shape[-1] ** 2))
+
+    @property
     def column_weights(self) -> Float[Tensor, " columns"]:
         """The weight of each column of a patch in evidence and adaptation."""
         weights = torch.full_like(self.channels.energies[: 1 if self.joint else None], DIFFERENCE_WEIGHT)
@@ -156,11 +162,9 @@ class LocalClasses:
             y /= self.channels.energies.sqrt().unsqueeze(1)
         count = min(CANDIDATES, len(self.weights))
         labels = (self._pilot_evidence(lead) + self.weights.log()).topk(count, 1).indices
-        rows = torch.arange(len(y), device=y.device).repeat_interleave(count)
-        evidence = self.gaussians.evidence(y, known, rows, labels.flatten(), self.column_weights)
-        shares = (evidence.reshape(labels.shape) + self.weights.log()[labels]).softmax(1)
-        probabilities, order = shares.sort(1, descending=True)
-        return Assigned(y, known, means, labels.gather(1, order), probabilities)
+        groups = list(self.gaussians.groups(y, known, labels))
+        score = evidence(groups, self.column_weights, labels.numel()).reshape(labels.shape)
+        return Assigned(means, labels, (score + self.weights.log()[labels]).softmax(1), groups)
 
     def _pilot_evidence(self, lead: Float[Tensor, "patches size"]) -> Float[Tensor, "patches classes"]:
         """Return the log density of the pilot's patches in the first channel, but for a constant."""
@@ -171,10 +175,9 @@ class LocalClasses:
             covariances = torch.einsum("kaibj,a,b->kij", blocks, first, first)
         smoothest = torch.linalg.eigh(covariances.mean(0)).eigenvectors[:, -PILOT_COMPONENTS:]
         covariances, lead = smoothest.T @ covariances @ smoothest, lead @ smoothest
-        eye = torch.eye(lead.shape[1]).to(lead)
-        factors = torch.linalg.cholesky(covariances + PILOT_ERROR * eye)
-        whitening = torch.linalg.solve_triangular(factors, eye.expand_as(factors), upper=False)
-        energies = torch.stack([(lead @ w.T).square_().sum(1) for w in whitening], 1)
+        factors = torch.linalg.cholesky(covariances + PILOT_ERROR * torch.eye(lead.shape[1]).to(lead))
+        products = (lead.unsqueeze(2) * lead.unsqueeze(1)).flatten(1)
+        energies = products @ torch.cholesky_inverse(factors).flatten(1).T
         return -0.5 * energies - factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
     def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
@@ -185,11 +188,11 @@ class LocalClasses:
         """
         moments = torch.zeros_like(self.gaussians.covariances)
         counts = torch.zeros_like(self.weights)
-        for part in patches.split():
+        for part in patches.split(self._at_once):
             assigned = self.assign(observed, part)
-            rows, labels, p = assigned.pairs(ADAPTED)
-            moments += self.gaussians.moments(assigned.y, assigned.known, rows, labels, p, self.column_weights)
-            counts.index_add_(0, labels, p)
+            p, groups = assigned.likely(ADAPTED)
+            moments += self.gaussians.moments(groups, p, self.column_weights)
+            counts.index_add_(0, assigned.labels.flatten(), p)
         n = counts[:, None, None]
         covariances = (strength * self.start.covariances + n * self.gaussians.covariances + moments) / (strength + n)
         few = WEIGHT_PRIOR * len(patches)
@@ -204,23 +207,27 @@ class LocalClasses:
         """
         total, precision = torch.zeros_like(observed.values), torch.zeros_like(observed.values)
         classes, variances = [], []
-        for part in patches.split():
+        for part in patches.split(self._at_once):
             assigned = self.assign(observed, part)
             mean, variance = self._posterior(assigned)
             weight = 1 / (variance + self.gaussians.noise)
             part.add(weight * (mean + assigned.means), total)
             part.add(weight, precision)
-            classes.append(assigned.labels[:, 0])
+            likeliest = assigned.probabilities.argmax(1, keepdim=True)
+            classes.append(assigned.labels.gather(1, likeliest)[:, 0])
             variances.append(variance.mean((1, 2)))
         f = torch.where(precision > 0, total / precision, observed.pilot)
         return Estimate(f, torch.cat(classes), torch.cat(variances))
 
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
         """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
-        rows, labels, p = assigned.pairs(CANDIDATES)
-        mean, second = torch.zeros_like(assigned.y), torch.zeros_like(assigned.y)
-        for pairs, x, variance in self.gaussians.posterior(assigned.y, assigned.known, rows, labels):
-            at, weight = rows[pairs.flatten()], p[pairs][:, :, None, None]
+        p, groups = assigned.likely(CANDIDATES)
+        size = self.gaussians.covariances.shape[-1]
+        mean = p.new_zeros(len(assigned.means), len(self.column_weights), size)
+        second = torch.zeros_like(mean)
+        for group in groups:
+            x, variance = self.gaussians.posterior(group)
+            at, weight = group.pairs.flatten() // assigned.labels.shape[1], p[group.pairs][:, :, None, None]
             mean.index_add_(0, at, (weight * x).flatten(0, 1))
             second.index_add_(0, at, (weight * (x.square() + variance)).flatten(0, 1))
         variance = (second - mean.square()).clamp(min=0)

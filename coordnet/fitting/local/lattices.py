@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
@@ -26,8 +25,9 @@ class LocalLatticePlan(Plan):
     """Enlarge a strided lattice to its signal's grid by the posterior means of patches.
 
     The classes stay as they start, because samples that are never neighbors teach nothing about neighbors. A cubic
-    spline gives the means of patches, linear interpolation is what the patches are weighted against. The lattice's own
-    part with the same steps, enlarged in the same way, decides the weight. Samples stay as they are.
+    spline gives the means of patches, linear interpolation is what the patches are weighted against. In pictures,
+    groups of similar patches of the result then give a third estimate. The lattice's own part with the same steps,
+    enlarged in the same way, decides both weights. Samples stay as they are.
 
     The parameters are those of ``plan``; the encoding is replaced by Fourier's of the signal's grid.
     """
@@ -44,33 +44,42 @@ class LocalLatticePlan(Plan):
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         samples = Samples(self.lattice, values[0].movedim(0, -1))
-        with tqdm(total=2, desc="patches", disable=not self.progress) as bar:
-            weights = self._weights(samples)
+        with tqdm(total=3, desc="patches", disable=not self.progress) as bar:
+            weights, grouped = self._weights(samples)
             bar.update()
             signal, linear, estimate, local = self._both(samples)
+            record = weights.record(signal.range, signal.known, "linear interpolation")
+            f = signal.kept(linear + weights.on(signal.known) * (local - linear))
             bar.update()
-        f = torch.where(signal.known, signal.values, linear + weights.on(signal.known) * (local - linear))
-        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.whole.shape)
+            if not grouped.are_zero:
+                record["groups"] = grouped.record(signal.range, signal.known, "the patches")
+                f = f + grouped.on(signal.known) * (signal.from_similar(f, ~signal.known) - f)
+            bar.update()
+        coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.whole.shape)
         report = {
             "method": "posterior means of patches, local prior, against linear interpolation",
             "patch": list(self.prior.patch_on(self.lattice.grid)),
-            **weights.record(signal.range, signal.known, "linear interpolation"),
+            **record,
             "iterations": 0,
             "relative_residual": 0.0,
         }
         return Fitted(coefficients, report, estimate.learned(signal.range))
 
-    def _weights(self, samples: Samples) -> Weights:
-        """Return the weights of patches against linear interpolation, from the lattice's own part."""
+    def _weights(self, samples: Samples) -> tuple[Weights, Weights]:
+        """Return the weights of patches against linear interpolation, and of groups, from the lattice's own part."""
         shape = tuple(samples.values.shape[:-1])
         offsets = tuple(min(o, n - 1) for o, n in zip(self.lattice.offsets, shape, strict=True))
         own = Lattice(shape, self.lattice.steps, offsets)
         if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
-            return Weights.none()
+            return Weights.none(), Weights.none()
         signal, linear, _, local = self._both(Samples(own, samples.values[own.slices]))
         truth = samples.values.movedim(-1, 0) / signal.range
         hidden = (~signal.known).expand_as(truth)
-        return choose_weights(signal.known, hidden, truth, linear, local)
+        weights = choose_weights(signal.known, hidden, truth, linear, local)
+        if weights.are_zero or len(shape) != 2:
+            return weights, Weights.none()
+        f = signal.kept(linear + weights.on(signal.known) * (local - linear))
+        return weights, choose_weights(signal.known, hidden, truth, f, signal.from_similar(f, ~signal.known))
 
     def _both(self, samples: Samples) -> tuple[Signal, Tensor, Estimate, Tensor]:
         """Return samples on their grid, in units of their range, and both interpolations of them."""

@@ -89,7 +89,8 @@ class Patches:
     def of(self, f: Shaped[Tensor, "channels *lattice"]) -> Shaped[Tensor, "patches channels size"]:
         """Return the entries of a lattice signal in every patch."""
         index = self.index()
-        return torch.stack([plane.take(index) for plane in f.flatten(1)], 1)
+        planes = f.flatten(1)
+        return torch.stack([plane.index_select(0, index.flatten()).view_as(index) for plane in planes], 1)
 
     def add(self, x: Float[Tensor, "patches channels size"], onto: Float[Tensor, "channels *lattice"]) -> None:
         """Add the entries of every patch to a lattice signal: the adjoint of ``of``."""

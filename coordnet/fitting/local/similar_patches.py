@@ -51,15 +51,15 @@ def references(length: int, side: int, step: int, device: torch.device) -> Int[T
 
 
 def similar(
-    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int, count: int = GROUP
+    guide: Picture, rows: Int[Tensor, " r"], columns: Int[Tensor, " c"], side: int, reach: int = REACH
 ) -> Int[Tensor, "references group"]:
     """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
 
-    The references' first pixels are at all pairs of ``rows`` and ``columns``. A group has ``count`` patches, or one for
+    The references' first pixels are at all pairs of ``rows`` and ``columns``. A group has ``GROUP`` patches, or one for
     each displacement within ``REACH`` if these are fewer; where the picture ends, the reference is repeated.
     """
     height, width = (n - side + 1 for n in guide.shape[1:])
-    down, right = min(REACH, height - 1), min(REACH, width - 1)
+    down, right = min(reach, height - 1), min(reach, width - 1)
     moves = [(y, x) for y in range(-down, down + 1) for x in range(-right, right + 1)]
     place = {move: i for i, move in enumerate(moves)}
     found = guide.new_full((len(moves), len(rows), len(columns)), torch.inf)
@@ -73,7 +73,7 @@ def similar(
             full = guide.new_full((height, width), torch.inf)
             full[first : first + distance.shape[0], second : second + distance.shape[1]] = distance
             found[place[(sign * y, sign * x)]] = full[rows][:, columns]
-    nearest = found.flatten(1).T.topk(min(count, len(moves)), 1, largest=False)
+    nearest = found.flatten(1).T.topk(min(GROUP, len(moves)), 1, largest=False)
     steps = torch.tensor([y * guide.shape[2] + x for y, x in moves], device=guide.device)
     corners = (rows.unsqueeze(1) * guide.shape[2] + columns).flatten()
     corners = corners.unsqueeze(1)

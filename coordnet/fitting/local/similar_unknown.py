@@ -18,18 +18,21 @@ from torch import Tensor
 
 from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.similar_patches import REACH, Picture, references, similar
+from coordnet.fitting.local.similar_patches import Picture, references, similar
 
-# Chosen on the middle 160² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10, 25 and
-# 50 % were known: sides of 5 to 7, groups of 24 to 64, steps of 2 to 4.
-SIDE, GROUP, STEP = 6, 32, 3
+# Chosen on the middle 160² to 256² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10,
+# 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
+SIDE, STEP = 6, 3
+REACH = 8  # largest displacement of a similar patch along each axis
 FLOOR = 2e-5  # v for signals of range 1, beside
 SHARE = 0.15  # of the mean variance of the group's entries
 BAND = 2**13  # reference patches whose similar patches are found at once
-AT_ONCE = 512  # groups that are solved at once
+AT_ONCE = 256  # groups that are solved at once
 
 
-def fill_from_similar(observed: Observed, sought: Bool[Tensor, "#channels height width"], noise: float) -> Picture:
+def fill_from_similar(
+    observed: Observed, sought: Bool[Tensor, "#channels height width"], noise: float, share: float = SHARE
+) -> Picture:
     """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
     Parameters
@@ -40,6 +43,8 @@ def fill_from_similar(observed: Observed, sought: Bool[Tensor, "#channels height
         Where the estimate is needed; patches without such an entry are left out. Entries of no patch are the pilot's.
     noise : float
         The variance of the noise on known entries.
+    share : float
+        v relative to the mean variance of a group's entries.
     """
     pilot = observed.pilot
     height, width = pilot.shape[1:]
@@ -52,13 +57,13 @@ def fill_from_similar(observed: Observed, sought: Bool[Tensor, "#channels height
         needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
         if not bool(needed.any()):
             continue
-        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, GROUP)
+        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, REACH)
         for group, corner in zip(groups[needed].split(AT_ONCE), corners[needed].split(AT_ONCE), strict=True):
             patches = Patches((height, width), (side, side), corner)
             similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
             x = similars.unflatten(0, group.shape).flatten(2)
             known = patches.of(observed.known.expand_as(pilot)).flatten(1)
-            mean, variance = condition(patches.of(observed.values).flatten(1), known, x, noise)
+            mean, variance = condition(patches.of(observed.values).flatten(1), known, x, noise, share)
             shape = (len(corner), len(pilot), side * side)
             patches.add((mean / variance).reshape(shape), total)
             patches.add((1 / variance).reshape(shape), precision)
@@ -66,17 +71,22 @@ def fill_from_similar(observed: Observed, sought: Bool[Tensor, "#channels height
 
 
 def condition(
-    y: Float[Tensor, "groups size"], known: Bool[Tensor, "groups size"], x: Float[Tensor, "groups n size"], noise: float
+    y: Float[Tensor, "groups size"],
+    known: Bool[Tensor, "groups size"],
+    x: Float[Tensor, "groups n size"],
+    noise: float,
+    share: float = SHARE,
 ) -> tuple[Float[Tensor, "groups size"], Float[Tensor, "groups size"]]:
     """Return the posterior mean and variances of patches y under the Gaussians of their groups x, by known entries."""
     mean = x.mean(1)
     x = x - mean.unsqueeze(1)
-    floor = FLOOR + SHARE * x.square().mean((1, 2))
+    floor = FLOOR + share * x.square().mean((1, 2))
     seen = x * known.unsqueeze(1)
     gram = seen @ seen.mT
     gram.diagonal(dim1=1, dim2=2).add_((x.shape[1] * (floor + noise)).unsqueeze(1))
     right = seen @ torch.where(known, y - mean, 0.0).unsqueeze(2)
-    white = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), torch.cat([x, right], 2), upper=False)
-    half, right = white[..., :-1], white[..., -1:]
-    variance = floor.unsqueeze(1) + (floor + noise).unsqueeze(1) * half.square().sum(1)
-    return mean + (half.mT @ right)[..., 0], variance
+    factor = torch.linalg.cholesky(gram)
+    half = torch.linalg.solve_triangular(factor.mT, x.mT, upper=True, left=False)  # in this order needs no copies
+    white = torch.linalg.solve_triangular(factor, right, upper=False)
+    variance = floor.unsqueeze(1) + (floor + noise).unsqueeze(1) * half.square().sum(2)
+    return mean + (half @ white)[..., 0], variance

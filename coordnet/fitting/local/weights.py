@@ -80,15 +80,17 @@ def choose_weights(
     """Return the weights α of least squared error Σ (first + α (second - first) - values)² at hidden samples.
 
     Regions are those of ``EDGES`` that have hidden samples enough; a region without them takes the weight of the one
-    before, up to the last that has any. If the hidden samples are ``clustered``, a weight α with the variance v is
-    shrunk to α - v/α. All weights are 0 if the error falls by less than ``MIN_GAIN``.
+    before, up to the last that has any. If the hidden samples are ``clustered``, which are few values, all distances
+    have one weight, and a weight α with the variance v is shrunk to α - 2v/α, or to 0. All weights are 0 if the error
+    falls by less than ``MIN_GAIN``.
     """
+    regions = EDGES[-1:] if clustered else EDGES
     at = distances(known).expand_as(values)[hidden]
     cells = _cells(known).expand_as(values)[hidden] if clustered else None
     error, step = (first - values)[hidden], (second - first)[hidden]
     edges, alphas, alpha = [], [], 0.0
     blended = error.clone()
-    for near, far in zip((0, *EDGES), EDGES, strict=False):
+    for near, far in zip((0, *regions), regions, strict=False):
         inside = (at > near) & (at <= far)
         enough = int(inside.sum()) >= MIN_HIDDEN
         if not enough and not bool(inside.any()):
@@ -107,8 +109,8 @@ def choose_weights(
 def _best(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None) -> float:
     """Return the α of least Σ (error + α step)², shrunk as its variance asks if cells are given.
 
-    The variance is that of errors which depend on one another within a cell (Liang and Zeger, "Longitudinal data
-    analysis using generalized linear models", 1986).
+    It is then 0 where Akaike's criterion does without it. The variance is that of errors which depend on one another
+    within a cell (Liang and Zeger, "Longitudinal data analysis using generalized linear models", 1986).
     """
     energy = float(step.square().sum())
     alpha = -float((error * step).sum()) / energy if energy > 0 else 0.0
@@ -117,7 +119,7 @@ def _best(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None) -> float
     distinct, which = cells.unique(return_inverse=True)
     scores = step.new_zeros(len(distinct)).index_add_(0, which, step * (error + alpha * step))
     variance = float(scores.square().sum()) / energy**2
-    return min(max(alpha - variance / alpha, 0.0), MAX_WEIGHT)
+    return min(max(alpha - 2 * variance / alpha, 0.0), MAX_WEIGHT)
 
 
 def _cells(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, " *lattice"]:

@@ -26,7 +26,7 @@ from coordnet.sampling.samples import Samples
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
 FEWEST = 100  # samples in that part, or it is enlarged
-FOLDED = 1000  # samples below which several folds are hidden, so that about a hundred samples are
+FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
 LOWEST = 2  # the first order that is tried

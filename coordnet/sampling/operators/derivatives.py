@@ -15,6 +15,8 @@ class Derivatives(LinearOperator):
     mean open, which a fit sets to 0. A grid without axes raises a ``ValueError``.
     """
 
+    is_portable = True
+
     def __init__(self, grid: Shape) -> None:
         grid = _checks.lengths("grid", grid)
         self.domain, self.codomain = grid, (len(grid), *grid)
@@ -35,7 +37,3 @@ class Derivatives(LinearOperator):
             zero = torch.zeros_like(part.narrow(axis, 0, 1))
             result = result - torch.diff(torch.cat([zero, inner, zero], axis), dim=axis)
         return result if out is None else out.copy_(result)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Derivatives":
-        """Return the operator itself: it has no tensors."""
-        return self

@@ -23,6 +23,8 @@ class SciPyOperator(LinearOperator):
     as many columns as the grid has points.
     """
 
+    is_portable = True
+
     def __init__(self, operator: SciPyLinearOperator, grid: Shape) -> None:
         rows, columns = operator.shape
         if columns != math.prod(grid):
@@ -45,16 +47,14 @@ class SciPyOperator(LinearOperator):
         found: Any = self.operator.rmatmat(columns).T
         return _like(found.real, y, (*batch, *self.domain), out)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SciPyOperator":
-        """Return the operator itself."""
-        return self
-
 
 class PhysicsOperator(LinearOperator):
     """An object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid): each channel is mapped independently.
 
-    It must be on the device, and for the dtype, of the tensors that it is given.
+    It must be on the device, and for the dtype, of the tensors that it is given, and is not moved.
     """
+
+    is_portable = True
 
     def __init__(self, physics: Any, grid: Shape) -> None:
         self.physics, self.domain = physics, tuple(grid)
@@ -71,10 +71,6 @@ class PhysicsOperator(LinearOperator):
         batch = y.shape[: y.ndim - len(self.codomain)]
         result = self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain)).reshape(*batch, *self.domain)
         return result if out is None else out.copy_(result)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "PhysicsOperator":
-        """Return the operator itself, which does not move what it was given."""
-        return self
 
 
 def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
