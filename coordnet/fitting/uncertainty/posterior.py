@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -144,7 +145,7 @@ def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
     if plan.prior.loss != "squared":
         raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
     exact = plan.form == "constrained"
-    options = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if exact else TOLERANCE)}
+    options: dict[str, Any] = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if exact else TOLERANCE)}
     known = torch.where(plan.measurement.weights > 0, values, 0.0)
     return PerturbedPosterior(plan.system, known, **options, steps=plan.solver.steps, has_noise=not exact)
 
@@ -157,7 +158,7 @@ def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Po
     problem = plan.problem(torch.where(plan.measurement.weights > 0, values, 0.0))
     system = plan.system(problem, learned["penalty"].to(values))
     in_modes = problem.joint or problem.constrained or problem.measurement.is_general
-    options = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if in_modes else TOLERANCE)}
+    options: dict[str, Any] = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if in_modes else TOLERANCE)}
     options |= {"steps": plan.solver.steps, "rotation": problem.rotation, "has_noise": not problem.constrained}
     return PerturbedPosterior(system, problem.values, **options)
 
