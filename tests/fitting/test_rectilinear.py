@@ -74,7 +74,7 @@ def test_equal_spacing_is_a_lattice_to_the_bit(prior):
     assert torch.equal(fits[0].render(), fits[1].render())
 
 
-@pytest.mark.parametrize("lengths", [(24,), (14, 16)])
+@pytest.mark.parametrize("lengths", [(32,), (14, 16)])
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_planted_function_is_recovered_in_its_units(lengths, missing):
     axes = [coordinates(n, n) for n in lengths]
