@@ -11,6 +11,7 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.choice import choose
 from coordnet.fitting.effort import EPOCHS, GPU, LONGEST_TRAINING, default_epochs, epoch_seconds, local_seconds
 from coordnet.networks.heads import Linear, Siren, Wire
+from tests.helpers import synthetic_photograph
 
 
 def network(samples, head, encoding=None):
@@ -65,7 +66,7 @@ def test_a_comparison_announces_the_training_of_all_its_methods_before_the_first
         raise Begun
 
     monkeypatch.setattr("coordnet.comparison.attempts._attempt", begin)
-    image = torch.rand(64, 64, 1, generator=torch.Generator().manual_seed(0))
+    image = synthetic_photograph(64, 64)[..., :1]
     each = epoch_seconds(network(sampled(64), Siren()), sampled(64))
     epochs = math.ceil(0.7 * LONGEST_TRAINING / each)  # one method alone stays below the bound
     options = {"heads": [Siren()], "epochs": epochs}

@@ -194,7 +194,7 @@ def test_smooth_fields_take_plates_and_photographs_do_not(pattern):
     found = choose(field).prior
     assert found.name == "plates" and found.is_chosen
     assert suited_prior(field, fourier=False).name != "plates"
-    photograph = cn.sample(synthetic_photograph(40, 40), pattern, generator=torch.Generator().manual_seed(0))
+    photograph = cn.sample(synthetic_photograph(24, 24), pattern, generator=torch.Generator().manual_seed(0))
     assert suited_prior(photograph).name == "local"
 
 

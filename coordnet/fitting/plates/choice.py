@@ -39,7 +39,7 @@ EXACT = 1e-9  # of the variance: a hidden error below which samples have no nois
 GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
 SURE = 2.0  # standard errors by which plates that smooth are better: noise in the hidden samples hides by how much
 EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
-EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs
+EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs, of ``FEWEST`` samples
 MOST_NODES = ByAxes({1: 2**20, 2: 2**20, 3: 2**18})  # of a lattice on which plates are taken unasked
 
 Fit = Callable[[Samples, Prior], Reconstruction]
@@ -181,9 +181,9 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     if not first.folds or not part.values.any():
         return None
     rough = float(first.squares_of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01)).mean())
-    gain, cutoffs = EARLY_SMOOTHED
-    early = min(first.of_plate(order, math.inf) for order in (LOWEST, LOWEST + 1)) * EARLY_GAIN
-    if min(early, *(first.of_plate(LOWEST, w) * gain for w in cutoffs)) > rough:
+    gain, cutoffs = EARLY_SMOOTHED if len(part.values) >= FEWEST else (1.0, ())
+    early = [first.of_plate(order, math.inf) * EARLY_GAIN for order in (LOWEST, LOWEST + 1)]
+    if min(early + [first.of_plate(LOWEST, w) * gain for w in cutoffs]) > rough:
         return None
     chosen, _ = choose_plate(field, plates)
     order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
