@@ -1,5 +1,6 @@
 """Closed-form fits with the adaptive prior of what a linear operator measures, by maximum likelihood."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan
@@ -103,7 +105,8 @@ class MeasuredPlan(IteratedPlan):
     in which P - |x|² stands for the posterior variance. s² is multiplied by the ratio of the residuals' energies,
     unless the geometry says ``sigma``. The prior's first power law is the start, and all of its ``rounds`` are taken.
 
-    A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s.
+    A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s. A
+    lattice of one node, which has no roughness, raises a ``ValueError``.
 
     Notes
     -----
@@ -113,6 +116,8 @@ class MeasuredPlan(IteratedPlan):
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
+        if math.prod(geometry.grid) == 1:
+            raise _checks.wrong("grid", "more than one node for an adaptive prior", geometry.grid)
         super().__init__(encoding, geometry, prior, **options)
         self.gain = largest_gain(self.modes, self.measurement)
         self.learning_tolerance = max(self.tolerance, LEARNING_TOLERANCE[len(geometry.grid)])

@@ -106,6 +106,11 @@ def test_channels_of_zero_stay_zero(channels, dtype):
     assert not fit.render()[..., channels:].any()
 
 
+def test_a_lattice_of_one_node_is_refused():
+    with pytest.raises(ValueError, match="`grid`: expected more than one node"):
+        cn.fit(cn.Measurements(scipy.sparse.eye_array(1), torch.ones(1), grid=(1, 1)))
+
+
 def test_weights_leave_values_out(generator):
     """Bad detectors with another mask for each channel; what they say does not matter."""
     signal = planted((16, 14), generator)
