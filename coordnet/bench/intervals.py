@@ -1,10 +1,8 @@
 """Intervals of a fit: the share of unknown samples that they cover, in all and by the gradient, and their score."""
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from coordnet.fitting.uncertainty.scale import gradient
 from coordnet.metrics.scores import decibels
 from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling import Samples
 
 LEVEL = 0.9
 DRAWS = 8
@@ -36,26 +33,6 @@ COLUMNS = {
 Nodes = np.ndarray  # (nodes, channels)
 # of a fit and the unknown nodes: half-widths, and the mean squared error to expect
 Widths = Callable[[Reconstruction, np.ndarray], tuple[Nodes, float]]
-
-
-class _Key:
-    """Samples and a prior that are alike if their values and masks are, for a fit that several methods share."""
-
-    def __init__(self, samples: Samples, prior: Any) -> None:
-        self.samples, self.prior = samples, prior
-        parts = [x.cpu().numpy().tobytes() for x in (samples.values, samples.weights) if x is not None]
-        self.digest = hashlib.sha256(b"".join([*parts, repr(prior).encode()])).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.digest == self.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@lru_cache(maxsize=1)
-def _fitted(key: _Key) -> tuple[Reconstruction, float]:
-    return once(lambda: fit(key.samples, prior=key.prior))
 
 
 def cross_conformal(made: Reconstruction, unknown: np.ndarray) -> tuple[Nodes, float]:
@@ -93,7 +70,7 @@ class Intervals(Estimator):
     def __call__(self, case: Case) -> Outcome:
         """Fit, and score the intervals at unknown samples."""
         assert case.truth is not None
-        made, fitting = _fitted(_Key(case.samples, self.prior))
+        made, fitting = once(lambda: fit(case.samples, prior=self.prior))  # type: ignore[arg-type]
         truth = _rows(case.truth)
         unknown = ~case.samples.geometry.known(case.truth.shape[-1]).numpy().reshape(truth.shape)
         (half, expected), seconds = once(lambda: self.widths(made, unknown))

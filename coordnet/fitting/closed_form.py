@@ -155,7 +155,7 @@ def _refuse_cells(prior: Local | ThinPlate, geometry: Geometry) -> None:
 def suited_prior(
     samples: Samples, *, fourier: bool = True, robust: bool = False
 ) -> Smoothness | Adaptive | Local | ThinPlate | None:
-    """Return the prior that suits some samples: ``default_prior``, or plates where hidden samples gain 6 dB by them."""
+    """Return the prior that suits some samples: ``default_prior``, or thin plates (see ``plates_instead``)."""
     samples = as_points(samples) if fourier else samples
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)

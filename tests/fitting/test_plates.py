@@ -219,7 +219,7 @@ def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared
     """Were both drawn from one seed, all that the other prior hides would be hidden from it already."""
     samples = masked(synthetic_photograph(32, 32), 0.4)
     field = Field.of(samples.geometry, (samples.values - samples.mean()).movedim(-1, 0))
-    shown = field.select(~choice.HiddenErrors(field, cn.ThinPlate()).folds[0]).samples()
+    shown = field.select(~choice.FieldErrors(field, cn.ThinPlate()).folds[0]).samples()
     assert fitted(shown, cn.Adaptive()).report["tried"]
 
 

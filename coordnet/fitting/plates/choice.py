@@ -45,7 +45,7 @@ MOST_NODES = ByAxes({1: 2**20, 2: 2**20, 3: 2**18})  # of a lattice on which pla
 Fit = Callable[[Samples, Prior], Reconstruction]
 
 
-class HiddenErrors:
+class FieldErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
     def __init__(self, field: Field, prior: ThinPlate, rounds: int | None = None) -> None:
@@ -123,13 +123,13 @@ def deciding_part(field: Field) -> Field:
     return field
 
 
-def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, HiddenErrors]:
+def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, FieldErrors]:
     """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
 
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order: the higher it is, the lower its best cut-off.
     """
-    errors = HiddenErrors(deciding_part(field), prior)
+    errors = FieldErrors(deciding_part(field), prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
@@ -177,7 +177,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
     part, plates = deciding_part(field), ThinPlate()
-    first = HiddenErrors(part, plates, rounds=1)
+    first = FieldErrors(part, plates, rounds=1)
     if not first.folds or not part.values.any():
         return None
     rough = float(first.squares_of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01)).mean())
@@ -189,7 +189,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
     smooths, ours, theirs = math.isfinite(cutoff), np.empty(0), np.empty(0)
     for compared in (part, *_corners(field, part.lattice)):
-        errors = HiddenErrors(compared, plates, SMOOTHED_FOLDS if smooths else 1)
+        errors = FieldErrors(compared, plates, SMOOTHED_FOLDS if smooths else 1)
         if errors.folds:
             our, their = errors.squares_of_plate(order, cutoff), errors.squares_of_prior(fit, prior)
             smooths = smooths and our.mean() < their.mean()

@@ -13,7 +13,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.fitting.plates.choice import HiddenErrors, choose_plate
+from coordnet.fitting.plates.choice import FieldErrors, choose_plate
 from coordnet.fitting.plates.field import Field
 from coordnet.fitting.plates.plate import plate, share_beyond
 from coordnet.fitting.plates.solve import PlateSolution, SingularPlate
@@ -66,7 +66,7 @@ class ThinPlatePlan(Plan):
         report["beyond_samples"] = max(map(share_beyond, fields))
         return Fitted(extended.to(values), report)
 
-    def _report(self, chosen: ThinPlate, errors: HiddenErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
+    def _report(self, chosen: ThinPlate, errors: FieldErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
         """Return how the choice and the solves went."""
         return {
             "method": f"thin plates, {solutions[0].method}",
