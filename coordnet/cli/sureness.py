@@ -32,9 +32,7 @@ class Sureness:
         (lower, upper), seconds = once(fit.interval)
         found: dict[str, Any] = {"expected_psnr": fit.expected_psnr(span), "seconds": seconds}
         if scoring is not None:
-            covered = (scoring.truth >= lower.cpu()) & (scoring.truth <= upper.cpu())
-            held_out = covered[scoring.held_out].double()
-            found["coverage"] = float(held_out.mean()) if len(held_out) else None
+            found["coverage"] = scoring.coverage(lower.cpu(), upper.cpu())
         return cls(fit.std(), found)
 
     @property

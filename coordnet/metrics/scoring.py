@@ -67,3 +67,8 @@ class Scoring:
             "snr": ratio if math.isfinite(ratio := snr(estimate, self.truth, self.held_out)) else None,
             "ssim": ssim(estimate, self.truth) if picture else None,
         }
+
+    def coverage(self, lower: Float[Tensor, "*grid channels"], upper: Float[Tensor, "*grid channels"]) -> float | None:
+        """Return the share of the held-out entries that are within intervals; None if nothing was held out."""
+        covered = ((self.truth >= lower) & (self.truth <= upper))[self.held_out]
+        return float(covered.double().mean()) if len(covered) else None
