@@ -18,7 +18,7 @@ from torch import Tensor
 from coordnet.media import MediaError, read_array, read_image, read_media, read_video
 from coordnet.media.pictures import IMAGE_SUFFIXES
 from coordnet.media.sound import AUDIO_SUFFIXES
-from coordnet.media.video import VIDEO_SUFFIXES
+from coordnet.media.video import VIDEO_SUFFIXES, clip_length
 
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge
 CUBE, FRAME = 128, 256
@@ -132,9 +132,8 @@ def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
     sides = read_video(path, frames="0:1").signal.shape[1:3]
     size = f"{FRAME}x{FRAME}" if max(sides) > FRAME else None
     height, width = (CUBE if size else min(CUBE, side) for side in sides)
-    clip = read_video(path, size=size, crop=f"{height}x{width}").signal
-    first = max(0, len(clip) - CUBE) // 2
-    return clip[first : first + CUBE].clone()
+    first = max(0, clip_length(path) - CUBE) // 2
+    return read_video(path, frames=f"{first}:{first + CUBE}", size=size, crop=f"{height}x{width}").signal
 
 
 def sound(path: Path) -> Float[Tensor, "samples channels"]:

@@ -13,6 +13,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF", "TGA", "JPEG2000"
 DEMUXERS = "mov,matroska,avi,mpeg,mpegvideo,mpegts,asf,flv,ogg,yuv4mpegpipe"
 MEMORY = 2**30  # bytes that reading a signal may take
 NEEDED = 8  # bytes that reading takes for each number, of which four are the signal in float32
+DECODED = 32  # times as many numbers may be decoded, one frame after another, as may be kept
 
 
 def refuse_large(path: StrPath, numbers: int, memory: int | None = None) -> None:
@@ -21,6 +22,14 @@ def refuse_large(path: StrPath, numbers: int, memory: int | None = None) -> None
     if NEEDED * numbers > memory:
         room = f"at most {memory // NEEDED:,} numbers, which fit into {memory / 2**30:.3g} GiB (--memory allows more)"
         raise mismatch(path, room, f"{numbers:,}")
+
+
+def refuse_long(path: StrPath, numbers: int, memory: int | None = None) -> None:
+    """Raise a ``MediaError`` for frames of ``DECODED`` times as many numbers as ``refuse_large`` lets a file keep."""
+    limit = DECODED * (MEMORY if memory is None else memory) // NEEDED
+    if numbers > limit:
+        advice = "--frames selects fewer, --memory allows more"
+        raise mismatch(path, f"at most {limit:,} numbers in the frames to decode ({advice})", f"{numbers:,} and more")
 
 
 def declared_pictures(path: Path, memory: int | None = None) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import tifffile
 import torch
 from jaxtyping import Float
-from skimage.transform import resize
+from skimage.transform import resize, resize_local_mean
 from torch import Tensor
 
 from coordnet.media.declared import declared_pictures, refuse_large
@@ -30,6 +30,7 @@ _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
 # The axes to flip for an orientation (TIFF 6.0, page 36); from 5 on, rows and columns are then exchanged.
 _FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
 LARGE = 2**24  # numbers of a picture that is compressed less, five times as fast
+AVERAGED = 8  # a side that shrinks by more is first averaged over areas: a wide filter takes seconds a picture
 _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
 _CROP = _SIZE + r"(?:\+(\d+)\+(\d+))?"
 
@@ -123,6 +124,10 @@ def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memor
     """
     if size is not None and (shape := _parse("size", _SIZE, size)) != image.shape[:2]:
         refuse_large("`size`", math.prod(shape) * math.prod(image.shape[2:]), memory)
+        # Means over areas leave half of the shrinking, at most 8, to the filter.
+        means = tuple(AVERAGED * m // 2 if n > AVERAGED * m else n for n, m in zip(image.shape, shape, strict=False))
+        if means != image.shape[:2]:
+            image = np.asarray(resize_local_mean(image, means, preserve_range=True))
         image = np.asarray(resize(image, shape, order=1, anti_aliasing=True, preserve_range=True))
     if crop is not None:
         rows, columns, *place = _parse("crop", _CROP, crop)

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.declared import DEMUXERS, declared_pictures, refuse_large
+from coordnet.media.declared import DEMUXERS, declared_pictures, refuse_large, refuse_long
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import resize_and_crop
 from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
@@ -44,17 +44,20 @@ def read_video(
     ``frames`` ("0:120", "-30:", "::2") selects frames as a Python slice does; then ``size`` and ``crop`` apply as in
     ``read_image``, one frame at a time. Channels are RGB, or 1 if the codec stores gray. Frames are turned by the
     rotation that the file states. Sound is ignored, and depths beyond 8 bits are reduced to 8. Reading stops with a
-    ``MediaError`` where the frames need more than ``memory`` bytes, see ``refuse_large``.
+    ``MediaError`` where the frames need more than ``memory`` bytes, see ``refuse_large``, or where decoding them takes
+    too long, see ``refuse_long``.
     """
     path = readable_file(path, "a video")
     wanted = slice(None) if frames is None else _parse_frames(frames)
     with decoding(path, "a video"):
         images, rate = open_clip(path)
         if (wanted.start or 0) < 0 or (wanted.stop or 0) < 0:
-            wanted = slice(*wanted.indices(sum(1 for _ in open_clip(path)[0])))
+            wanted = slice(*wanted.indices(clip_length(path)))
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
-        clip = []
+        clip, decoded = [], 0
         for image in selected:
+            decoded += image.size
+            refuse_long(path, decoded, memory)
             clip.append(resize_and_crop(from_depth(image, path), size, crop, memory))
             refuse_large(path, len(clip) * clip[0].size, memory)
     if not clip:
@@ -70,6 +73,13 @@ def is_video(path: Path) -> bool:
     if suffix not in ANIMATED_SUFFIXES:
         return suffix in VIDEO_SUFFIXES
     return declared_pictures(path, sys.maxsize) > 1
+
+
+def clip_length(path: StrPath) -> int:
+    """Return the number of frames of a clip, which decodes all of them: what files say of it is often wrong."""
+    path = readable_file(path, "a video")
+    with decoding(path, "a video"):
+        return sum(1 for _ in open_clip(path)[0])
 
 
 def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
+from skimage.transform import resize
 
 from coordnet.media import MediaError, load, read_image, read_media, write_image, write_media
 
@@ -221,6 +222,15 @@ def test_size_is_anti_aliased_and_crop_follows(tmp_path):
     assert (signal - 0.5).abs().max() < 0.2
     whole = read_image(tmp_path / "a.png")
     torch.testing.assert_close(read_image(tmp_path / "a.png", size="64x64").signal, whole.signal, rtol=0, atol=0)
+
+
+def test_a_picture_that_shrinks_much_is_as_one_filter_would_make_it(tmp_path):
+    rows, columns = np.mgrid[:600, :450]
+    smooth = np.uint8(127 + 60 * np.sin(rows / 90) + 60 * np.cos(columns / 70))
+    Image.fromarray(smooth).save(tmp_path / "a.png")
+    small = read_image(tmp_path / "a.png", size="24x20").signal[..., 0].numpy()
+    direct = resize(smooth / 255, (24, 20), order=1, anti_aliasing=True)
+    assert np.abs(small - direct)[2:-2, 2:-2].max() < 0.01
 
 
 @pytest.mark.parametrize(

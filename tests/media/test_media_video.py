@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from coordnet.media import MediaError, read_media, read_video, write_media, write_video
+from coordnet.media.declared import DECODED, NEEDED
 
 
 def moving(frames=9, height=24, width=32):
@@ -86,6 +87,15 @@ def test_frames_then_size_then_crop(tmp_path):
     assert media.signal.shape == (3, 10, 12, 3)
     pooled = torch.nn.functional.avg_pool2d(clip.movedim(-1, 1), 2).movedim(1, -1)
     assert psnr(media.signal, pooled[2:5, :10, 18:30]) > 30
+
+
+def test_decoding_has_a_limit_though_the_result_is_small(tmp_path):
+    write_video(moving(9, 32, 32), tmp_path / "a.mkv", rate=25)
+    frame = 32 * 32 * 3
+    memory = NEEDED * 4 * frame // DECODED  # of four frames
+    with pytest.raises(MediaError, match=r"a\.mkv: expected at most .* numbers in the frames to decode .*--frames"):
+        read_video(tmp_path / "a.mkv", size="2x2", memory=memory)
+    assert len(read_video(tmp_path / "a.mkv", size="2x2", frames="3:7", memory=memory).signal) == 4
 
 
 def test_single_frame_gif_is_an_image(tmp_path):
