@@ -226,11 +226,12 @@ def test_size_is_anti_aliased_and_crop_follows(tmp_path):
 
 def test_a_picture_that_shrinks_much_is_as_one_filter_would_make_it(tmp_path):
     rows, columns = np.mgrid[:600, :450]
-    smooth = np.uint8(127 + 60 * np.sin(rows / 90) + 60 * np.cos(columns / 70))
-    Image.fromarray(smooth).save(tmp_path / "a.png")
+    smooth = 127 + 30 * np.sin(rows / 90) + 30 * np.cos(columns / 70)
+    rough = np.uint8(smooth + np.random.default_rng(0).uniform(-60, 60, smooth.shape))
+    Image.fromarray(rough).save(tmp_path / "a.png")
     small = read_image(tmp_path / "a.png", size="24x20").signal[..., 0].numpy()
-    direct = resize(smooth / 255, (24, 20), order=1, anti_aliasing=True)
-    assert np.abs(small - direct)[2:-2, 2:-2].max() < 0.01
+    direct = resize(rough / 255, (24, 20), order=1, anti_aliasing=True)
+    assert np.abs(small - direct)[2:-2, 2:-2].max() < 0.02
 
 
 @pytest.mark.parametrize(
