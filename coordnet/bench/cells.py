@@ -78,7 +78,7 @@ def plain(value: Any) -> Any:
     """Return the parameters of an object as JSON holds them.
 
     Classes and functions become their names, and dataclasses their fields. Fields with their default value are left
-    out, except for numbers, so that a new option does not change the keys of old records.
+    out, except for numbers, so that a new option does not change the keys of old records. Infinity becomes "inf".
     """
     if isinstance(value, partial):
         return {"function": plain(value.func), **value.keywords}
@@ -88,6 +88,8 @@ def plain(value: Any) -> Any:
         return {"kind": type(value).__name__, **{k: plain(v) for k, v in kept.items()}}
     if callable(value):
         return getattr(value, "name", None) or value.__name__
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 

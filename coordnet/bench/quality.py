@@ -20,6 +20,7 @@ from coordnet.bench.study import Experiment, Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
 from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
+from coordnet.fitting.defaults import STRIDED_ROW
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
@@ -129,11 +130,22 @@ EXPERIMENTS = (
         ),
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),
-    part(
+    Experiment(
         "audio",
-        "A random quarter of a recording",
-        [Task("sound, random quarter", "random:0.25", measure="snr")],
-        (*SPLINES, _smooth("smooth", Smoothness(1.0, 0.01), FOURIER), ADAPTED, PATCHES),
+        "A random quarter of a recording, and every second sample",
+        {
+            Task("sound, random quarter", "random:0.25", measure="snr"): (
+                *SPLINES,
+                _smooth("smooth", Smoothness(1.0, 0.01), FOURIER),
+                ADAPTED,
+                PATCHES,
+            ),
+            Task("sound, every second", "every:2", measure="snr"): (
+                *SPLINES,
+                _smooth("smooth", Smoothness(2.5, 0.01), FOURIER),
+                Method("plates that interpolate", ClosedForm(FOURIER, prior=STRIDED_ROW)),
+            ),
+        },
         Finder(("sound",), SOUNDS, ("bach",)),
     ),
     part(

@@ -160,7 +160,7 @@ def suited_prior(
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
     is_point = samples.geometry.operator is None and not samples.geometry.has_cells
-    if prior is None or not fourier or robust or not is_point:
+    if prior is None or isinstance(prior, ThinPlate) or not fourier or robust or not is_point:
         return prior
 
     def fit(part: Samples, prior: Any) -> Reconstruction:

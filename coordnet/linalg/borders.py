@@ -52,8 +52,11 @@ def continue_smoothly(
     for axis, padded in enumerate(shape):
         length, missing = f.shape[axis + 2], padded - f.shape[axis + 2]
         if missing > 0:
-            gap = _gap_matrix(length, missing, min(order, missing)).to(f)
-            added = (f.movedim(axis + 2, -1) @ gap.T).movedim(-1, axis + 2)
+            reach = min(order, missing)  # differences reach from the gap to as many nodes on either side
+            nodes = f.movedim(axis + 2, -1)
+            near = nodes if length <= 2 * reach else torch.cat([nodes[..., :reach], nodes[..., -reach:]], dim=-1)
+            gap = _gap_matrix(near.shape[-1], missing, reach).to(f)
+            added = (near @ gap.T).movedim(-1, axis + 2)
             f = torch.cat([f, added], dim=axis + 2)
     return f
 

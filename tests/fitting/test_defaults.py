@@ -6,7 +6,15 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
 from coordnet.fitting.choice import choose, combinations
-from coordnet.fitting.defaults import LONGEST, LONGEST_LOCAL, STRIDED, default_encoder, default_prior
+from coordnet.fitting.defaults import (
+    LONGEST,
+    LONGEST_LOCAL,
+    LONGEST_ROW,
+    STRIDED,
+    STRIDED_ROW,
+    default_encoder,
+    default_prior,
+)
 from coordnet.fitting.effort import local_seconds
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
@@ -30,7 +38,7 @@ def test_priors_suit_the_samples(dims):
     strided, random = sampled("every:2", shape).geometry, sampled("random:0.5", shape).geometry
     assert default_prior(strided, fourier=False) == STRIDED[dims]
     assert default_prior(random, fourier=False) == Adaptive()
-    assert default_prior(strided) == (Local() if dims == 2 else STRIDED[dims])
+    assert default_prior(strided) == {1: STRIDED_ROW, 2: Local()}.get(dims, STRIDED[dims])
     assert default_prior(random) == (Local() if dims in (2, 3) else Adaptive())
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert default_prior(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == Adaptive()
@@ -46,6 +54,7 @@ def test_encoders_suit_the_prior_and_the_length():
     assert default_prior(long) == Smoothness(1.0, 1e-3)
     strided = Lattice((8,), (2,))
     assert default_encoder(strided, default_prior(strided)) is FourierEncoding
+    assert default_prior(Lattice((LONGEST_ROW + 2,), (2,))) == STRIDED[1]
     assert default_encoder(Lattice((8, 8), (2, 2)), STRIDED[2]) is Gaussian
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.interpolate import CubicSpline
 
 import coordnet as cn
 from coordnet.encodings.blending import polynomial_weights
@@ -95,17 +96,18 @@ def test_quintic_weights_reproduce_polynomials_of_degree_five():
     torch.testing.assert_close(polynomial_weights(x, 6) @ powers, x.unsqueeze(1) ** torch.arange(6))
 
 
-def test_a_smooth_continuation_has_the_least_differences(generator):
-    f = torch.rand(1, 2, 9, 1, generator=generator, dtype=torch.float64)
-    made = continue_smoothly(f, (14, 1), 3)
-    torch.testing.assert_close(made[:, :, :9], f)
+@pytest.mark.parametrize("length", [4, 9])  # with the whole of a row near the gap, and a part
+def test_a_smooth_continuation_has_the_least_differences(length, generator):
+    f = torch.rand(1, 2, length, 1, generator=generator, dtype=torch.float64)
+    made = continue_smoothly(f, (length + 5, 1), 3)
+    torch.testing.assert_close(made[:, :, :length], f)
 
     def energy(g):
         for _ in range(3):
             g = g.roll(-1, 2) - g
         return g.square().sum()
 
-    gap = made[:, :, 9:].clone().requires_grad_()
+    gap = made[:, :, length:].clone().requires_grad_()
     energy(torch.cat([f, gap], 2)).backward()
     assert gap.grad is not None and float(gap.grad.abs().max()) < 1e-9
 
@@ -129,6 +131,25 @@ def test_each_channel_may_have_its_own_mask_and_each_signal_its_own_choice(gener
         both = plan(cn.FourierEncoding.like(one), one.geometry, prior, dtype=torch.float64)
         batch = both.fit(torch.stack([one.values, 2 * one.values]))
         torch.testing.assert_close(on_grid(batch)[1], 2 * on_grid(fitted(one, prior)), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize(("power", "ratio"), [(2, 1.03), (3, 0.98), (4, 0.85)])
+def test_rows_that_skip_samples_take_splines_of_the_order_of_their_spectrum(power, ratio, generator):
+    frequencies = torch.arange(1, 4097, dtype=torch.float64)
+    phases = torch.randn(2, 4096, generator=generator, dtype=torch.float64)
+    modes = torch.complex(*phases) / (1 + (frequencies / 300) ** 2) ** (power / 2)
+    row = torch.fft.irfft(torch.cat([torch.zeros(1), modes]))[:4000, None]
+    fit = cn.fit(cn.sample(row, "every:2"))
+    assert abs(fit.report["order"] - power) <= 1 and fit.report["cutoff"] is None
+    middle = slice(101, 3900, 2)
+    cubic = CubicSpline(range(0, 4000, 2), row[::2, 0])(range(101, 3900, 2))
+    errors = [(f - row[middle, 0]).square().mean() for f in (on_grid(fit)[middle, 0], torch.from_numpy(cubic))]
+    assert errors[0] < ratio * errors[1]
+
+
+def test_aliasing_of_a_lattice_that_skips_samples_is_not_smoothed_as_noise(generator):
+    rough = waves((96, 96)) + 0.2 * torch.randn(96, 96, 1, generator=generator, dtype=torch.float64)
+    assert suited_prior(cn.sample(rough, "every:3")).name == "local"
 
 
 def test_a_strided_row_is_reconstructed_on_its_whole_grid():

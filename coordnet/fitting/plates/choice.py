@@ -24,14 +24,15 @@ from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Samples
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
-WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides
+WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides on plates at all
+CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
-HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second in volumes and on lattices of more than LARGE nodes
-LARGE = 128**2
+HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE nodes
+LARGE = ByAxes({1: 2**24, 2: 128**2, 3: 0})
 MIN_GAIN = 0.02  # of the hidden error, that an order or a cut-off must bring
 PATIENCE = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
@@ -112,9 +113,8 @@ class FieldErrors:
         return np.concatenate(errors)
 
 
-def deciding_part(field: Field) -> Field:
-    """Return the middle of a large lattice, with at least ``FEWEST`` samples, or all of it."""
-    size = WINDOW[len(field.lattice)]
+def deciding_part(field: Field, size: int) -> Field:
+    """Return the middle of a lattice of more than ``size`` nodes, with at least ``FEWEST`` samples, or all of it."""
     while size < math.prod(field.lattice):
         part = field.part(middle(field.lattice, size))
         if len(part.values) >= FEWEST:
@@ -129,12 +129,12 @@ def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, FieldErrors
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order: the higher it is, the lower its best cut-off.
     """
-    errors = FieldErrors(deciding_part(field), prior)
+    errors = FieldErrors(deciding_part(field, CHOOSING[len(field.lattice)]), prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
-    volume = len(field.lattice) > 2 or math.prod(field.lattice) > LARGE
-    orders = range(LOWEST, (HIGHEST_LARGE if volume else HIGHEST) + 1) if prior.order is None else [prior.order]
+    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE[len(field.lattice)] else HIGHEST
+    orders = range(LOWEST, highest + 1) if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     if prior.cutoff is None and errors.of_plate(order, cutoff) > EXACT * errors.field.values.var():
         cutoffs: dict[int, float] = {}
@@ -167,16 +167,18 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     """Return the plates that suit samples better than a prior, as hidden samples say; None if none does.
 
     Plates that interpolate must be better by 6 dB. Those that smooth are taken for less if they are better everywhere:
-    noise, which is in the hidden samples too, hides by how much. The middle of a large lattice decides, and if it is
-    for plates, two of its corners with it. Nothing more than a smoothness and a few plates of low orders is fitted
-    where these are close, as they are on photographs.
+    noise, which is in the hidden samples too, hides by how much. On lattices that skip samples they must be better by
+    6 dB as well, for a hidden sample is farther from its neighbors than the points between the samples are.
+
+    The middle of a large lattice decides, and if it is for plates, two of its corners with it. Nothing more than a
+    smoothness and a few plates of low orders is fitted where these are close, as they are on photographs.
     """
     geometry = samples.geometry
     if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
-    part, plates = deciding_part(field), ThinPlate()
+    part, plates = deciding_part(field, WINDOW[len(field.lattice)]), ThinPlate()
     first = FieldErrors(part, plates, rounds=1)
     if not first.folds or not part.values.any():
         return None
@@ -187,7 +189,8 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
         return None
     chosen, _ = choose_plate(field, plates)
     order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
-    smooths, ours, theirs = math.isfinite(cutoff), np.empty(0), np.empty(0)
+    smooths = math.isfinite(cutoff) and not geometry.is_whole_lattice
+    ours, theirs = np.empty(0), np.empty(0)
     for compared in (part, *_corners(field, part.lattice)):
         errors = FieldErrors(compared, plates, SMOOTHED_FOLDS if smooths else 1)
         if errors.folds:
@@ -196,7 +199,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
             ours, theirs = np.append(ours, our), np.append(theirs, their)
         if not smooths and ours.sum() * GAIN > theirs.sum():
             return None
-    return chosen if ours.sum() * GAIN <= theirs.sum() or _is_surely_less(ours, theirs) else None
+    return chosen if ours.sum() * GAIN <= theirs.sum() or (smooths and _is_surely_less(ours, theirs)) else None
 
 
 def _is_surely_less(ours: np.ndarray, theirs: np.ndarray) -> bool:
