@@ -220,14 +220,20 @@ def test_it_gains_on_a_clip_in_which_a_picture_moves():
     assert held_out(made, samples, truth) > held_out(fit(samples, pilot), samples, truth) + 0.5
 
 
-def test_the_seed_fixes_it_and_chunks_do_not_change_it(monkeypatch):
+def test_the_seed_fixes_it_and_chunks_and_threads_do_not_change_it(monkeypatch):
     samples = sample(synthetic_photograph(30, 28), "random:0.4")
     prior = Local(rounds=1, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
     expected = fit(samples, prior).render()
     assert torch.equal(fit(samples, prior).render(), expected)
     monkeypatch.setattr(mixture, "FLOATS_AT_ONCE", 1000)
     monkeypatch.setattr(classes, "FLOATS_AT_ONCE", 77 * 5 * 64**2)
-    torch.testing.assert_close(fit(samples, prior).render(), expected, atol=2e-3, rtol=0)
+    chunked = fit(samples, prior).render()
+    torch.testing.assert_close(chunked, expected, atol=2e-3, rtol=0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    threaded = fit(samples, prior).render()
+    torch.set_num_threads(before)
+    torch.testing.assert_close(threaded, chunked, atol=2e-4, rtol=0)
 
 
 def test_it_is_saved_with_its_patches(quarter, tmp_path):

@@ -10,6 +10,7 @@ from torch import Tensor
 from coordnet.fitting.local.mixture import Gaussians, Group, evidence
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
+from coordnet.linalg.threads import in_threads
 
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
 NOISE = (1 / 255) ** 2  # variance of the known entries' noise
@@ -186,13 +187,18 @@ class LocalClasses:
         Each covariance becomes (ν S_start + Σ p E[xxᵀ]) / (ν + Σ p), where ν is the ``strength`` of the start and the
         sums go over patches with the probability p of the class.
         """
-        moments = torch.zeros_like(self.gaussians.covariances)
-        counts = torch.zeros_like(self.weights)
-        for part in patches.split(self._at_once):
+
+        def expectation(part: Patches) -> tuple[Tensor, Tensor]:
             assigned = self.assign(observed, part)
             p, groups = assigned.likely(ADAPTED)
-            moments += self.gaussians.moments(groups, p, self.column_weights)
-            counts.index_add_(0, assigned.labels.flatten(), p)
+            counts = torch.zeros_like(self.weights).index_add_(0, assigned.labels.flatten(), p)
+            return self.gaussians.moments(groups, p, self.column_weights), counts
+
+        moments = torch.zeros_like(self.gaussians.covariances)
+        counts = torch.zeros_like(self.weights)
+        for added, number in in_threads(expectation, patches.split(self._at_once), counts.device):
+            moments += added
+            counts += number
         n = counts[:, None, None]
         covariances = (strength * self.start.covariances + n * self.gaussians.covariances + moments) / (strength + n)
         few = WEIGHT_PRIOR * len(patches)
@@ -205,16 +211,20 @@ class LocalClasses:
 
         Entries of no patch are the pilot's.
         """
-        total, precision = torch.zeros_like(observed.values), torch.zeros_like(observed.values)
-        classes, variances = [], []
-        for part in patches.split(self._at_once):
+
+        def posterior(part: Patches) -> tuple[Patches, Tensor, Tensor, Tensor]:
             assigned = self.assign(observed, part)
             mean, variance = self._posterior(assigned)
-            weight = 1 / (variance + self.gaussians.noise)
-            part.add(weight * (mean + assigned.means), total)
-            part.add(weight, precision)
             likeliest = assigned.probabilities.argmax(1, keepdim=True)
-            classes.append(assigned.labels.gather(1, likeliest)[:, 0])
+            return part, mean + assigned.means, variance, assigned.labels.gather(1, likeliest)[:, 0]
+
+        total, precision = torch.zeros_like(observed.values), torch.zeros_like(observed.values)
+        classes, variances = [], []
+        for part, mean, variance, label in in_threads(posterior, patches.split(self._at_once), total.device):
+            weight = 1 / (variance + self.gaussians.noise)
+            part.add(weight * mean, total)
+            part.add(weight, precision)
+            classes.append(label)
             variances.append(variance.mean((1, 2)))
         f = torch.where(precision > 0, total / precision, observed.pilot)
         return Estimate(f, torch.cat(classes), torch.cat(variances))

@@ -19,6 +19,7 @@ from torch import Tensor
 from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.similar_patches import Picture, references, similar
+from coordnet.linalg.threads import in_threads
 
 # Chosen on the middle 160² to 256² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10,
 # 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
@@ -26,7 +27,7 @@ SIDE, STEP = 6, 3
 REACH = 8  # largest displacement of a similar patch along each axis
 FLOOR = 2e-5  # v for signals of range 1, beside
 SHARE = 0.15  # of the mean variance of the group's entries
-BAND = 2**13  # reference patches whose similar patches are found at once
+BAND = 2**12  # reference patches whose similar patches are found at once
 AT_ONCE = 256  # groups that are solved at once
 
 
@@ -49,14 +50,15 @@ def fill_from_similar(
     pilot = observed.pilot
     height, width = pilot.shape[1:]
     side = min(SIDE, height, width)
-    total, precision = torch.zeros_like(pilot), torch.zeros_like(pilot)
     rows, columns = (references(n, side, STEP, pilot.device) for n in (height, width))
-    for part in rows.split(max(1, BAND // len(columns))):
+
+    def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
         top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
         corners = (part.unsqueeze(1) * width + columns).flatten()
         needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
         if not bool(needed.any()):
-            continue
+            return []
+        found = []
         groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, REACH)
         for group, corner in zip(groups[needed].split(AT_ONCE), corners[needed].split(AT_ONCE), strict=True):
             patches = Patches((height, width), (side, side), corner)
@@ -65,8 +67,14 @@ def fill_from_similar(
             known = patches.of(observed.known.expand_as(pilot)).flatten(1)
             mean, variance = condition(patches.of(observed.values).flatten(1), known, x, noise, share)
             shape = (len(corner), len(pilot), side * side)
-            patches.add((mean / variance).reshape(shape), total)
-            patches.add((1 / variance).reshape(shape), precision)
+            found.append((patches, (mean / variance).reshape(shape), (1 / variance).reshape(shape)))
+        return found
+
+    total, precision = torch.zeros_like(pilot), torch.zeros_like(pilot)
+    for found in in_threads(band, rows.split(max(1, BAND // len(columns))), pilot.device):
+        for patches, weighted, weights in found:
+            patches.add(weighted, total)
+            patches.add(weights, precision)
     return torch.where(precision > 0, total / precision, pilot)
 
 
