@@ -7,7 +7,8 @@ from typing import TypeVar
 import torch
 
 MOST = 4  # threads, for each of them needs memory of its own
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], device: torch.device) -> Iterator[Result]:
