@@ -76,8 +76,10 @@ def is_video(path: Path) -> bool:
 
 
 def clip_length(path: StrPath) -> int:
-    """Return the number of frames of a clip, which decodes all of them: what files say of it is often wrong."""
+    """Return the number of frames of a clip; those of videos are decoded, as what files say of it is often wrong."""
     path = readable_file(path, "a video")
+    if path.suffix.lower() in ANIMATED_SUFFIXES:
+        return declared_pictures(path)
     with decoding(path, "a video"):
         return sum(1 for _ in open_clip(path)[0])
 
