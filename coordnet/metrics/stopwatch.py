@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+MOST = 200  # repetitions of a short call
 T = TypeVar("T")
 
 
@@ -25,14 +26,19 @@ class Timing(NamedTuple):
     repeats: int
 
 
-def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0) -> Timing:
-    """Time a call after one warm-up run, in at most ``budget`` seconds; a longer warm-up is the only run."""
+def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0, least: float = 0.0) -> Timing:
+    """Time a call after one warm-up run, in at most ``budget`` seconds; a longer warm-up is the only run.
+
+    Short calls are repeated more often, up to ``MOST`` times, until they took ``least`` seconds together.
+    """
     warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)
     repeats = max(1, min(repeats, int(budget / max(warm_up, 1e-9))))
     seconds = [once(work)[1] for _ in range(repeats)]
-    return Timing(statistics.median(seconds), min(seconds), max(seconds), repeats)
+    while sum(seconds) < least and len(seconds) < MOST:
+        seconds.append(once(work)[1])
+    return Timing(statistics.median(seconds), min(seconds), max(seconds), len(seconds))
 
 
 def timed(work: Callable[[], T], *, repeats: int = 5, budget: float = 2.0) -> tuple[T, float]:
