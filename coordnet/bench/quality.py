@@ -84,6 +84,7 @@ ENLARGED = (
     baseline("Lanczos", upscaling.pillow, kind="Lanczos"),
     baseline("bicubic", upscaling.pillow, kind="bicubic"),
     Method("upscale", upscaling.Enlarged()),
+    Method("upscale, no prior", upscaling.Enlarged(prior="none")),
     Method("upscale, pixels as points", upscaling.Enlarged("point")),
 )
 REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0, 1.5, 2.5)]

@@ -51,13 +51,16 @@ class Enlarged(Estimator):
     """The result of ``upscale``."""
 
     samples: PixelKind = "area"
+    prior: str = "auto"
 
     def __call__(self, case: Case) -> Outcome:
         """Enlarge the picture."""
         values = case.samples.values
         factor = case.samples.grid[0] / values.shape[0]
-        made, seconds = timed(lambda: upscale(values, factor, samples=self.samples))
-        return Outcome(made.signal, seconds, notes={k: made.report[k] for k in ("noise", "sigma") if k in made.report})
+        made, seconds = timed(lambda: upscale(values, factor, samples=self.samples, prior=self.prior))
+        return Outcome(
+            made.signal, seconds, notes={k: made.report[k] for k in ("prior", "noise", "sigma") if k in made.report}
+        )
 
 
 def pillow(case: Case, kind: str) -> Tensor:

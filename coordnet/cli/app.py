@@ -130,6 +130,14 @@ def upscale(
             "or the value at its center, as of pictures that were decimated.",
         ),
     ] = "area",
+    prior: Annotated[
+        str,
+        Option(
+            metavar="[auto|local|none]",
+            help="What is within a pixel: as the local prior has it, which auto takes where less than a minute is "
+            "expected, or smooth splines, which take a fraction of a second.",
+        ),
+    ] = "auto",
     many: options.Many,
     common: options.Common,
 ) -> None:

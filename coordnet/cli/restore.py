@@ -29,6 +29,7 @@ from coordnet.plots.restoration import restoration_figure
 from coordnet.restore.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
+from coordnet.restore.divide import PRIORS
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
@@ -40,7 +41,7 @@ from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 Prior = methods.Prior | Literal["auto"]
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
-AREAS = "pixels as areas: complex B-spline encoding, noise of standard deviation {noise:.2g}"
+AREAS = "pixels as areas: complex B-spline encoding, {prior} prior, noise of standard deviation {noise:.2g}"
 MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
 DETAIL, DRAWN = 96, 2048  # pixels a side of the part of a large picture that its figure shows, before and after
 
@@ -168,21 +169,25 @@ def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Ou
     return _restored("denoise", signal, common, work)
 
 
-def upscale(signals: list[str], factor: float, samples: str, many: Many, common: Common) -> None:
+def upscale(signals: list[str], factor: float, samples: str, prior: str, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
     budget = specs.parse_bytes(common.memory) or free
     kind = cast(PixelKind, _checks.choice("samples", samples, KINDS))
-    each("upscale", partial(_upscale, factor=factor, kind=kind, budget=budget), signals, many, common)
+    work = partial(_upscale, factor=factor, kind=kind, prior=_checks.choice("prior", prior, PRIORS), budget=budget)
+    each("upscale", work, signals, many, common)
 
 
-def _upscale(image: str, common: Common, factor: float, kind: PixelKind, budget: int) -> Outcome:
+def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: str, budget: int) -> Outcome:
     path = Path(image)
     if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
+        if prior == "local":
+            raise _checks.wrong("prior", "auto or none for what is read in rows", "local")
         return _upscale_rows(path, factor, kind, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = upscaled(values, factor, samples=kind, alpha=media.alpha)
+        options = {"samples": kind, "prior": prior, "progress": common.progress}
+        made = upscaled(values, factor, alpha=media.alpha, **options)
         expected = made.expected_psnr
         sureness = "too small, or too uniform, to try on its own reduction"
         if expected is not None:
@@ -194,11 +199,12 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, budget:
 
 
 def _chosen(made: Restored | UpscaledRows) -> str:
-    return (AREAS if made.report["samples"] == "area" else POINTS).format(**made.report)
+    chosen = (AREAS if made.report["samples"] == "area" else POINTS).format(**made.report)
+    return chosen + " (--prior none is faster)" * (made.report["prior"] == "local")
 
 
 def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
-    names = ("samples", "noise", "strength", "sigma", "tried")
+    names = ("samples", "prior", "division", "noise", "strength", "sigma", "tried")
     chosen = {name: made.report[name] for name in names if name in made.report}
     sigma = made.report.get("sigma")
     encoder = f"bspline:degree={DEGREE}" if sigma is None else f"gaussian:sigma={sigma}"

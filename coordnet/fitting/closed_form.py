@@ -137,19 +137,12 @@ def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -
 
 @plan_for.register
 def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    _refuse_cells(prior, geometry)
     return local_plan(encoding, geometry, prior, **options)
 
 
 @plan_for.register
 def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    _refuse_cells(prior, geometry)
     return ThinPlatePlan(encoding, geometry, prior, **options)
-
-
-def _refuse_cells(prior: Local | ThinPlate, geometry: Geometry) -> None:
-    if geometry.has_cells:
-        raise _checks.wrong("prior", "None, Smoothness or Adaptive for means over cells", type(prior).__name__)
 
 
 def suited_prior(

@@ -48,19 +48,20 @@ def default_prior(
     then it is a weak smoothness. Pictures and clips with gaps take the local prior, if the encoding may be
     Fourier's (``fourier``) and ``LONGEST_LOCAL`` seconds suffice for the ``channels`` on the ``device``; among lattices
     that skip samples only pictures do. Rows that skip samples take splines (``STRIDED_ROW``) up to ``LONGEST_ROW``
-    points, if the encoding may be Fourier's. Means over cells need no prior where all are known, else the adaptive
-    one. Otherwise lattices that skip samples take a smoothness, and other samples the adaptive prior. Where outliers
-    are expected (``robust``) it is a smoothness with Huber's loss, which the other priors do not have.
+    points, if the encoding may be Fourier's. All means over the cells of a picture take the local prior too; other
+    means need no prior where all are known, else the adaptive one. Otherwise lattices that skip samples take a
+    smoothness, and other samples the adaptive prior. Where outliers are expected (``robust``) it is a smoothness with
+    Huber's loss, which the other priors do not have.
     """
     dims = len(geometry.grid)
     if robust:
         return Smoothness(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber")
+    if fourier and _has_gaps(geometry) and local_seconds(geometry, channels, device) <= LONGEST_LOCAL:
+        return Local()
     if geometry.has_cells:
         return None if geometry.is_whole_lattice and not _is_long(geometry) else Adaptive()
     if geometry.operator is not None:
         return Adaptive()
-    if fourier and _has_gaps(geometry) and local_seconds(geometry, channels, device) <= LONGEST_LOCAL:
-        return Local()
     if not geometry.is_whole_lattice:
         return Adaptive()
     if geometry.shape != geometry.grid:
@@ -90,13 +91,13 @@ def default_encoding(head: Head, family: Family | None = None) -> Kind:
 
 
 def _has_gaps(geometry: Geometry) -> bool:
-    """Whether a geometry is a picture or a clip with gaps that the local prior reconstructs better than others do."""
+    """Whether a geometry is a picture or a clip with gaps or cells that the local prior fills better than others do."""
     weights, dims = geometry.weights, len(geometry.grid)
-    if geometry.is_scattered or not geometry.is_even or dims not in (2, 3):
+    if geometry.is_scattered or geometry.operator is not None or not geometry.is_even or dims not in (2, 3):
         return False
     if weights is None:
         return dims == 2 and geometry.shape != geometry.grid
-    return bool(((weights == 0) | (weights == 1)).all())
+    return not geometry.has_cells and bool(((weights == 0) | (weights == 1)).all())
 
 
 def _is_long(geometry: Geometry) -> bool:

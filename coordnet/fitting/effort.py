@@ -26,6 +26,7 @@ CLASSES = 14e-6  # of the choice of classes
 SOLVED = 2e-9  # of a product in the solves of a patch
 SIMILAR = 4e-6  # of one channel of the groups of similar patches, in pictures
 ON_LATTICE = 1e-5  # of a strided lattice, all of whose patches share a factorization
+WITHIN_CELLS = 8e-6  # of means over cells, times the pixels along a side of a cell
 DENOISED = 1.5e-5  # of a sample from which the local prior removes noise
 GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
 
@@ -71,7 +72,9 @@ def warn_if_long(seconds: float) -> None:
 def local_seconds(geometry: Geometry, channels: int, device: torch.device | str = "cpu") -> float:
     """Estimate the seconds of a fit with the default local prior on one core, or on a graphics processor."""
     points, weights, prior = math.prod(geometry.grid), geometry.weights, Local()
-    if weights is None:
+    if geometry.has_cells:
+        work = WITHIN_CELLS * math.sqrt(points / math.prod(geometry.shape))
+    elif weights is None:
         work = ON_LATTICE
     else:
         patch = prior.patch_on(geometry.grid)

@@ -59,6 +59,6 @@ def hidden_error(
 
 def middle(shape: tuple[int, ...], size: int) -> tuple[slice, ...]:
     """Return the middle of a large lattice, of about ``size`` points and at least 16 along an axis."""
-    scale = (size / math.prod(shape)) ** (1 / len(shape))
+    scale = (size / math.prod(shape)) ** (1 / max(1, sum(n > 1 for n in shape)))
     lengths = [min(n, max(16, round(n * scale))) for n in shape]
     return tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(shape, lengths, strict=True))

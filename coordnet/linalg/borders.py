@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+OVERSHOOT = 10.0  # of a continuation, whose Fourier coefficients would hide the signal's by rounding
+
 
 def reflect(
     f: Float[Tensor, "signals channels *lattice"], before: tuple[int, ...], after: tuple[int, ...]
@@ -47,26 +49,33 @@ def continue_smoothly(
 
     Along each axis the sum of squared periodic differences is minimized, which makes order - 1 derivatives continuous
     across the gap. The Fourier series of a smooth signal then has its accuracy up to the borders. The signal stays at
-    the start of every axis. The differences are of a lower order where the gap is shorter than the order.
+    the start of every axis. The differences are of a lower order where the signal is shorter than the order, or where
+    the continuation would be ``OVERSHOOT`` times as large as the signal, as it is across wide gaps after rough ends.
+
+    The differences of twice the order vanish in the gap (Euler's equation): there the signal is the polynomial through
+    as many nodes as the order on either side.
     """
     for axis, padded in enumerate(shape):
         length, missing = f.shape[axis + 2], padded - f.shape[axis + 2]
         if missing > 0:
-            reach = min(order, missing)  # differences reach from the gap to as many nodes on either side
-            nodes = f.movedim(axis + 2, -1)
-            near = nodes if length <= 2 * reach else torch.cat([nodes[..., :reach], nodes[..., -reach:]], dim=-1)
-            gap = _gap_matrix(near.shape[-1], missing, reach).to(f)
-            added = (near @ gap.T).movedim(-1, axis + 2)
-            f = torch.cat([f, added], dim=axis + 2)
+            nodes, largest = f.movedim(axis + 2, -1), OVERSHOOT * f.abs().max()
+            for near in range(min(order, length), 0, -1):
+                ends = torch.cat([nodes[..., length - near :], nodes[..., :near]], dim=-1)
+                added = ends @ _gap_weights(near, missing).to(f).T
+                if bool(added.abs().max() <= largest):
+                    break
+            f = torch.cat([f, added.movedim(-1, axis + 2)], dim=axis + 2)
     return f
 
 
-def _gap_matrix(length: int, missing: int, order: int) -> Float[Tensor, "missing length"]:
-    """Return the map from the nodes of an axis to those of the gap after it, of least periodic differences."""
-    difference = torch.eye(length + missing, dtype=torch.float64)
-    for _ in range(order):
-        difference = difference.roll(-1, 0) - difference
-    return torch.linalg.lstsq(difference[:, length:], -difference[:, :length]).solution
+def _gap_weights(near: int, missing: int) -> Float[Tensor, "missing nodes"]:
+    """Return the polynomial weights of a gap's points on the ``near`` nodes before and after it (barycentric form)."""
+    before = torch.arange(1 - near, 1, dtype=torch.float64)
+    nodes = torch.cat([before, before + near + missing])
+    differences = nodes.unsqueeze(1) - nodes
+    differences.fill_diagonal_(1)
+    weights = 1 / (differences.prod(1) * (torch.arange(1, missing + 1).unsqueeze(1) - nodes))
+    return weights / weights.sum(1, keepdim=True)
 
 
 def zero_pad(

@@ -39,7 +39,7 @@ def upscale_rows(
     alpha: bool = False,
     progress: bool = False,
 ) -> UpscaledRows:
-    """Enlarge a signal of any number of axes as ``upscale`` does, in blocks of rows that fit into some memory.
+    """Enlarge a signal of any number of axes as ``upscale`` does without a prior, in blocks of rows that fit in memory.
 
     The middle of a picture decides on its noise, or for points on the width of the Gaussians; signals with another
     number of axes are not smoothed. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
@@ -66,7 +66,9 @@ def upscale_rows(
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
     report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report["ranks"]}  # type: ignore[attr-defined]
-    return UpscaledRows((*shape, source.shape[-1]), blocks, {**report, "samples": samples, **chosen}, expected)
+    return UpscaledRows(
+        (*shape, source.shape[-1]), blocks, {**report, "samples": samples, "prior": "none", **chosen}, expected
+    )
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:

@@ -1,4 +1,4 @@
-"""Upscaling: splines whose means over the pixels are the picture, or Gaussians through the pixels' centers."""
+"""Upscaling: pixels divided by the local prior, splines whose means are the pixels, or Gaussians through points."""
 
 import math
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from coordnet.fitting.closed_form import plan
 from coordnet.fitting.plan import Plan
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.restore.areas import INTERPOLATION, choose_strength, fitted_areas
+from coordnet.restore.divide import PRIORS, divided, division
 from coordnet.restore.halves import Pictures, enlarged_psnr, halved
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
@@ -29,13 +30,23 @@ PixelKind = Literal["area", "point"]
 KINDS: tuple[PixelKind, ...] = ("area", "point")
 
 
-def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", alpha: bool | None = None) -> Restored:
+def upscale(
+    image: Array,
+    factor: float = 2.0,
+    *,
+    samples: PixelKind = "area",
+    prior: str = "auto",
+    alpha: bool | None = None,
+    progress: bool = False,
+) -> Restored:
     """Enlarge a picture in closed form; the pixels' cells keep their place.
 
-    Pixels are taken for areas, as a camera and all careful reductions of a picture give them: quadratic B-splines whose
-    means over the picture's pixels are its values are averaged over the pixels of the result. Noise is estimated, and
-    smoothed as much as it asks for (``Smoothness``). Pixels of a picture that was decimated (every n-th pixel kept) are
-    points: Gaussians are fitted through them by least squares and evaluated at the pixels of the result.
+    Pixels are taken for areas, as a camera and all careful reductions of a picture give them. The local prior divides
+    each into two to four pixels along its sides (``LocalAreaPlan``). Quadratic B-splines whose means over these are
+    their values are then averaged over the pixels of the result. Without a prior, the splines' means over the picture's
+    own pixels are its values, smoothed as much as its noise asks for (``Smoothness``). Pixels of a picture that was
+    decimated (every n-th pixel kept) are points: Gaussians are fitted through them by least squares and evaluated at
+    the pixels of the result.
 
     Parameters
     ----------
@@ -45,25 +56,34 @@ def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", a
         Factor on the height and the width, at least 1.
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
+    prior : "auto", "local" or "none"
+        By default the local prior for areas, if it is expected to take less than a minute.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels if not given. Colors are then enlarged times
         opacity.
+    progress : bool
+        Whether a bar shows the stages.
 
     Returns
     -------
     Restored
-        The report has what ``choose_strength`` returns, ``"noise"`` and ``"strength"``, or for
-        points the width of the Gaussians, ``"sigma"``, and the PSNR that each width ``"tried"`` reached.
+        The report has the ``"prior"``, "local" or "none", and what ``choose_strength`` returns, ``"noise"`` and
+        ``"strength"``; with the local prior also the ``"division"`` of a pixel along its sides and the prior's own
+        report, ``"local"``.
+        For points it has the width of the Gaussians, ``"sigma"``, and the PSNR that each width ``"tried"`` reached.
         ``expected_psnr`` is the PSNR of the picture enlarged from its half (None for a picture too small, or too
         uniform, for that).
 
     Raises
     ------
     ValueError
-        If the picture has NaN or infinity, the factor is below 1, ``samples`` is of another kind, or the result has
-        more than ``LARGEST`` pixels.
+        If the picture has NaN or infinity, the factor is below 1, ``samples`` or the prior is of another kind, the
+        local prior is named for points or for less than 4 pixels a side, or the result has more than ``LARGEST``
+        pixels.
     """
     _checks.choice("samples", samples, KINDS)
+    if samples == "point" and _checks.choice("prior", prior, PRIORS) == "local":
+        raise _checks.wrong("prior", "auto or none for points", "local")
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
     if math.prod(shape) * values.shape[:-3].numel() > LARGEST:
@@ -74,9 +94,15 @@ def upscale(image: Array, factor: float = 2.0, *, samples: PixelKind = "area", a
     alpha = has_opacity(values) if alpha is None else alpha
     values = premultiplied(values) if alpha else values
     chosen, expected = choose(values, samples)
-    fit = fitted_areas(values, chosen["strength"]) if samples == "area" else fitted(values, chosen["sigma"])
+    if samples == "point":
+        fit, chosen["prior"] = fitted(values, chosen["sigma"]), "none"
+    elif (count := division(values, factor, prior)) > 1:
+        finer, report, expected = divided(values, count, chosen["noise"], progress=progress)
+        fit, chosen = fitted_areas(finer), {**chosen, "prior": "local", "division": count, "local": report}
+    else:
+        fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
     large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
-    return Restored(kind.restore(large), fit, {"samples": samples, **chosen, **fit.report}, expected)
+    return Restored(kind.restore(large), fit, {**fit.report, "samples": samples, **chosen}, expected)
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:

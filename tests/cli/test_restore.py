@@ -213,8 +213,9 @@ def test_inpaint_refuses(run, tmp_path):
 @pytest.mark.parametrize(("factor", "shape"), [(1, (24, 33)), (2, (48, 66)), (2.5, (60, 82)), (1.3, (31, 43))])
 def test_upscale_by_any_factor(run, factor, shape):
     truth = stored("in/a.png", synthetic_photograph(24, 33))
-    out = ran(run("upscale", "in/a.png", "--factor", factor, "--out", "out"))
-    assert "pixels as areas" in out
+    status, out, err = run("upscale", "in/a.png", "--factor", factor, "--out", "out")
+    assert status == 0 and ("patches" in err) == (factor != 1)
+    assert f"pixels as areas: complex B-spline encoding, {'none' if factor == 1 else 'local'} prior" in out
     assert "halved and enlarged" in out
     made = result()
     assert made.shape == (*shape, 3)

@@ -27,22 +27,30 @@ def mixture(generator):
     return ScaleMixture(made.shapes, made.energies, weights / weights.sum(), made.noise)
 
 
-def twin(mixture, y, index, shape, energy):
+def rows_of(mask):
+    """The rows of the identity that a mask of 0 and 1 chooses."""
+    return torch.eye(len(mask), dtype=torch.float64)[torch.tensor(mask, dtype=torch.bool)]
+
+
+PAIRS = torch.kron(torch.eye(3, dtype=torch.float64), torch.full((1, 2), 0.5, dtype=torch.float64))
+
+
+def twin(mixture, y, matrix, shape, energy):
     """The posterior mean and covariance by the formulas, and the log density by PyTorch."""
     s = float(mixture.energies[energy]) * mixture.shapes[shape]
-    c = s[index][:, index] + mixture.noise * torch.eye(len(index), dtype=s.dtype)
-    gain = s[:, index] @ torch.linalg.inv(c)
-    density = torch.distributions.MultivariateNormal(torch.zeros(len(index)).to(s), c).log_prob(y)
-    return gain @ y, s - gain @ s[index], density
+    c = matrix @ s @ matrix.T + mixture.noise * torch.eye(len(matrix), dtype=s.dtype)
+    gain = s @ matrix.T @ torch.linalg.inv(c)
+    density = torch.distributions.MultivariateNormal(torch.zeros(len(matrix)).to(s), c).log_prob(y)
+    return gain @ y, s - gain @ matrix @ s, density
 
 
-@pytest.mark.parametrize("mask", [[1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
-def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, mask, generator):
-    view = mixture.view(torch.tensor(mask, dtype=torch.bool))
-    y = 2 * torch.randn(5, len(view.index), generator=generator, dtype=torch.float64)
+@pytest.mark.parametrize("matrix", [rows_of([1, 0, 1, 1, 0, 0]), rows_of([1] * 6), PAIRS])
+def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, matrix, generator):
+    view = mixture.view(matrix)
+    y = 2 * torch.randn(5, len(matrix), generator=generator, dtype=torch.float64)
     evidence, moments = mixture.evidence(y, view), Moments.zero(mixture)
     for i, j, e in itertools.product(range(5), range(2), range(3)):
-        torch.testing.assert_close(evidence[i, j, e], twin(mixture, y[i], view.index, j, e)[2])
+        torch.testing.assert_close(evidence[i, j, e], twin(mixture, y[i], matrix, j, e)[2])
     sums, seen = torch.zeros_like(mixture.shapes), torch.zeros(5, dtype=torch.float64)
     for pairs in mixture.assign(y, view, torch.arange(5)).pairs:
         moments.add(pairs)
@@ -51,7 +59,7 @@ def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, mask, 
             pairs.rows, pairs.probabilities, pairs.energies, pairs.means, variances, strict=True
         ):
             number = int((mixture.energies == energy).nonzero())
-            expected, covariance, _ = twin(mixture, y[row], view.index, pairs.shape, number)
+            expected, covariance, _ = twin(mixture, y[row], matrix, pairs.shape, number)
             torch.testing.assert_close(mean, expected)
             torch.testing.assert_close(variance, covariance.diagonal())
             second = (expected.outer(expected) + covariance) / energy
@@ -70,8 +78,8 @@ def test_adaptation_does_not_lower_the_likelihood_of_one_class(generator):
     for _ in range(8):
         s, moments, objective = mixture.shapes, Moments.zero(mixture), 0.0
         for mask, part in zip(masks, x.split(40), strict=True):
-            view = mixture.view(mask)
-            y = part[:, view.index]
+            view = mixture.view(torch.eye(4, dtype=torch.float64)[mask])
+            y = part[:, mask]
             objective += float(mixture.evidence(y, view).sum())
             assigned = mixture.assign(y, view, torch.arange(40))
             moments.weights += assigned.weights

@@ -22,16 +22,17 @@ def centroid(picture):
     return float((picture.sum(1) * axes[0]).sum() / total), float((picture.sum(0) * axes[1]).sum() / total)
 
 
+@pytest.mark.parametrize("prior", ["local", "none"])
 @pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 2.5, 3.0])
-def test_nothing_shifts(factor):
+def test_nothing_shifts(factor, prior):
     """Means over cells are kept, and so is the center of a symmetric hill that is away from the borders."""
     i, j = ((torch.arange(n, dtype=torch.float64) + 0.5) / n for n in (40, 32))
     hill = torch.exp(-60 * ((i - 0.45).square().unsqueeze(1) + (j - 0.6).square()))
-    large = cn.upscale(hill, factor).signal
+    large = cn.upscale(hill, factor, prior=prior).signal
     assert centroid(large) == pytest.approx(centroid(hill), abs=1e-6)
     assert centroid(large) == pytest.approx((0.45, 0.6), abs=1e-5)
     assert float(large.mean()) == pytest.approx(float(hill.mean()), rel=1e-6)
-    mirrored = cn.upscale(hill.flip(0), factor).signal.flip(0)
+    mirrored = cn.upscale(hill.flip(0), factor, prior=prior).signal.flip(0)
     assert torch.allclose(mirrored, large, atol=1e-10)
 
 
@@ -71,7 +72,7 @@ def test_stein_s_strength_is_near_the_best():
 def test_noisy_rows_are_smoothed_as_pictures_are(memory):
     picture = noisy(140, 33, 0.05)
     made = upscale_rows(picture.numpy(), 1.5, memory=memory)
-    expected = cn.upscale(picture, 1.5)
+    expected = cn.upscale(picture, 1.5, prior="none")
     assert made.report["strength"] == expected.report["strength"] > 0
     found = torch.from_numpy(np.concatenate(list(made.blocks)))
     assert torch.allclose(found, expected.signal, atol=2e-3)

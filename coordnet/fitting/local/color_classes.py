@@ -119,8 +119,10 @@ class SharedPatches:
         masks, which = distinct_masks(known)
         for i, mask in enumerate(masks):
             rows, key = (which == i).nonzero()[:, 0], mask.cpu().numpy().tobytes()
-            view = views[key] = views[key] if key in views else mixture.view(mask)
-            assigned = mixture.assign(y[rows][:, view.index], view, rows)
+            if key not in views:
+                views[key] = mixture.view(torch.eye(len(mask)).to(y)[mask])
+            view = views[key]
+            assigned = mixture.assign(y[rows][:, mask], view, rows)
             likeliest[rows] = assigned.likeliest
             if moments is not None:
                 moments.weights += assigned.weights

@@ -29,12 +29,19 @@ class Patches:
 
     @classmethod
     def every(
-        cls, stride: int, lattice: tuple[int, ...], shape: tuple[int, ...], device: torch.device | str = "cpu"
+        cls,
+        stride: int | tuple[int, ...],
+        lattice: tuple[int, ...],
+        shape: tuple[int, ...],
+        device: torch.device | str = "cpu",
     ) -> "Patches":
-        """Return patches with corners at multiples of a stride, or of a shorter patch's length, along each axis."""
-        starts = []
-        for n, p in zip(lattice, shape, strict=True):
-            regular = torch.arange(0, n - p + 1, min(stride, p), device=device)
+        """Return patches with corners at multiples of a stride, or of a shorter patch's length, along each axis.
+
+        A tuple has a stride for each axis.
+        """
+        starts, strides = [], stride if isinstance(stride, tuple) else (stride,) * len(lattice)
+        for n, p, step in zip(lattice, shape, strides, strict=True):
+            regular = torch.arange(0, n - p + 1, min(step, p), device=device)
             starts.append(torch.cat([regular, regular.new_tensor([n - p])]).unique())
         return cls(lattice, shape, _flat(starts, lattice))
 

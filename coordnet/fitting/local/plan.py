@@ -1,23 +1,25 @@
 """The choice of a plan with the local prior: what the known samples of a lattice allow."""
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan
+from coordnet.fitting.local.areas import LocalAreaPlan
 from coordnet.fitting.local.lattices import LocalLatticePlan
 from coordnet.fitting.local.masks import LocalPlan
 from coordnet.fitting.local.mosaics import LocalMosaicPlan, is_mosaic
 from coordnet.fitting.local.noise import LocalNoisePlan
 from coordnet.fitting.plan import Plan
 from coordnet.priors.local import Local
+from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.samples import Geometry
 
 
 def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: Any) -> Plan:
-    """Return the plan for strided lattices, noisy lattices, mosaics, or other masks; the options are ``Plan``'s.
+    """Return the plan for means over cells, strided or noisy lattices, mosaics, or other masks; options are ``Plan``'s.
 
     A strided row takes the pilot alone: its windows teach nothing that its spectrum does not, and on sound they lose.
 
@@ -31,6 +33,8 @@ def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: 
     if geometry.is_scattered or geometry.operator is not None:
         expected = "samples on a lattice for a local prior; others take the adaptive prior"
         raise _checks.wrong("geometry", expected, type(geometry).__name__)
+    if geometry.has_cells:
+        return LocalAreaPlan(encoding, cast(AreaLattice, geometry), prior, **options)
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     is_strided = geometry.is_whole_lattice and geometry.shape != geometry.grid
     if is_strided and len(geometry.grid) == 1:

@@ -1,11 +1,11 @@
-"""Mixtures of Gaussians whose classes are shapes times energies, of patches that few masks observe.
+"""Mixtures of Gaussians whose classes are shapes times energies, of patches that few matrices observe.
 
-A patch x of shape j and energy e has the distribution N(0, e S_j), and y = x_o + noise of variance s² is known of it.
-With the eigenvalues λ and eigenvectors U of (S_j)_oo, the covariance of y is U (eλ + s²) Uᵀ for all energies, so that
-one decomposition for each shape and mask serves all patches:
+A patch x of shape j and energy e has the distribution N(0, e S_j), and y = A x + noise of variance s² is known of it. A
+mask is some rows of the identity. With the eigenvalues λ and eigenvectors U of A S_j Aᵀ, the covariance of y is
+U (eλ + s²) Uᵀ for all energies, so that one decomposition for each shape and matrix serves all patches:
 
 - with z = Uᵀy, the evidence is -½ Σ z²/(eλ + s²) - ½ Σ log(eλ + s²) - n/2 log 2π;
-- the posterior has the mean e (S_j)_:o U z/(eλ + s²), and variances likewise.
+- the posterior has the mean e S_j Aᵀ U z/(eλ + s²), and variances likewise.
 
 Sources: Portilla, Strela, Wainwright and Simoncelli 2003 (scale mixtures); Yu, Sapiro and Mallat 2012 (adaptation).
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 MIN_PROBABILITY = 0.02  # below which a class of a patch is neglected
@@ -25,17 +25,16 @@ WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 
 @dataclass(frozen=True)
 class View:
-    """The shapes as one mask lets them be seen."""
+    """The shapes as one matrix lets them be seen."""
 
-    index: Int[Tensor, " n"]  # the known entries
     energies: Float[Tensor, "shapes n"]  # eigenvalues λ
     vectors: Float[Tensor, "shapes n n"]  # eigenvectors U, as columns
-    cross: Float[Tensor, "shapes size n"]  # (S_j)_:o U
+    cross: Float[Tensor, "shapes size n"]  # S_j Aᵀ U
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Likely pairs of patches and classes that have the same shape and mask."""
+    """Likely pairs of patches and classes that have the same shape and matrix."""
 
     shape: int
     view: View
@@ -60,7 +59,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Assigned:
-    """Patches of one mask with their classes."""
+    """Patches of one matrix with their classes."""
 
     rows: Int[Tensor, " patches"]
     likeliest: Int[Tensor, " patches"]  # shape times the number of energies, plus energy
@@ -85,16 +84,15 @@ class ScaleMixture:
         weights = shapes.new_full((len(shapes), len(energies)), 1 / (len(shapes) * len(energies)))
         return cls(shapes, shapes.new_tensor(energies), weights, noise)
 
-    def view(self, mask: Bool[Tensor, " size"]) -> View:
-        """Decompose all shapes for a mask."""
-        index = mask.nonzero()[:, 0]
-        rows = self.shapes[:, index]
-        values, vectors = torch.linalg.eigh(rows[:, :, index].double())
+    def view(self, matrix: Float[Tensor, "n size"]) -> View:
+        """Decompose all shapes for a matrix, of which the products with patches are known."""
+        rows = matrix @ self.shapes
+        values, vectors = torch.linalg.eigh((rows @ matrix.T).double())
         vectors = vectors.to(rows)
-        return View(index, values.clamp(min=0).to(rows), vectors, rows.mT @ vectors)
+        return View(values.clamp(min=0).to(rows), vectors, rows.mT @ vectors)
 
     def evidence(self, y: Float[Tensor, "patches n"], view: View) -> Float[Tensor, "patches shapes energies"]:
-        """Return log N(y; 0, e (S_j)_oo + s² I) for the known entries of patches that have one mask."""
+        """Return log N(y; 0, e A S_j Aᵀ + s² I) for patches of one matrix."""
         variances = self.energies[:, None] * view.energies.unsqueeze(1) + self.noise
         volumes = variances.log().sum(2) + y.shape[1] * math.log(2 * math.pi)
         result = y.new_empty(len(y), *self.weights.shape)
@@ -103,7 +101,7 @@ class ScaleMixture:
         return result.mul_(-0.5)
 
     def assign(self, y: Float[Tensor, "patches n"], view: View, rows: Int[Tensor, " patches"]) -> "Assigned":
-        """Return the likely classes of patches that have one mask; ``rows`` are the numbers that name the patches."""
+        """Return the likely classes of patches of one matrix; ``rows`` are the numbers that name the patches."""
         shares = self.evidence(y, view).add_(self.weights.log()).flatten(1).softmax(1)
         p, labels = shares.topk(min(CANDIDATES, shares.shape[1]), 1)
         likely = p * (p > MIN_PROBABILITY)
@@ -149,7 +147,7 @@ class Moments:
         return cls(zeros, zeros[:, 0, 0].clone(), torch.zeros_like(mixture.weights))
 
     def add(self, pairs: Pairs) -> None:
-        """Add the patches of one shape: E[xxᵀ]/e = S + e S_:o (ααᵀ - C⁻¹) S_o:, in the eigenvectors of the shape."""
+        """Add the patches of one shape: E[xxᵀ]/e = S + e S Aᵀ (ααᵀ - C⁻¹) A S, in the eigenvectors of the shape."""
         p, e = pairs.probabilities.unsqueeze(1), pairs.energies.unsqueeze(1)
         a = pairs.z * pairs.gains * (p / e).sqrt()
         inner = a.T @ a

@@ -96,7 +96,7 @@ def choose_weights(
         if not enough and not bool(inside.any()):
             break
         if enough or not alphas:
-            alpha = _best(error[inside], step[inside], None if cells is None else cells[inside])
+            alpha = best_weight(error[inside], step[inside], None if cells is None else cells[inside])
         edges.append(far)
         alphas.append(alpha)
         blended[inside] += alpha * step[inside]
@@ -106,7 +106,7 @@ def choose_weights(
     return Weights(tuple(edges), tuple(alphas), (before, after))
 
 
-def _best(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None) -> float:
+def best_weight(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None = None) -> float:
     """Return the α of least Σ (error + α step)², shrunk as its variance asks if cells are given.
 
     It is then 0 where Akaike's criterion does without it. The variance is that of errors which depend on one another

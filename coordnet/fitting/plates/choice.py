@@ -12,7 +12,7 @@ import torch
 from coordnet.fitting.defaults import POWER, Prior
 from coordnet.fitting.hold_out import hide, middle
 from coordnet.fitting.plates.energy import plate_energy
-from coordnet.fitting.plates.field import Field
+from coordnet.fitting.plates.field import Field, dimensions
 from coordnet.fitting.plates.plate import plate
 from coordnet.fitting.plates.solve import SingularPlate
 from coordnet.metrics.scores import decibels
@@ -41,7 +41,7 @@ GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace ano
 SURE = 2.0  # standard errors by which plates that smooth are better: noise in the hidden samples hides by how much
 EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
 EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs, of ``FEWEST`` samples
-MOST_NODES = ByAxes({1: 2**20, 2: 2**20, 3: 2**18})  # of a lattice on which plates are taken unasked
+MOST_NODES = ByAxes({1: 2**20, 2: 2**19, 3: 2**18})  # of a lattice on which plates are taken unasked
 
 Fit = Callable[[Samples, Prior], Reconstruction]
 
@@ -129,11 +129,11 @@ def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, FieldErrors
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order: the higher it is, the lower its best cut-off.
     """
-    errors = FieldErrors(deciding_part(field, CHOOSING[len(field.lattice)]), prior)
+    errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
-    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE[len(field.lattice)] else HIGHEST
+    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE[field.dims] else HIGHEST
     orders = range(LOWEST, highest + 1) if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     if prior.cutoff is None and errors.of_plate(order, cutoff) > EXACT * errors.field.values.var():
@@ -174,15 +174,15 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     smoothness and a few plates of low orders is fitted where these are close, as they are on photographs.
     """
     geometry = samples.geometry
-    if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[len(geometry.grid)]:
+    if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
-    part, plates = deciding_part(field, WINDOW[len(field.lattice)]), ThinPlate()
+    part, plates = deciding_part(field, WINDOW[field.dims]), ThinPlate()
     first = FieldErrors(part, plates, rounds=1)
     if not first.folds or not part.values.any():
         return None
-    rough = float(first.squares_of_prior(fit, Smoothness(POWER[len(geometry.grid)], 0.01)).mean())
+    rough = float(first.squares_of_prior(fit, Smoothness(POWER[field.dims], 0.01)).mean())
     gain, cutoffs = EARLY_SMOOTHED if len(part.values) >= FEWEST else (1.0, ())
     early = [first.of_plate(order, math.inf) * EARLY_GAIN for order in (LOWEST, LOWEST + 1)]
     if min(early + [first.of_plate(LOWEST, w) * gain for w in cutoffs]) > rough:

@@ -60,6 +60,11 @@ class Field:
         return field.select(weight > 0)
 
     @property
+    def dims(self) -> int:
+        """The number of axes of more than one node, at least 1."""
+        return dimensions(self.lattice)
+
+    @property
     def nodes(self) -> np.ndarray:
         """The flat indices of the samples, where they are nodes."""
         return self.operator.indices
@@ -92,6 +97,11 @@ class Field:
         whole[self.nodes] = values
         geometry = MaskedLattice(self.lattice, weights=weights.reshape(*self.lattice, 1))
         return Samples(geometry, whole.reshape(*self.lattice, -1))
+
+
+def dimensions(lattice: tuple[int, ...]) -> int:
+    """Return the number of axes of more than one node, at least 1: a picture of one column is a row."""
+    return max(1, sum(n > 1 for n in lattice))
 
 
 def _selection(positions: np.ndarray, lattice: tuple[int, ...]) -> Sparse:

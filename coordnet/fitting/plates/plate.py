@@ -25,7 +25,7 @@ def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None)
     SingularPlate
         If the samples do not determine the plate.
     """
-    count, dims = len(field.values), len(field.lattice)
+    count, dims = len(field.values), field.dims
     if count < polynomials(order, dims):
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
     k = plate_energy(field.lattice, order) if energy is None else energy

@@ -1,0 +1,59 @@
+"""Pixels divided by the local prior: what an enlargement starts from, before splines take the rest of its factor."""
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import FourierEncoding
+from coordnet.fitting.closed_form import plan
+from coordnet.fitting.defaults import LONGEST_LOCAL
+from coordnet.fitting.effort import local_seconds
+from coordnet.metrics.scores import value_range
+from coordnet.priors.local import Local
+from coordnet.restore.halves import Pictures
+from coordnet.sampling.areas import AreaLattice
+
+MOST = 4  # pixels along a side of a pixel that is divided
+LEAST = 4  # pixels a side of a picture
+PRIORS = ("auto", "local", "none")
+
+
+def division(values: Pictures, factor: float, prior: str) -> int:
+    """Return into how many pixels along its sides the local prior divides a pixel: as the factor asks, or 1 for none.
+
+    With "auto" it divides pictures for which it is expected to take less than ``LONGEST_LOCAL`` seconds. A
+    ``ValueError`` is raised for another prior, and for pictures of less than ``LEAST`` pixels a side with "local".
+    """
+    _checks.choice("prior", prior, PRIORS)
+    count = min(MOST, math.ceil(factor))
+    small = min(values.shape[-3:-1]) < LEAST
+    if small and prior == "local":
+        raise _checks.wrong("prior", f"auto or none for a picture of less than {LEAST} pixels a side", "local")
+    if prior == "none" or count == 1 or small:
+        return 1
+    seconds = values.shape[:-3].numel() * local_seconds(_cells(values, count), values.shape[-1], values.device)
+    return count if prior == "local" or seconds <= LONGEST_LOCAL else 1
+
+
+def divided(
+    values: Pictures, count: int, noise: float, *, progress: bool = False
+) -> tuple[Tensor, dict[str, Any], float | None]:
+    """Divide every pixel into ``count`` along each side; ``noise`` is the standard deviation of that on the values.
+
+    Returned are the larger pictures, how they were made, and the PSNR in dB of the pictures divided from their halves,
+    None for small or constant ones.
+    """
+    geometry = _cells(values, count)
+    options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
+    made = plan(FourierEncoding.on(geometry.pixels), geometry, Local(noise=noise), **options).fit(values)
+    reports = made.report.get("signals", [made.report])
+    found = [report["hold_out_psnr"]["local"] for report in reports if report["hold_out_psnr"]]
+    error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
+    span = value_range(values)[0]
+    return made.render(), made.report, 20 * math.log10(span) - 10 * math.log10(error) if error and span else None
+
+
+def _cells(values: Pictures, count: int) -> AreaLattice:
+    return AreaLattice(tuple(count * n for n in values.shape[-3:-1]), (count, count))
