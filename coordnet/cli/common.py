@@ -96,6 +96,11 @@ class Output:
             pass
 
 
+def is_folder(path: str | Path) -> bool:
+    """Whether a path is a folder of files; a Zarr array, which is stored in a folder, is a file here."""
+    return Path(path).is_dir() and Path(path).suffix.lower() != ".zarr"
+
+
 def plain_warnings() -> None:
     """Print the warnings of this process as lines of the command."""
     warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
