@@ -31,7 +31,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
             generator=torch.Generator().manual_seed(common.seed),
             progress=common.progress,
         )
-        table = replace(table, name=media.name, pattern=text)
+        table = replace(table, name=media.name, pattern=text, rate=media.rate)
         record = {
             "signal": table.name,
             "shape": list(media.signal.shape),
