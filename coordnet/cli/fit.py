@@ -55,8 +55,8 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
         media = _media(estimate, values, points.stem)
         sure = sureness.Sureness.of(fit, value_range(values)[0]) if uncertainty else None
         record |= sure.record if sure else {}
-        title = f"{len(values)} points"
-        figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
+        score = f"{len(values)} points"
+        figure = reconstruction_figure(None, samples, estimate, title=points.stem, score=score, bounds=bounds)
         report.write_results(staging, media, fit, figure, record, common)
         sureness.write(staging, sure, media)
         if query is not None and asked is not None:

@@ -213,6 +213,17 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
         assert panel.images[0].get_extent() == pytest.approx([9.5, 14.5, 1.5, -1.5])
 
 
+@pytest.mark.figures
+def test_points_on_a_line_are_drawn_in_their_own_units_without_a_signal_between_them():
+    bounds = Bounds(torch.tensor([10.0], dtype=torch.float64), torch.tensor([14.0], dtype=torch.float64))
+    samples = Samples(ScatteredPoints((41,), torch.tensor([[0.0], [0.5], [40 / 41]])), torch.rand(3, 1))
+    figure = reconstruction_figure(None, samples, torch.rand(41, 1), title="", score="", bounds=bounds)
+    for panel in figure.axes:
+        assert panel.get_xlabel() == "x"
+        assert [line.get_label() for line in panel.lines] == ["reconstruction", "known"]
+        assert panel.lines[0].get_xdata()[[0, -1]] == pytest.approx([10, 14])
+
+
 # Other kinds of signal
 
 
