@@ -172,6 +172,12 @@ def test_samples_show_their_geometry_and_density():
     ]
 
 
+def test_what_was_restored_shows_its_shape_and_not_its_numbers():
+    made = cn.inpaint(stored(GRAY, "uint8", numpy=True), KNOWN, prior=cn.Smoothness())
+    assert repr(made) == "Restored(<ndarray of uint8 and shape (24, 20)>, prior=smooth, expected_psnr=None)"
+    assert repr(cn.upscale(PICTURE)).startswith("Restored(<Tensor of torch.float32 and shape (48, 40, 3)>, prior=")
+
+
 def test_encoders_show_their_parameters():
     assert repr(cn.Gaussian(32, 0.02)) == "Gaussian(features=32, sigma=0.02)"
     assert "levels=4" in repr(cn.encoders.HashGrid(2, 8, levels=4))
