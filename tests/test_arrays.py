@@ -78,6 +78,8 @@ def test_a_batch_is_restored_signal_by_signal():
         assert torch.allclose(one, cn.inpaint(signal, KNOWN, prior=prior).signal, atol=2e-3)
     assert made.fit.batch == (2,)
     assert made.expected_psnr is not None
+    gray = cn.inpaint(batch[..., 0].numpy(), KNOWN, prior=prior)
+    assert np.array_equal(gray.signal, cn.inpaint(batch[..., :1].numpy(), KNOWN, prior=prior).signal[..., 0])
     large = cn.upscale((batch * 255).byte().numpy())
     assert (large.signal.shape, large.signal.dtype) == ((2, 48, 40, 3), np.uint8)
     assert large.report["strength"] == cn.upscale(batch).report["strength"]
