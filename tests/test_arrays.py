@@ -112,6 +112,8 @@ def unchecked(monkeypatch):
 LATTICE = cn.Lattice((8, 8))
 ENCODING = cn.ComplexEncoding.like(cn.Gaussian, LATTICE)
 MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
+NETWORK = cn.CoordinateNetwork(ENCODING, cn.heads.Linear(), 3)
+FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,18 @@ MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, float32 or float64, rec"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
         (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
+        (lambda: cn.sample(PICTURE, KNOWN.tolist()), "`pattern`: expected a text .* or a tensor, received list$"),
+        (
+            lambda: cn.fit_gradient(NETWORK, torch.rand(2, 8, 8, 3)),
+            "`samples`: expected those of one .* received Tensor",
+        ),
+        (lambda: FIT.render(5.5), "`shape`: expected lengths, one for each axis, received 5.5"),
+        (lambda: FIT.render(0), "`shape`: expected an integer of at least 1, received 0"),
+        (lambda: FIT(np.zeros((3, 2))), "`points`: expected a tensor of floating-point .* received ndarray"),
+        (
+            lambda: cn.plan(ENCODING, LATTICE).fit(np.zeros((8, 8, 3), np.float32)),
+            "`values`: expected a tensor of torch.float32, the dtype of the plan, received ndarray",
+        ),
         (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).long()), "`values`: expected a tensor of torch.float32 or"),
         (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).half()), "`values`: expected a tensor of torch.float32 or"),
         (
@@ -146,6 +160,8 @@ MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
         (lambda: cn.Gaussian.like(LATTICE), r"`axes`: expected one axis \(ComplexEncoding.like\(Gaussian, samples\)"),
         (lambda: cn.psnr(PICTURE, GRAY), r"`estimate`: expected shape \(24, 20\), the truth's, received \(24, 20, 3\)"),
         (lambda: cn.psnr(PICTURE, PICTURE, KNOWN.T), r"`mask`: expected bool of shape \(24, 20, 3\) or \(24, 20\)"),
+        (lambda: cn.psnr(PICTURE * 1j, PICTURE), "`estimate`: expected real numbers, received torch.complex64"),
+        (lambda: cn.psnr(PICTURE, PICTURE * 1j), "`truth`: expected real numbers, received torch.complex64"),
         (lambda: cn.psnr(PICTURE, PICTURE - 1), "`data_range`: expected a number, for a truth that is not in"),
     ],
 )
