@@ -253,7 +253,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     seconds, held_out = made["seconds"], made["psnr"]["held_out"]
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
     epochs = f" ({made['report']['epochs']:,} epochs)" if made["solver"] == "gradient" else ""
-    times = "".join(f"{duration(seconds[name]):>10}" for name in ("fit", "render"))
+    render = "–" if made["parameters"] is None else duration(seconds["render"])  # tiles are rendered as they are fitted
     weight = local_weight(made["report"]) if made["prior"] == "local" else ""
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
@@ -261,7 +261,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
         f"{made['solver']}{epochs}, prior {made['prior']}{weight}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
-        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{times}",
+        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{duration(seconds['fit']):>10}{render:>10}",
     ]
     if held_out is None:
         return [*lines, "", f"nothing was held out; {score_line(made)}", f"written to {folder}"]
