@@ -7,9 +7,8 @@ import os
 import platform
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from coordnet.cli.common import HIDDEN, Common, Output, refused, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
@@ -25,6 +23,7 @@ from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.stopwatch import elapsed
 from coordnet.networks.reconstruction import Reconstruction
 
 Record = dict[str, Any]
@@ -198,25 +197,9 @@ def _json(record: Record, indent: int | None = None) -> str:
         raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
 
 
-@contextmanager
-def stage(name: str, output: Output) -> Iterator[None]:
+def stage(name: str, output: Output) -> AbstractContextManager[None]:
     """Show the seconds that a stage takes which does not count its steps, from the second on."""
-    shown = {"bar_format": "{desc}: {elapsed}", "leave": False, "delay": 1, "miniters": 0}
-    bar = tqdm(desc=name, disable=not output.progress, **shown)
-    over = threading.Event()
-
-    def tick() -> None:
-        while not over.wait(0.5):
-            bar.update(0)
-
-    thread = threading.Thread(target=tick, daemon=True)
-    with bar:
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+    return elapsed(name, shown=output.progress)
 
 
 def size(shape: list[int] | tuple[int, ...]) -> str:

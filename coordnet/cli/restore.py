@@ -182,7 +182,8 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, budget:
         return _upscale_rows(path, factor, kind, budget, common)
 
     def work(media: Media, values: Tensor) -> Shown:
-        made = upscaled(values, factor, samples=kind, alpha=media.alpha)
+        with report.stage("enlarging", common):
+            made = upscaled(values, factor, samples=kind, alpha=media.alpha)
         expected = made.expected_psnr
         sureness = "too small, or too uniform, to try on its own reduction"
         if expected is not None:

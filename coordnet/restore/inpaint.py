@@ -85,7 +85,7 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    chosen = _prior(prior, samples, seed)
+    chosen = _prior(prior, samples, seed, progress=progress)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
@@ -110,10 +110,10 @@ def inpaint(
     return Restored(kind.restore(made), model, report, expected, sure and sure.std())
 
 
-def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:
+def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
     """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
     if prior == "auto":
-        suited = suited_prior(samples)
+        suited = suited_prior(samples, progress=progress)
         prior = suited if suited is not None and suited.learns else Adaptive()
     if not hasattr(prior, "seeded"):
         raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))

@@ -1,6 +1,7 @@
 """The commands on every sampling pattern and every kind of signal, and on what is wrong with either."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import av
@@ -211,6 +212,23 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
     for panel in figure.axes[:2]:
         assert (panel.get_xlabel(), panel.get_ylabel()) == ("x", "y")
         assert panel.images[0].get_extent() == pytest.approx([9.5, 14.5, 1.5, -1.5])
+
+
+@pytest.mark.parametrize("command", ["reconstruct", "compare", "inpaint", "fit"])
+def test_the_choice_of_a_prior_shows_its_seconds(run, monkeypatch, tmp_path, command):
+    names = []
+
+    def elapsed(name, *, shown):
+        names.append((name, shown))
+        return nullcontext()
+
+    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
+    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((30, 3)), delimiter=",")
+    np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
+    options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
+    assert run(command, *options.get(command, ("a.npy",)), "--out", "out")[0] == 0
+    assert names == [("choosing the prior", True)]
 
 
 @pytest.mark.figures
