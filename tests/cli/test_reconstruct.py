@@ -228,7 +228,22 @@ def test_the_choice_of_a_prior_shows_its_seconds(run, monkeypatch, tmp_path, com
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
     options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
     assert run(command, *options.get(command, ("a.npy",)), "--out", "out")[0] == 0
-    assert names == [("choosing the prior", True)]
+    assert names[0] == ("choosing the prior", True)
+
+
+def test_plates_show_the_seconds_of_their_fit(run, tmp_path, monkeypatch):
+    names = []
+
+    def elapsed(name, *, shown):
+        names.append((name, shown))
+        return nullcontext()
+
+    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).random(40))
+    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "out")[0] == 0
+    assert ("fitting plates", True) in names
+    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "quiet", "--quiet")[0] == 0
+    assert names[-1] == ("fitting plates", False)
 
 
 @pytest.mark.figures
