@@ -78,6 +78,8 @@ def test_a_batch_is_restored_signal_by_signal():
         assert torch.allclose(one, cn.inpaint(signal, KNOWN, prior=prior).signal, atol=2e-3)
     assert made.fit.batch == (2,)
     assert made.expected_psnr is not None
+    gray = cn.inpaint(batch[..., 0].numpy(), KNOWN, prior=prior)
+    assert np.array_equal(gray.signal, cn.inpaint(batch[..., :1].numpy(), KNOWN, prior=prior).signal[..., 0])
     large = cn.upscale((batch * 255).byte().numpy())
     assert (large.signal.shape, large.signal.dtype) == ((2, 48, 40, 3), np.uint8)
     assert large.report["strength"] == cn.upscale(batch).report["strength"]
@@ -110,6 +112,8 @@ def unchecked(monkeypatch):
 LATTICE = cn.Lattice((8, 8))
 ENCODING = cn.ComplexEncoding.like(cn.Gaussian, LATTICE)
 MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
+NETWORK = cn.CoordinateNetwork(ENCODING, cn.heads.Linear(), 3)
+FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +134,18 @@ MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
         (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, float32 or float64, rec"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
         (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
+        (lambda: cn.sample(PICTURE, KNOWN.tolist()), "`pattern`: expected a text .* or a tensor, received list$"),
+        (
+            lambda: cn.fit_gradient(NETWORK, torch.rand(2, 8, 8, 3)),
+            "`samples`: expected those of one .* received Tensor",
+        ),
+        (lambda: FIT.render(5.5), "`shape`: expected lengths, one for each axis, received 5.5"),
+        (lambda: FIT.render(0), "`shape`: expected an integer of at least 1, received 0"),
+        (lambda: FIT(np.zeros((3, 2))), "`points`: expected a tensor of floating-point .* received ndarray"),
+        (
+            lambda: cn.plan(ENCODING, LATTICE).fit(np.zeros((8, 8, 3), np.float32)),
+            "`values`: expected a tensor of torch.float32, the dtype of the plan, received ndarray",
+        ),
         (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).long()), "`values`: expected a tensor of torch.float32 or"),
         (lambda: cn.Samples(LATTICE, torch.zeros(8, 8, 1).half()), "`values`: expected a tensor of torch.float32 or"),
         (
@@ -144,6 +160,8 @@ MASK = cn.sample(torch.rand(8, 8, 1), "random:0.5").geometry
         (lambda: cn.Gaussian.like(LATTICE), r"`axes`: expected one axis \(ComplexEncoding.like\(Gaussian, samples\)"),
         (lambda: cn.psnr(PICTURE, GRAY), r"`estimate`: expected shape \(24, 20\), the truth's, received \(24, 20, 3\)"),
         (lambda: cn.psnr(PICTURE, PICTURE, KNOWN.T), r"`mask`: expected bool of shape \(24, 20, 3\) or \(24, 20\)"),
+        (lambda: cn.psnr(PICTURE * 1j, PICTURE), "`estimate`: expected real numbers, received torch.complex64"),
+        (lambda: cn.psnr(PICTURE, PICTURE * 1j), "`truth`: expected real numbers, received torch.complex64"),
         (lambda: cn.psnr(PICTURE, PICTURE - 1), "`data_range`: expected a number, for a truth that is not in"),
     ],
 )
@@ -170,6 +188,12 @@ def test_samples_show_their_geometry_and_density():
         "Samples(MaskedLattice((24, 20), density=0.25), channels=3, dtype=torch.float32)",
         "Samples(ScatteredPoints((8, 8), points=16, density=0.25), channels=1, dtype=torch.float32)",
     ]
+
+
+def test_what_was_restored_shows_its_shape_and_not_its_numbers():
+    made = cn.inpaint(stored(GRAY, "uint8", numpy=True), KNOWN, prior=cn.Smoothness())
+    assert repr(made) == "Restored(<ndarray of uint8 and shape (24, 20)>, prior=smooth, expected_psnr=None)"
+    assert repr(cn.upscale(PICTURE)).startswith("Restored(<Tensor of torch.float32 and shape (48, 40, 3)>, prior=")
 
 
 def test_encoders_show_their_parameters():

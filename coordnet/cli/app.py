@@ -26,7 +26,7 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
         @functools.wraps(command)
         def run(**given: Any) -> None:
             signals = given.get("signals", ["-"])
-            shared = len(signals) > 1 or Path(signals[0]).is_dir()
+            shared = len(signals) > 1 or options.is_folder(signals[0])
             for group in given.values():
                 if isinstance(group, options.Output):
                     group.check(shared=shared)  # before the imports, which take seconds

@@ -87,13 +87,19 @@ class Output:
         kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
         if kind in ("image", "video", "audio") and not self.out.exists():
             raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
-        if self.out.exists() and not self.out.is_dir():
-            raise refused(self.out, "a folder", "a file")
+        nearest = next(path for path in (self.out, *self.out.absolute().parents) if path.exists())
+        if not nearest.is_dir():
+            raise refused(self.out, "a folder", "a file" if nearest == self.out else f"a file above it, {nearest.name}")
         is_free = self.force or shared or not self.out.is_dir()
         if not is_free and any(not path.name.startswith(HIDDEN) for path in self.out.iterdir()):
             raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
         with staging_folder(self.out):
             pass
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a path is a folder of files; a Zarr array, which is stored in a folder, is a file here."""
+    return Path(path).is_dir() and Path(path).suffix.lower() != ".zarr"
 
 
 def plain_warnings() -> None:

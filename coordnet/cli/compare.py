@@ -17,7 +17,8 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
-    media = read_media(sampled.signal, **sampled.part, memory=specs.parse_bytes(common.memory))
+    with report.stage("reading", common):
+        media = read_media(sampled.signal, **sampled.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "compare", media.name) as (staging, final):
         text = sampled.sample or default_pattern(media.grid)
         table = compare(
@@ -31,7 +32,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
             generator=torch.Generator().manual_seed(common.seed),
             progress=common.progress,
         )
-        table = replace(table, name=media.name, pattern=text)
+        table = replace(table, name=media.name, pattern=text, rate=media.rate)
         record = {
             "signal": table.name,
             "shape": list(media.signal.shape),
@@ -45,9 +46,10 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
             "seed": table.seed,
             "versions": report.versions(),
         }
-        table.figure().savefig(staging / "figure.png", dpi=110)
-        if compared.html:
-            table.save_html(staging / "compare.html")
+        with report.stage("drawing", common):
+            table.figure().savefig(staging / "figure.png", dpi=110)
+            if compared.html:
+                table.save_html(staging / "compare.html")
         report.write_record(staging, record)
     report.show(record, [str(table), "", f"written to {final}"], common)
 

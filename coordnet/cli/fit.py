@@ -27,7 +27,8 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
     refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
     device = specs.choose_device(common.device)
-    columns = _columns(points, len(shape), values=1)
+    with report.stage("reading", common):
+        columns = _columns(points, len(shape), values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
     bounds = Bounds.of(coordinates) if place.bounds is None else specs.parse_bounds(place.bounds, len(shape))
     inside = _within(coordinates, bounds, points, clamp=place.clamp)
@@ -37,12 +38,13 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
     with report.results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
         samples = Samples(geometry, values.float().to(device))
-        method, choosing = once(lambda: choose(samples, **model))
+        method, choosing = once(lambda: choose(samples, **model, progress=common.progress))
         sureness.check(samples, method, asked=uncertainty)
         generator = torch.Generator().manual_seed(common.seed)
         options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr, "progress": common.progress}
         fit, seconds = once(lambda: method.fit(samples, **options))
-        estimate, render_seconds = once(lambda: fit.render().cpu())
+        with report.stage("rendering", common):
+            estimate, render_seconds = once(lambda: fit.render().cpu())
         record = {
             "signal": points.stem,
             "points": len(values),
@@ -55,8 +57,9 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
         media = _media(estimate, values, points.stem)
         sure = sureness.Sureness.of(fit, value_range(values)[0]) if uncertainty else None
         record |= sure.record if sure else {}
-        title = f"{len(values)} points"
-        figure = reconstruction_figure(None, samples, estimate, title=title, score=title, bounds=bounds)
+        score = f"{len(values)} points"
+        with report.stage("drawing", common):
+            figure = reconstruction_figure(None, samples, estimate, title=points.stem, score=score, bounds=bounds)
         report.write_results(staging, media, fit, figure, record, common)
         sureness.write(staging, sure, media)
         if query is not None and asked is not None:

@@ -15,7 +15,7 @@ import typer
 from tqdm import tqdm
 
 from coordnet.cli import report
-from coordnet.cli.common import Common, Many, plain_warnings
+from coordnet.cli.common import Common, Many, is_folder, plain_warnings
 from coordnet.cli.report import Outcome
 from coordnet.media import SAMPLES, MediaError
 from coordnet.media.arrays import split_member
@@ -69,7 +69,7 @@ def _files(signals: list[str]) -> list[str]:
         path = Path(signal)
         if not signal.strip():
             raise MediaError("signal: expected a file, a folder or a built-in picture, found an empty name")
-        if not path.is_dir() or path.suffix.lower() == ".zarr" or signal in SAMPLES:
+        if not is_folder(path) or signal in SAMPLES:
             files.append(signal)
             continue
         inside = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in KINDS]

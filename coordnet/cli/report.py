@@ -7,9 +7,8 @@ import os
 import platform
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from coordnet.cli.common import HIDDEN, Common, Output, refused, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
@@ -25,6 +23,7 @@ from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.stopwatch import elapsed
 from coordnet.networks.reconstruction import Reconstruction
 
 Record = dict[str, Any]
@@ -198,25 +197,9 @@ def _json(record: Record, indent: int | None = None) -> str:
         raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
 
 
-@contextmanager
-def stage(name: str, output: Output) -> Iterator[None]:
+def stage(name: str, output: Output) -> AbstractContextManager[None]:
     """Show the seconds that a stage takes which does not count its steps, from the second on."""
-    shown = {"bar_format": "{desc}: {elapsed}", "leave": False, "delay": 1, "miniters": 0}
-    bar = tqdm(desc=name, disable=not output.progress, **shown)
-    over = threading.Event()
-
-    def tick() -> None:
-        while not over.wait(0.5):
-            bar.update(0)
-
-    thread = threading.Thread(target=tick, daemon=True)
-    with bar:
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+    return elapsed(name, shown=output.progress)
 
 
 def size(shape: list[int] | tuple[int, ...]) -> str:
@@ -253,7 +236,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
     seconds, held_out = made["seconds"], made["psnr"]["held_out"]
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
     epochs = f" ({made['report']['epochs']:,} epochs)" if made["solver"] == "gradient" else ""
-    times = "".join(f"{duration(seconds[name]):>10}" for name in ("fit", "render"))
+    render = "–" if made["parameters"] is None else duration(seconds["render"])  # tiles are rendered as they are fitted
     weight = local_weight(made["report"]) if made["prior"] == "local" else ""
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
@@ -261,7 +244,7 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
         f"{made['solver']}{epochs}, prior {made['prior']}{weight}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
-        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{times}",
+        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{duration(seconds['fit']):>10}{render:>10}",
     ]
     if held_out is None:
         return [*lines, "", f"nothing was held out; {score_line(made)}", f"written to {folder}"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli import report, specs, sureness
-from coordnet.cli.common import Common, Many
+from coordnet.cli.common import Common, Many, is_folder
 from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
@@ -97,7 +97,7 @@ def _prior(text: str) -> Prior:
 
 def _mask_of(signal: str, mask: Path) -> Path:
     """The mask of a signal: the file of its name where the masks are in a folder."""
-    if not mask.is_dir():
+    if not is_folder(mask):
         return mask
     found = sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)
     if not found:

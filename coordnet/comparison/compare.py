@@ -79,7 +79,7 @@ def compare(
     generator = generator or torch.Generator().manual_seed(0)
     mask = isinstance(pattern, np.ndarray | Tensor)
     samples = sample(values, as_mask(pattern) if mask else pattern, generator=generator)
-    methods, left_out = combinations(samples, choices, list(heads), list(solvers))
+    methods, left_out = combinations(samples, choices, list(heads), list(solvers), progress=progress)
     scoring = Scoring(values.cpu(), samples)
     attempts = attempted(samples, methods, scoring, epochs=epochs, generator=generator, progress=progress)
     described = "mask" if mask else str(pattern)

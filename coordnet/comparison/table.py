@@ -70,6 +70,7 @@ class Comparison:
     epochs: int | None  # of gradient fits, where they were given
     seed: int
     name: str = "signal"
+    rate: float | None = None  # samples of a sound in a second, for the axis of figures
 
     @property
     def estimates(self) -> dict[str, Tensor]:
@@ -153,7 +154,7 @@ class Comparison:
 
     @cached_property
     def _shown(self) -> Shown:
-        return Shown(self.scoring.signal, self.samples, self.estimates)
+        return Shown(self.scoring.signal, self.samples, self.estimates, self.rate)
 
 
 def _parts(attempt: Attempt) -> dict[str, str]:

@@ -44,7 +44,8 @@ def fit(
     """
     if not isinstance(samples, Samples):
         raise _checks.wrong("samples", "those of one signal, from cn.sample(signal, pattern)", type(samples).__name__)
-    method = choose(samples, encoder, encoding=encoding, head=head, solver=solver, prior=prior, robust=robust)
+    asked: Any = {"encoding": encoding, "head": head, "solver": solver, "prior": prior, "robust": robust}
+    method = choose(samples, encoder, **asked, progress=progress)
     return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
 
 
@@ -58,6 +59,7 @@ def choose(
     prior: Prior | Literal["auto"] | None = "auto",
     robust: bool = False,
     tunable: bool = False,
+    progress: bool = False,
 ) -> Method:
     """Return the method that suits some samples; what is given is kept.
 
@@ -77,6 +79,8 @@ def choose(
         does a closed form that does not exist.
     tunable : bool
         Whether a method with free numbers is preferred, for ``tuned``.
+    progress : bool
+        Whether to show the seconds that the choice takes.
     """
     head = head or Linear()
     if isinstance(encoder, type):
@@ -90,7 +94,7 @@ def choose(
         prior = None
     elif prior == "auto":
         fourier = (encoder is None or encoder.is_fourier) and not tunable
-        prior = suited_prior(samples, fourier=fourier, robust=robust)
+        prior = suited_prior(samples, fourier=fourier, robust=robust, progress=progress)
     elif robust and hasattr(prior, "loss"):
         prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:
@@ -146,7 +150,12 @@ def tuned(
 
 
 def combinations(
-    samples: Samples, encoders: Sequence[EncoderChoice] = (), heads: Sequence[Head] = (), solvers: Sequence[str] = ()
+    samples: Samples,
+    encoders: Sequence[EncoderChoice] = (),
+    heads: Sequence[Head] = (),
+    solvers: Sequence[str] = (),
+    *,
+    progress: bool = False,
 ) -> tuple[list[Method], dict[str, str]]:
     """Every encoder with every head and solver, without those that do not go together.
 
@@ -156,11 +165,12 @@ def combinations(
     samples, the Fourier encoding is fitted too, with it and the simpler priors that suit.
 
     Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
-    are the methods, each once, and by the label of every combination that was left out the reason.
+    are the methods, each once, and by the label of every combination that was left out the reason. With ``progress``,
+    the seconds are shown that the choice of the priors takes.
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
-    prior, plain = suited_prior(samples), suited_prior(samples, fourier=False)
+    prior, plain = suited_prior(samples, progress=progress), suited_prior(samples, fourier=False)
     usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
     compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []

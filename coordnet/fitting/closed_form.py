@@ -24,6 +24,7 @@ from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.fitting.uncertainty.posterior import deviations
 from coordnet.fitting.uncertainty.recipe import Recipe
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.metrics.stopwatch import elapsed
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
@@ -146,9 +147,12 @@ def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) 
 
 
 def suited_prior(
-    samples: Samples, *, fourier: bool = True, robust: bool = False
+    samples: Samples, *, fourier: bool = True, robust: bool = False, progress: bool = False
 ) -> Smoothness | Adaptive | Local | ThinPlate | None:
-    """Return the prior that suits some samples: ``default_prior``, or thin plates (see ``plates_instead``)."""
+    """Return the prior that suits some samples: ``default_prior``, or thin plates (see ``plates_instead``).
+
+    With ``progress``, the seconds that the choice takes are shown.
+    """
     samples = as_points(samples) if fourier else samples
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
@@ -159,7 +163,8 @@ def suited_prior(
     def fit(part: Samples, prior: Any) -> Reconstruction:
         return fit_closed_form(FourierEncoding.like(part), part, prior)
 
-    return plates_instead(samples, prior, fit) or prior
+    with elapsed("choosing the prior", shown=progress):
+        return plates_instead(samples, prior, fit) or prior
 
 
 def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
@@ -182,9 +187,12 @@ def fit_closed_form(
         samples = as_points(samples)
     values = samples.values
     if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
-        prior = suited_prior(samples, fourier=not encoding.axis_encoders)
+        shown = options.get("progress", False)
+        prior = suited_prior(samples, fourier=not encoding.axis_encoders, progress=shown)
     options = {"dtype": values.dtype, "device": values.device, **options}
-    made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
+    uncounted = options.get("progress", False) and isinstance(prior, ThinPlate)  # plates have no bar of their own
+    with elapsed("fitting plates", shown=uncounted):
+        made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
     quiet = {**options, "progress": False}
     made.uncertainty = Recipe(
         samples,

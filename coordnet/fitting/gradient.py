@@ -79,8 +79,8 @@ def fit_gradient(
     Raises
     ------
     ValueError
-        If a number is out of its range, the network's channels or dimensions are not the samples', or a blending is
-        named for an encoding that is not complex.
+        If the samples are not ``Samples``, a number is out of its range, the network's channels or dimensions are not
+        the samples', or a blending is named for an encoding that is not complex.
     FloatingPointError
         If the loss stops being finite.
 
@@ -188,6 +188,8 @@ class _BestState:
 
 
 def _check(network: CoordinateNetwork, samples: Samples) -> None:
+    if not hasattr(samples, "geometry"):
+        raise _checks.wrong("samples", "those of one signal, from cn.sample(signal, pattern)", type(samples).__name__)
     if network.channels != samples.channels:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):

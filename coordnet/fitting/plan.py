@@ -146,8 +146,8 @@ class Plan(ABC):
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""
         if not isinstance(values, Tensor) or values.dtype != self.dtype:
-            found = getattr(values, "dtype", type(values).__name__)
-            raise _checks.wrong("values", f"{self.dtype}, the dtype of the plan", found)
+            found = values.dtype if isinstance(values, Tensor) else type(values).__name__
+            raise _checks.wrong("values", f"a tensor of {self.dtype}, the dtype of the plan", found)
         if values.device.type != torch.device(self.device).type:
             raise _checks.wrong("values", f"{self.device}, the device of the plan", values.device)
         shape = self.geometry.shape

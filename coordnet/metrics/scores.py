@@ -65,9 +65,12 @@ def psnr(
     Raises
     ------
     ValueError
-        If the shapes differ, or the range is not given for a truth beyond [0, 1].
+        If the shapes differ, numbers are complex, or the range is not given for a truth beyond [0, 1].
     """
     a, b = as_tensor(estimate, "estimate"), as_tensor(truth, "truth").to(getattr(estimate, "device", "cpu"))
+    for name, values in (("estimate", a), ("truth", b)):
+        if values.is_complex():
+            raise _checks.wrong(name, "real numbers", values.dtype)
     if a.shape != b.shape:
         raise _checks.wrong("estimate", f"shape {tuple(b.shape)}, the truth's", tuple(a.shape))
     where = None if mask is None else as_tensor(mask, "mask").to(a.device)
@@ -81,8 +84,6 @@ def psnr(
             raise _checks.wrong("data_range", "a number, for a truth that is not in [0, 1]", f"None and {found}")
         data_range, clip = 1.0, clip is not False
     _checks.positive("data_range", data_range)
-    if a.is_complex():
-        raise _checks.wrong("estimate", "real numbers", a.dtype)
     error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where)
     return math.inf if error == 0 else decibels(error, data_range)
 

@@ -129,7 +129,7 @@ class Reconstruction(Uncertain, nn.Module):
         """
         d = self.network.encoding.dimensions
         if not isinstance(points, Tensor) or not points.is_floating_point():
-            found = getattr(points, "dtype", type(points).__name__)
+            found = points.dtype if isinstance(points, Tensor) else type(points).__name__
             raise _checks.wrong("points", "a tensor of floating-point coordinates", found)
         if points.shape[-1:] != (d,):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))

@@ -37,6 +37,7 @@ class Shown:
     truth: Tensor  # (*grid, channels)
     samples: Samples  # the samples that were fitted
     estimates: dict[str, Tensor]
+    rate: float | None = None  # samples of a row in a second, where its axis is time
 
     @cached_property
     def scale(self) -> tuple[float, float, bool]:
@@ -152,16 +153,17 @@ def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
     axes = figure.subplots(count, 2, squeeze=False, sharex="col")
     known = known_samples(shown.samples)
     (part,) = shown.place
-    truth = shown.signals[TRUTH]
+    truth, rate = shown.signals[TRUTH], shown.rate or 1
     for (near, whole), key in zip(axes, shown.estimates, strict=False):
-        show_row(near, truth[part, 0], shown.signals[key][part, 0], known[part, 0], "", start=part.start)
+        options = {"start": part.start, "rate": shown.rate}
+        show_row(near, truth[part, 0], shown.signals[key][part, 0], known[part, 0], "", **options)
         near.set_title(labels[key].replace("\n", ", "), fontsize=9)
-        whole.plot(shown.errors[key], lw=0.6, color="C3")
-        whole.axvspan(part.start, part.stop - 1, color="0.85", zorder=0)
+        whole.plot(np.arange(len(truth)) / rate, shown.errors[key], lw=0.6, color="C3")
+        whole.axvspan(part.start / rate, (part.stop - 1) / rate, color="0.85", zorder=0)
         whole.set_ylim(0, 1.5 * shown.top)
         whole.set_title("absolute error; the part on the left in gray", fontsize=9)
     for ax in axes[-1]:
-        ax.set_xlabel("sample")
+        ax.set_xlabel("sample" if shown.rate is None else "seconds")
     return figure
 
 
@@ -188,12 +190,13 @@ def _plotted(shown: Shown, key: str) -> UInt8[np.ndarray, "h w _"]:
     margin = 0.15 * ((high - low) or shown.scale[1])
     figure = Figure(figsize=(9, 3.4), dpi=100, layout="constrained")
     ax = figure.subplots()
-    at = np.arange(part.start, part.stop)
+    at = np.arange(part.start, part.stop) / (shown.rate or 1)
     if key == SAMPLES:
         held = known_samples(shown.samples)[part, 0].numpy()
         ax.plot(at[held], values.numpy()[held], "o", color="C3", ms=4)
     else:
         ax.plot(at, values, color="0.3" if key == TRUTH else "C0", lw=1.5)
-    ax.set(xlim=(part.start, max(part.start + 1, part.stop - 1)), ylim=(low - margin, high + margin))
+    end = max(part.start + 1, part.stop - 1) / (shown.rate or 1)
+    ax.set(xlim=(at[0], end), ylim=(low - margin, high + margin), xlabel="sample" if shown.rate is None else "seconds")
     pixels, (width, height) = FigureCanvasAgg(figure).print_to_buffer()
     return np.frombuffer(pixels, np.uint8).reshape(height, width, 4)[..., :3]

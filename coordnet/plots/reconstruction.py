@@ -95,20 +95,23 @@ def show_row(
     known: Bool[Tensor, " n"],
     title: str,
     *,
-    start: int = 0,
+    start: float = 0,
     rate: float | None = None,
+    xlabel: str | None = None,
 ) -> Axes:
     """Draw a row of samples from the number ``start`` on: the truth, the reconstruction, and the known samples.
 
-    The axis counts samples, or seconds if their ``rate`` is given.
+    The axis counts samples, or seconds if their ``rate`` is given, unless an ``xlabel`` says what one over the rate is.
+    A truth that is NaN wherever no sample is known is not drawn.
     """
-    at = np.arange(start, start + len(truth)) / (rate or 1)
-    held = known.cpu().numpy().astype(bool)
-    ax.plot(at, truth.cpu(), color="0.7", lw=2.5, label="signal")
+    at = (start + np.arange(len(truth))) / (rate or 1)
+    held, values = known.cpu().numpy().astype(bool), truth.cpu().numpy()
+    if held.all() or not np.isnan(values[~held]).all():
+        ax.plot(at, values, color="0.7", lw=2.5, label="signal")
     ax.plot(at, estimate.detach().cpu(), color="C0", lw=1, label="reconstruction")
     if held.sum() <= MAX_MARKS:
-        ax.plot(at[held], truth.cpu().numpy()[held], "o", color="C3", ms=3, label="known")
-    ax.set(title=title, xlabel="sample" if rate is None else "seconds")
+        ax.plot(at[held], values[held], "o", color="C3", ms=3, label="known")
+    ax.set(title=title, xlabel=xlabel or ("sample" if rate is None else "seconds"))
     ax.legend(loc="upper right", fontsize=8)
     return ax
 
@@ -176,15 +179,16 @@ def reconstruction_figure(
     """The signal, its samples, the reconstruction and its errors, as fits the number of axes, on the signal's scale.
 
     Without the truth the panels that need it are left out. ``title`` and ``score`` are the titles of the signal's panel
-    and of the reconstruction's. A row's axis has seconds if the ``rate`` of its samples is given, and a picture has the
-    axes of its ``bounds``.
+    and of the reconstruction's. A row's axis has seconds if the ``rate`` of its samples is given. Rows and pictures
+    have the axes of their ``bounds``.
     """
     span = span_of(samples.values.detach().cpu().float() if truth is None else truth)
     unknown = 0.5 if span == UNIT else torch.nan
     panels = [(sampled_picture(samples, estimate.shape[-1], unknown), samples_title(samples))]
     panels += [(estimate, f"reconstruction\n{score}")]
     if len(samples.grid) == 1:
-        return _row_figure(panels[0][0] if truth is None else truth, samples, estimate, f"{title}: {score}", rate)
+        shown = sampled_picture(samples, estimate.shape[-1], torch.nan) if truth is None else truth
+        return _row_figure(shown, samples, estimate, f"{title}: {score}", rate, bounds)
     if truth is not None:
         panels.insert(0, (truth, title))
     shown = estimate.clamp(0, 1) if span == UNIT else estimate
@@ -227,12 +231,20 @@ def _label_axes(ax: Axes, bounds: Bounds, shape: tuple[int, int]) -> None:
     ax.set_axis_on()
 
 
-def _row_figure(shown: Tensor, samples: Samples, estimate: Tensor, title: str, rate: float | None) -> Figure:
-    """The whole row, and its busiest part."""
+def _row_figure(
+    shown: Tensor, samples: Samples, estimate: Tensor, title: str, rate: float | None, bounds: Bounds | None
+) -> Figure:
+    """The whole row, and its busiest part, on the axis x of its bounds if it has any."""
+    first, xlabel = 0.0, None
+    if bounds is not None:
+        ((low, high),) = bounds.tolist()
+        rate = max(len(shown) - 1, 1) / (high - low)
+        first, xlabel = low * rate, "x"
     known = known_samples(samples)
     figure = Figure(figsize=(11, 6), layout="constrained")
     whole, near = figure.subplots(2, 1)
     (window,) = most(torch.diff(shown[:, 0].nan_to_num(), prepend=shown[:1, 0].nan_to_num()).square())
     for ax, part, text in ((whole, slice(0, None), title), (near, window, "its busiest part")):
-        show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, start=part.start, rate=rate)
+        options = {"start": first + (part.start or 0), "rate": rate, "xlabel": xlabel}
+        show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, **options)
     return figure

@@ -18,7 +18,7 @@ from coordnet.fitting.effort import denoising_seconds
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.noise import LocalDenoiser
 from coordnet.linalg.borders import make_periodic
-from coordnet.metrics.scores import decibels
+from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
@@ -39,6 +39,7 @@ PROBE = 0.05  # step of the divergence's difference quotient, in standard deviat
 TRIED = 2**14  # points of the middle of a picture on which both priors are tried
 TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
 ROOM = 2.0**10  # how far values must be from the largest number of their type, since an estimate may be larger
+BEYOND = 0.01  # share of an estimate beyond [0, 1] from which on its range is its own span
 ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
 Signal = Float[Tensor, "*grid channels"]
@@ -87,9 +88,10 @@ def denoise(
     -------
     Restored
         ``report["sigma"]`` is the noise, ``report["prior"]`` the prior, and ``report["tried"]`` the scores that decided
-        it. ``expected_psnr`` is an estimate of the remaining error by Stein's formula; it is None without noise, within
-        a dB or two if sigma is estimated, and up to 3 dB too high if many values were clipped. The values of
-        ``fit`` on its lattice are the estimate; it is None for a signal in tiles.
+        it. ``expected_psnr`` is an estimate of the remaining error by Stein's formula, against the range 1 for
+        pictures in [0, 1] and the signal's own span for others; it is None without noise, within a dB or two if sigma
+        is estimated, and up to 3 dB too high if many values were clipped. The values of ``fit`` on its lattice are the
+        estimate; it is None for a signal in tiles.
 
     Raises
     ------
@@ -116,13 +118,13 @@ def denoise(
     fit = None
     if len(tiles) == 1:
         clean, error, learned = clean_part(values, seed=seed)
-        report["expected_psnr"] = _psnr(error)
+        report["expected_psnr"] = _psnr(error, clean, level)
         fit = _model(clean, report, learned)
         clean = fit.render(alignment="sample")
     else:
         clean, error = _in_tiles(tiles, values, clean_part, seed=seed, progress=progress)
-        report |= {"expected_psnr": _psnr(error), **tiles.report()}
-    return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, _psnr(error))
+        report |= {"expected_psnr": _psnr(error, clean, level), **tiles.report()}
+    return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, report["expected_psnr"])
 
 
 def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
@@ -286,5 +288,12 @@ def _expected_error(
     return stein if exact else math.sqrt(stein * ideal)
 
 
-def _psnr(error: float | None) -> float | None:
-    return None if error is None or math.isinf(error) else decibels(error)
+def _psnr(error: float | None, clean: Signal, level: float) -> float | None:
+    """Return the PSNR of an expected mean squared error against the range of the estimate.
+
+    That is 1 where nearly all of the estimate is in [0, 1] but for the noise's standard deviation, else its own span.
+    """
+    if error is None or math.isinf(error):
+        return None
+    beyond = float(((clean < -level) | (clean > 1 + level)).double().mean())
+    return decibels(error, 1.0 if beyond < BEYOND else value_range(clean)[0])

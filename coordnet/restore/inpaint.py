@@ -17,7 +17,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, fit_large
-from coordnet.sampling.arrays import Array, as_signal
+from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_signal
 from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples
 
@@ -43,8 +43,9 @@ def inpaint(
     Parameters
     ----------
     signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
-        A picture, a video or another signal of one to four axes, or a batch of signals with one mask. Integers of 8 and
-        16 bits are scaled to [0, 1]. NaN is unknown too.
+        A picture, a video or another signal of one to four axes, or a batch of signals with one mask, such as (n,
+        height, width) with a mask of (height, width). Integers of 8 and 16 bits are scaled to [0, 1]. NaN is unknown
+        too.
     known : (*grid,) or (*grid, channels), or a sampling pattern
         True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
         has more axes before these, the signal is a batch.
@@ -75,7 +76,7 @@ def inpaint(
         If the mask has another shape than the signal, nothing is known, the prior is None or of another kind, or the
         uncertainty of a batch or of tiles is asked for.
     """
-    values, kind = as_signal(signal, dimensions=dimensions)
+    values, kind = as_signal(signal, dimensions=_dimensions(signal, known) if dimensions is None else dimensions)
     batch = _batch(values, known)
     one = values[(0,) * batch]
     samples = sample(one, known, dimensions=one.ndim - 1)
@@ -84,7 +85,7 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    chosen = _prior(prior, samples, seed)
+    chosen = _prior(prior, samples, seed, progress=progress)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
@@ -109,14 +110,23 @@ def inpaint(
     return Restored(kind.restore(made), model, report, expected, sure and sure.std())
 
 
-def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None) -> Prior:
+def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
     """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
     if prior == "auto":
-        suited = suited_prior(samples)
+        suited = suited_prior(samples, progress=progress)
         prior = suited if suited is not None and suited.learns else Adaptive()
     if not hasattr(prior, "seeded"):
         raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))
     return prior if seed is None else prior.seeded(seed)
+
+
+def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:
+    """Return the number of axes of a batch of signals without channels, where the shape of a mask says it is one."""
+    shape: tuple[int, ...] = tuple(getattr(signal, "shape", ()))
+    mask: tuple[int, ...] = tuple(getattr(known, "shape", ()))
+    n = len(mask)
+    ends = 0 < n < len(shape) and shape[-n:] == mask and mask not in (shape[:n], shape[-n - 1 : -1])
+    return len(shape) if ends and mask[-1:] > (MOST_CHANNELS,) else None
 
 
 def _batch(values: Tensor, known: str | Pattern | Array) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from coordnet.networks.reconstruction import Reconstruction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Restored:
     """A restored signal, of the kind of array that was given, and how it was found.
 
@@ -20,3 +20,10 @@ class Restored:
     report: dict[str, Any]
     expected_psnr: float | None
     std: Any = None  # (*grid, channels) in floating point
+
+    def __repr__(self) -> str:
+        """Return the kind and the shape of the signal, the prior where there is one, and the PSNR to expect."""
+        prior = f", prior={self.report['prior']}" if "prior" in self.report else ""
+        expected = None if self.expected_psnr is None else round(self.expected_psnr, 2)
+        signal = f"{type(self.signal).__name__} of {self.signal.dtype} and shape {tuple(self.signal.shape)}"
+        return f"Restored(<{signal}>{prior}, expected_psnr={expected})"

@@ -11,6 +11,7 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
 from coordnet.fitting.plan import Plan
+from coordnet.metrics.stopwatch import elapsed
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.restore.areas import INTERPOLATION, choose_strength, fitted_areas
 from coordnet.restore.divide import PRIORS, divided, division
@@ -100,8 +101,10 @@ def upscale(
         finer, report, expected = divided(values, count, chosen["noise"], progress=progress)
         fit, chosen = fitted_areas(finer), {**chosen, "prior": "local", "division": count, "local": report}
     else:
-        fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
-    large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
+        with elapsed("fitting", shown=progress):
+            fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
+    with elapsed("enlarging", shown=progress):
+        large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
     return Restored(kind.restore(large), fit, {**fit.report, "samples": samples, **chosen}, expected)
 
 

@@ -110,11 +110,11 @@ def render_axes(
 
     One number is the length of a row, or both lengths of a picture.
     """
-    if isinstance(shape, int):
-        shape = (shape,) * (len(grid) if len(grid) <= 2 else 1)
-    if len(shape) != len(grid):
-        raise _checks.wrong("shape", f"{len(grid)} lengths, one per axis", shape)
-    return tuple(Axis.render(m, n, alignment, footprint) for m, n in zip(shape, grid, strict=True))
+    one = len(grid) if len(grid) <= 2 else 1
+    lengths = (shape,) * one if isinstance(shape, int) else _checks.lengths("shape", shape)
+    if len(lengths) != len(grid):
+        raise _checks.wrong("shape", f"{len(grid)} lengths, one per axis", lengths)
+    return tuple(Axis.render(m, n, alignment, footprint) for m, n in zip(lengths, grid, strict=True))
 
 
 def lattice_points(

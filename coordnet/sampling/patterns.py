@@ -212,7 +212,8 @@ def sample(
     else:
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
         if not isinstance(pattern, Pattern):
-            raise _checks.wrong("pattern", "a text such as 'random:0.25', a pattern or a mask", repr(pattern))
+            expected = "a text such as 'random:0.25', a pattern, or a mask as a NumPy array or a tensor"
+            raise _checks.wrong("pattern", expected, type(pattern).__name__)
         geometry: Any = pattern.geometry(shape, generator)
         if geometry.is_scattered:
             return Samples(geometry, _spline(signal, geometry.points))

@@ -114,7 +114,7 @@ class RectilinearLattice(Geometry):
             raise _checks.wrong("footprint", "point, on a rectilinear lattice", footprint)
         if shape is None:
             return self.axes
-        lengths = (shape,) * len(self.grid) if isinstance(shape, int) else tuple(shape)
+        lengths = (shape,) * len(self.grid) if isinstance(shape, int) else _checks.lengths("shape", shape)
         if len(lengths) != len(self.grid):
             raise _checks.wrong("shape", f"{len(self.grid)} lengths, one per axis", shape)
         axes = []

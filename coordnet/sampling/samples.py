@@ -64,7 +64,7 @@ class Geometry(ABC):
         self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
     ) -> Axes:
         """Return the axes of a render of ``shape`` outputs, the signal's own lengths by default."""
-        return render_axes(shape or self.grid, self.grid, alignment, footprint)
+        return render_axes(self.grid if shape is None else shape, self.grid, alignment, footprint)
 
     def of_constant(self, like: Tensor) -> Tensor | float:
         """Return the samples of the constant signal 1: 1, or (*samples) with the dtype and device of another tensor."""

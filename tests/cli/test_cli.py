@@ -241,9 +241,11 @@ def test_waiting_threads_are_bounded_unless_the_user_says_how_they_wait(monkeypa
     assert os.environ.get("GOMP_SPINCOUNT") == expected
 
 
-def test_a_bad_folder_is_refused_before_heavy_imports(tmp_path):
+@pytest.mark.parametrize("out", ["a.png", "file/a", "file/a/b"])
+def test_a_bad_folder_is_refused_before_heavy_imports(tmp_path, out):
+    (tmp_path / "file").touch()
     code = (
-        "import sys; sys.argv = ['coordnet', 'reconstruct', 'astronaut', '--out', 'a.png'];"
+        f"import sys; sys.argv = ['coordnet', 'reconstruct', 'astronaut', '--out', '{out}'];"
         "from coordnet.cli import main; assert main() == 2;"
         "heavy = {'torch', 'numpy', 'matplotlib'} & set(sys.modules); assert not heavy, heavy"
     )

@@ -1,6 +1,7 @@
 """The commands on every sampling pattern and every kind of signal, and on what is wrong with either."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import av
@@ -211,6 +212,49 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
     for panel in figure.axes[:2]:
         assert (panel.get_xlabel(), panel.get_ylabel()) == ("x", "y")
         assert panel.images[0].get_extent() == pytest.approx([9.5, 14.5, 1.5, -1.5])
+
+
+@pytest.mark.parametrize("command", ["reconstruct", "compare", "inpaint", "fit"])
+def test_the_choice_of_a_prior_shows_its_seconds(run, monkeypatch, tmp_path, command):
+    names = []
+
+    def elapsed(name, *, shown):
+        names.append((name, shown))
+        return nullcontext()
+
+    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
+    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((30, 3)), delimiter=",")
+    np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
+    options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
+    assert run(command, *options.get(command, ("a.npy",)), "--out", "out")[0] == 0
+    assert names[0] == ("choosing the prior", True)
+
+
+def test_plates_show_the_seconds_of_their_fit(run, tmp_path, monkeypatch):
+    names = []
+
+    def elapsed(name, *, shown):
+        names.append((name, shown))
+        return nullcontext()
+
+    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).random(40))
+    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "out")[0] == 0
+    assert ("fitting plates", True) in names
+    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "quiet", "--quiet")[0] == 0
+    assert names[-1] == ("fitting plates", False)
+
+
+@pytest.mark.figures
+def test_points_on_a_line_are_drawn_in_their_own_units_without_a_signal_between_them():
+    bounds = Bounds(torch.tensor([10.0], dtype=torch.float64), torch.tensor([14.0], dtype=torch.float64))
+    samples = Samples(ScatteredPoints((41,), torch.tensor([[0.0], [0.5], [40 / 41]])), torch.rand(3, 1))
+    figure = reconstruction_figure(None, samples, torch.rand(41, 1), title="", score="", bounds=bounds)
+    for panel in figure.axes:
+        assert panel.get_xlabel() == "x"
+        assert [line.get_label() for line in panel.lines] == ["reconstruction", "known"]
+        assert panel.lines[0].get_xdata()[[0, -1]] == pytest.approx([10, 14])
 
 
 # Other kinds of signal

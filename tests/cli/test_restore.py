@@ -113,6 +113,17 @@ def test_inpaint_writes_a_fresh_folder_and_says_what_it_chose(run, tmp_path):
     assert (tmp_path / "results" / "inpaint" / "a-2").is_dir()
 
 
+@pytest.mark.parametrize("name", ["m.npy", "m.npz:known", "m.zarr", "masks"])
+def test_inpaint_takes_masks_that_are_arrays(run, name):
+    truth, known = stored("in/a.png", synthetic_photograph(20, 17)), holes(20, 17)
+    np.save("in/m.npy", known)
+    np.savez("in/m.npz", known=known, other=~known)
+    pytest.importorskip("zarr").save_array("in/m.zarr", known)
+    pytest.importorskip("zarr").save_array("in/masks/a.zarr", known)
+    ran(run("inpaint", "in/a.png", "--mask", f"in/{name}", "--prior", "adaptive:rounds=1", "--out", "out", "--quiet"))
+    assert torch.equal(result()[known], truth[known])
+
+
 @pytest.mark.parametrize("known", ["all", "one"])
 def test_inpaint_with_everything_or_one_pixel_known(run, known):
     truth = stored("in/a.png", synthetic_photograph(20, 17))

@@ -46,6 +46,16 @@ def test_errors_in_the_figure_are_the_estimates_own():
         assert error.numpy().tobytes() in maps
 
 
+def test_a_sound_has_an_axis_in_seconds():
+    truth = torch.sin(torch.arange(400.0)).unsqueeze(-1)
+    for rate, label, end in ((None, "sample", 399), (100, "seconds", 3.99)):
+        shown = Shown(truth, sample(truth, "every:2"), {"a": truth * 0.9}, rate)
+        near, whole = comparison_figure(shown, titles={"a": "20 dB"}, name="sound").axes
+        assert (near.get_xlabel(), whole.get_xlabel()) == (label, label)
+        assert whole.lines[0].get_xdata()[-1] == pytest.approx(end)
+        assert near.lines[1].get_xdata()[0] == pytest.approx(shown.place[0].start * end / 399)
+
+
 def test_pictures_of_the_page_are_the_pixels_of_the_estimates():
     truth = synthetic_photograph(12, 18)
     shown = Shown(truth, sample(truth, "every:2"), {"dark": truth - 2, "half": torch.full_like(truth, 0.5)})

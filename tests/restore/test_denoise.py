@@ -68,6 +68,14 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
     assert score > cn.psnr(cn.denoise(y, sigma, prior="adaptive").signal, truth, clip=False) + 0.3
 
 
+@pytest.mark.parametrize(("factor", "offset"), [(2.0, -1.0), (600.0, -20.0)])
+def test_the_expected_error_is_against_the_signal_s_own_range(factor, offset):
+    truth = factor * synthetic_photograph(96, 80) + offset
+    made = cn.denoise(noisy(truth, 0.1 * factor), 0.1 * factor, prior="adaptive")
+    score = cn.psnr(made.signal, truth, data_range=float(truth.max() - truth.min()))
+    assert made.expected_psnr == made.fit.report["expected_psnr"] == pytest.approx(score, abs=1.5)
+
+
 def test_the_noise_of_clipped_values_is_at_most_the_estimate():
     truth = synthetic_photograph(96, 80)
     y = noisy(truth, 0.3)

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import torch
@@ -61,6 +62,7 @@ def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path
     status, out, err = run(command, "a.png", *options, "--out", "out")
     assert status == 0, err
     assert "4×1 tiles" in out
+    assert not re.search(r"\b0 (s|ms|µs)", out)
     assert "tiles: 100%" in err
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["report"]["tiles"] == [4, 1]
