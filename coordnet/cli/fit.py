@@ -63,10 +63,14 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
         report.write_results(staging, media, fit, figure, record, common)
         sureness.write(staging, sure, media)
         if query is not None and asked is not None:
-            found = fit(bounds.to_unit(asked, shape)).double().cpu()
-            names = [*COORDINATES[: len(shape)]] + [f"value{c}" for c in range(values.shape[1])]
-            write_table(staging / "query.csv", names, torch.cat([query, found], dim=1))
+            _write_query(staging / "query.csv", query, fit(bounds.to_unit(asked, shape)).double().cpu())
     report.show(record, _table(record, final), common)
+
+
+def _write_query(path: Path, query: Tensor, found: Tensor) -> None:
+    """Write the values that were found at coordinates, beside these."""
+    names = [*COORDINATES[: query.shape[1]]] + [f"value{c}" for c in range(found.shape[1])]
+    write_table(path, names, torch.cat([query, found], dim=1))
 
 
 def _found(fit: Reconstruction, geometry: ScatteredPoints, values: Tensor) -> report.Record:

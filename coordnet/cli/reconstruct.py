@@ -52,8 +52,7 @@ def _reconstruct(
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
         text, samples = _sampled(media, sampling, device, generator)
-        work = partial(choose, samples, **asked, tunable=tuning.tune, progress=common.progress)
-        suited, choosing = once(work)
+        suited, choosing = once(partial(choose, samples, **asked, tunable=tuning.tune, progress=common.progress))
         method, tried = _tuned(suited, samples, tuning, common)
         sureness.check(samples, method, asked=uncertainty)
         options = {"generator": generator, "epochs": fitting.epochs, "lr": fitting.lr}

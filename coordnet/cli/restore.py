@@ -41,7 +41,7 @@ from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 Prior = methods.Prior | Literal["auto"]
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
-AREAS = "pixels as areas: complex B-spline encoding, {prior} prior, noise of standard deviation {noise:.2g}"
+AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior, noise of standard deviation {noise:.2g}"
 MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
 DETAIL, DRAWN = 96, 2048  # pixels a side of the part of a large picture that its figure shows, before and after
 
@@ -199,7 +199,8 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: 
 
 
 def _chosen(made: Restored | UpscaledRows) -> str:
-    chosen = (AREAS if made.report["samples"] == "area" else POINTS).format(**made.report)
+    assumed = "no" if made.report["prior"] == "none" else made.report["prior"]
+    chosen = (AREAS if made.report["samples"] == "area" else POINTS).format(assumed=assumed, **made.report)
     return chosen + " (--prior none is faster)" * (made.report["prior"] == "local")
 
 

@@ -18,6 +18,7 @@ class Local:
     expectation-maximization with the unknown samples integrated out. Hidden samples decide the weight of the result
     against the reconstruction by the ``pilot``; with weight 0 that is what is left. Pictures are then filled once more,
     from groups of patches that are similar in the result, again weighed by hidden samples; mosaics with a fixed weight.
+    Means over the cells of a picture are divided by the classes as they start, weighed by the picture's own half.
 
     Attributes
     ----------

@@ -226,7 +226,7 @@ def test_upscale_by_any_factor(run, factor, shape):
     truth = stored("in/a.png", synthetic_photograph(24, 33))
     status, out, err = run("upscale", "in/a.png", "--factor", factor, "--out", "out")
     assert status == 0 and ("patches" in err) == (factor != 1)
-    assert f"pixels as areas: complex B-spline encoding, {'none' if factor == 1 else 'local'} prior" in out
+    assert f"pixels as areas: complex B-spline encoding, {'no' if factor == 1 else 'local'} prior" in out
     assert "halved and enlarged" in out
     made = result()
     assert made.shape == (*shape, 3)
