@@ -54,10 +54,9 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
             **_found(fit, geometry, values),
             "seconds": {"fit": choosing + seconds, "render": render_seconds},
         }
-        media = _media(estimate, values, points.stem)
+        media, score = _media(estimate, values, points.stem), f"{len(values)} points"
         sure = sureness.Sureness.of(fit, value_range(values)[0]) if uncertainty else None
         record |= sure.record if sure else {}
-        score = f"{len(values)} points"
         with report.stage("drawing", common):
             figure = reconstruction_figure(None, samples, estimate, title=points.stem, score=score, bounds=bounds)
         report.write_results(staging, media, fit, figure, record, common)

@@ -71,9 +71,10 @@ class FourierEncoding(Encoding):
         """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
 
         The padded lengths are those for which FFTs are fast; a single sample is not padded. The default is 16 nodes,
-        or 6 in three dimensions and more, where they cost most.
+        6 in three and four dimensions, where they cost more, and 2 in others.
         """
-        padding = (16 if len(axes) <= 2 else 6) if padding is None else _checks.integer("padding", padding, 0)
+        usual = 16 if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
+        padding = usual if padding is None else _checks.integer("padding", padding, 0)
         lengths = (1 if a.count == 1 else next_fast_len(a.count + padding, True) for a in axes)
         return cls(axes, tuple(cast(int, length) for length in lengths))
 

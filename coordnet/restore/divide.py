@@ -17,13 +17,17 @@ from coordnet.sampling.areas import AreaLattice
 
 MOST = 4  # pixels along a side of a pixel that is divided
 LEAST = 4  # pixels a side of a picture
+# The factor from which on pixels are divided unasked: enlarged by 1.5, splines are better by 0.02 dB over the sixteen
+# photographs, by 2 the local prior by 0.39.
+FROM = 1.75
 PRIORS = ("auto", "local", "none")
 
 
 def division(values: Pictures, factor: float, prior: str) -> int:
     """Return into how many pixels along its sides the local prior divides a pixel: as the factor asks, or 1 for none.
 
-    With "auto" it divides pictures for which it is expected to take less than ``LONGEST_LOCAL`` seconds. A
+    With "auto" it divides pictures that are enlarged by ``FROM`` or more, for which it is expected to take less than
+    ``LONGEST_LOCAL`` seconds. A
     ``ValueError`` is raised for another prior, and for pictures of less than ``LEAST`` pixels a side with "local".
     """
     _checks.choice("prior", prior, PRIORS)
@@ -31,10 +35,12 @@ def division(values: Pictures, factor: float, prior: str) -> int:
     small = min(values.shape[-3:-1]) < LEAST
     if small and prior == "local":
         raise _checks.wrong("prior", f"auto or none for a picture of less than {LEAST} pixels a side", "local")
-    if prior == "none" or count == 1 or small:
+    if prior == "local" or count == 1:
+        return count
+    if prior == "none" or small or factor < FROM:
         return 1
     seconds = values.shape[:-3].numel() * local_seconds(_cells(values, count), values.shape[-1], values.device)
-    return count if prior == "local" or seconds <= LONGEST_LOCAL else 1
+    return count if seconds <= LONGEST_LOCAL else 1
 
 
 def divided(

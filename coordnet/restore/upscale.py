@@ -58,7 +58,8 @@ def upscale(
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
     prior : "auto", "local" or "none"
-        By default the local prior for areas, if it is expected to take less than a minute.
+        By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
+        1.75.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels if not given. Colors are then enlarged times
         opacity.

@@ -234,7 +234,7 @@ def test_a_plan_that_iterates_has_no_renderer():
 def test_values_have_the_plan_s_type(prior):
     plan = cn.plan(*gaussian(8, 8), prior=prior)
     for work in (plan.fit, *([plan.renderer()] if plan.direct else [])):
-        with pytest.raises(ValueError, match="`values`: expected torch.float32, .* received torch.float64"):
+        with pytest.raises(ValueError, match="`values`: expected a tensor of torch.float32, .* received torch.float64"):
             work(torch.zeros(8, 8, 1, dtype=torch.float64))
 
 
