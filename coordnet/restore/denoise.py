@@ -40,6 +40,7 @@ TRIED = 2**14  # points of the middle of a picture on which both priors are trie
 TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
 ROOM = 2.0**10  # how far values must be from the largest number of their type, since an estimate may be larger
 BEYOND = 0.01  # share of an estimate beyond [0, 1] from which on its range is its own span
+OVERSHOT = 0.05  # of a given sigma, within which the estimate of clipped noise is no further off than the model
 ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
 Signal = Float[Tensor, "*grid channels"]
@@ -130,15 +131,15 @@ def denoise(
 def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
     """Return the median of the noise levels of a signal's tiles, or sigma.
 
-    Where values were clipped, it is the smaller of the two: the filters' model of clipping is not exact, and the
-    estimate by it is the sigma that describes the noise that is left.
+    Where values were clipped, it is the estimate, unless that is above sigma by more than ``OVERSHOT``, as texture
+    makes it: the filters' model of clipping is not exact, and the estimate by it describes the noise that is left.
     """
     if sigma is not None and not any(ClippedNoise.on(signal, sigma).clips):
         return sigma
     hidden = not progress or len(tiles) == 1
     with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
         level = statistics.median(noise_level(signal[tile]) for tile in bar)
-    return level if sigma is None else min(level, sigma)
+    return level if sigma is None or level < (1 + OVERSHOT) * sigma else sigma
 
 
 def _check(values: Signal, sigma: float | None, prior: str) -> None:
