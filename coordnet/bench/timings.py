@@ -19,6 +19,7 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.closed_form import plan
+from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
 from coordnet.metrics.stopwatch import Timing, measure
@@ -88,13 +89,13 @@ def _problem(device: str, *shape: int) -> Samples:
 
 
 def picture(rows: Rows, device: str, size: int) -> None:
-    """Fit random numbers on a square × 3 channels, and render them at twice the resolution."""
+    """Fit random numbers on a square × 3 channels by least squares, and render them at twice the resolution."""
     points, seconds = 4 * size**2, (size / 256) ** 2
     samples = _problem(device, size, size)
     values, geometry = samples.values, samples.geometry
     host, fine = Samples(geometry, values.cpu()), Lattice(samples.grid)
     encoding = ComplexEncoding.like(Gaussian, geometry)
-    factorize = partial(plan, encoding, geometry, device=device)
+    factorize = partial(plan, encoding, geometry, LeastSquares(), device=device)
     if size <= 2 * DENSE_LIMIT or device != "cpu":
         rows.time(FLOOR, peers.bare_products(values, fine.grid), points)
     for mode in ("bilinear", "bicubic"):
@@ -135,7 +136,7 @@ def _reused(rows: Rows, reused: Any, values: Tensor, fitted: int, rendered: int)
 
 
 def clip(rows: Rows, device: str, size: int) -> None:
-    """Fit random numbers in a cube × 3 channels, and render them at twice the resolution."""
+    """Fit random numbers in a cube × 3 channels by least squares, and render them at twice the resolution."""
     points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
     encoding = ComplexEncoding.like(Triangle, geometry)
@@ -143,8 +144,8 @@ def clip(rows: Rows, device: str, size: int) -> None:
     rows.time("interpolate trilinear", peers.interpolation(samples, "trilinear"), points)
     host = Samples(geometry, values.cpu())
     rows.time(ZOOM, partial(peers.zoom, host), points, expected=3 * (size / 64) ** 3)
-    _reused(rows, plan(encoding, geometry, device=device), values, size**3, points)
-    rows.time(COLD, lambda: plan(encoding, geometry, device=device).renderer()(values), points)
+    _reused(rows, plan(encoding, geometry, LeastSquares(), device=device), values, size**3, points)
+    rows.time(COLD, lambda: plan(encoding, geometry, LeastSquares(), device=device).renderer()(values), points)
 
 
 def batch(rows: Rows, device: str, size: int, signals: int) -> None:
@@ -152,7 +153,7 @@ def batch(rows: Rows, device: str, size: int, signals: int) -> None:
     geometry, values = _problem(device, size, size).geometry, _random(signals, size, size).to(device)
     fitted = signals * size**2
     rows.time(FLOOR, peers.bare_products(values, geometry.grid), 4 * fitted)
-    reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, device=device)
+    reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, LeastSquares(), device=device)
     _reused(rows, reused, values, fitted, 4 * fitted)
 
 
