@@ -26,7 +26,7 @@ CLASSES = 14e-6  # of the choice of classes
 SOLVED = 2e-9  # of a product in the solves of a patch
 SIMILAR = 4e-6  # of one channel of the groups of similar patches, in pictures
 ON_LATTICE = 1e-5  # of a strided lattice, all of whose patches share a factorization
-WITHIN_CELLS = 8e-6  # of means over cells, times the pixels along a side of a cell
+WITHIN_CELLS = 3e-6  # of means over cells, times the pixels along a side of a cell
 DENOISED = 1.5e-5  # of a sample from which the local prior removes noise
 GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
 
