@@ -137,9 +137,9 @@ def test_torch_s_bicubic_and_trilinear_are_at_the_right_positions():
 
 
 @pytest.mark.parametrize(("method", "tolerance"), [("linear", 1e-10), ("cubic", 1e-4)])
-def test_splines_in_three_dimensions_are_regular_grid_interpolator(method, tolerance):
-    """SciPy solves for its cubic spline by iteration."""
-    samples = sample(torch.rand(16, 14, 12, 1, dtype=torch.float64), "every:2")
+def test_splines_in_three_dimensions_are_regular_grid_interpolator(method, tolerance, generator):
+    """SciPy solves for its cubic spline by iteration, which for some random numbers stops further off."""
+    samples = sample(torch.rand(16, 14, 12, 1, dtype=torch.float64, generator=generator), "every:2")
     axes = [axis.points().numpy() for axis in samples.geometry.axes]
     peer = RegularGridInterpolator(axes, samples.values[..., 0].numpy(), method=method)
     targets = torch.stack(
