@@ -14,7 +14,8 @@ class ThinPlate:
     """The energy Σ p!/α! ‖D^α f‖² of a lattice signal f over all derivatives of order |α| = p, by first differences D.
 
     The lattice is open: nothing is assumed beyond its borders, where the plate is free. A polynomial of degree below
-    the order p has no energy. It suits smooth fields, as physics and geography have them; photographs have edges, which
+    the order p has no energy. Samples of a row are interpolated by natural splines, which have the least energy of
+    derivatives themselves. It suits smooth fields, as physics and geography have them; photographs have edges, which
     it does not suit.
 
     Attributes

@@ -147,6 +147,24 @@ def test_rows_that_skip_samples_take_splines_of_the_order_of_their_spectrum(powe
     assert errors[0] < ratio * errors[1]
 
 
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_the_plate_of_a_row_is_the_natural_spline_and_goes_on_as_a_polynomial(order, generator):
+    row = torch.rand(40, 2, generator=generator, dtype=torch.float64)
+    row[:, 1] = (torch.arange(40) / 20 - 1) ** (order - 1)
+    known = torch.zeros(40, dtype=torch.bool)
+    known[torch.tensor([3, 4, 7, 9, 10, 14, 15, 17, 20, 22, 25, 26, 29, 31, 33])] = True
+    made = on_grid(fitted(cn.sample(row, known), cn.ThinPlate(order, math.inf))).numpy()
+    at = np.flatnonzero(known.numpy())
+    np.testing.assert_allclose(made[at], row.numpy()[at], atol=1e-9)
+    np.testing.assert_allclose(made[:, 1], row[:, 1].numpy(), atol=1e-9)
+    for outside in (made[: at[0] + 1], made[at[-1] :]):
+        np.testing.assert_allclose(np.diff(outside, order, axis=0), 0, atol=1e-7)
+    if order == 2:
+        inside = np.arange(at[0], at[-1] + 1)
+        peer = CubicSpline(at, row.numpy()[at], bc_type="natural")(inside)
+        np.testing.assert_allclose(made[inside], peer, atol=1e-9)
+
+
 def test_aliasing_of_a_lattice_that_skips_samples_is_not_smoothed_as_noise(generator):
     rough = waves((96, 96)) + 0.2 * torch.randn(96, 96, 1, generator=generator, dtype=torch.float64)
     assert suited_prior(cn.sample(rough, "every:3")).name == "local"
