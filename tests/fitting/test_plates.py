@@ -150,7 +150,7 @@ def test_rows_that_skip_samples_take_splines_of_the_order_of_their_spectrum(powe
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_the_plate_of_a_row_is_the_natural_spline_and_goes_on_as_a_polynomial(order, generator):
     row = torch.rand(40, 2, generator=generator, dtype=torch.float64)
-    row[:, 1] = (torch.arange(40) / 20 - 1) ** (order - 1)
+    row[:, 1] = (torch.arange(40).double() / 20 - 1) ** (order - 1)
     known = torch.zeros(40, dtype=torch.bool)
     known[torch.tensor([3, 4, 7, 9, 10, 14, 15, 17, 20, 22, 25, 26, 29, 31, 33])] = True
     made = on_grid(fitted(cn.sample(row, known), cn.ThinPlate(order, math.inf))).numpy()
