@@ -143,9 +143,9 @@ def upscale(
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
 
-    An .npy or .zarr array of any number of axes, or a TIFF file that does not fit into --memory, is read and written in
-    blocks of rows, and may be larger than memory; no model is kept of it. It is computed in float32, and written in the
-    array's own type.
+    A .zarr array, an .npy array of other than two axes, and a picture that does not fit into --memory are read and
+    written in blocks of rows, and may be larger than memory. They take no prior, and no model is kept of them. They are
+    computed in float32, and written in the array's own type.
     """
 
 

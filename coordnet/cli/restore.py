@@ -215,11 +215,11 @@ def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict
 def _restored(
     command: str, signal: str, common: Common, work: Callable[[Media, Tensor], Shown], *, image: bool = False
 ) -> Outcome:
-    """Read a signal, restore it, and write what comes out; ``image`` refuses other signals."""
+    """Read a signal, restore it, and write what comes out; ``image`` refuses others than pictures and their arrays."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
         media = read_media(signal, memory=specs.parse_bytes(common.memory))
-    if image and media.kind != "image":
+    if image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
@@ -252,14 +252,15 @@ def _heading(record: report.Record) -> str:
 
 
 def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> bool:
-    """Whether a file is read in rows: an array always, a picture where it would take more memory than there is."""
-    if split_member(path)[0].suffix.lower() in ARRAY_SUFFIXES:
+    """Whether a file is read in rows: a picture where it would take more memory than there is, other arrays always."""
+    suffix = split_member(path)[0].suffix.lower()
+    if suffix == ".zarr":
         return True
     try:
         with open_rows(path, memory) as source:
-            return exceeds(4 * prod(source.shape), factor, budget)
-    except MediaError:
-        return False  # the reader of whole files says what is wrong, or reads it
+            return len(source.shape) != 3 or exceeds(4 * prod(source.shape), factor, budget)
+    except MediaError:  # the reader of rows says what is wrong with an array, that of whole files with others
+        return suffix in ARRAY_SUFFIXES
 
 
 def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, common: Common) -> Outcome:

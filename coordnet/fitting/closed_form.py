@@ -190,9 +190,7 @@ def fit_closed_form(
         shown = options.get("progress", False)
         prior = suited_prior(samples, fourier=not encoding.axis_encoders, progress=shown)
     options = {"dtype": values.dtype, "device": values.device, **options}
-    uncounted = options.get("progress", False) and isinstance(prior, ThinPlate)  # plates have no bar of their own
-    with elapsed("fitting plates", shown=uncounted):
-        made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
+    made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
     quiet = {**options, "progress": False}
     made.uncertainty = Recipe(
         samples,

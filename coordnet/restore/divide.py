@@ -10,7 +10,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import plan
 from coordnet.fitting.defaults import LONGEST_LOCAL
 from coordnet.fitting.effort import local_seconds
-from coordnet.metrics.scores import value_range
+from coordnet.metrics.scores import decibels, value_range
 from coordnet.priors.local import Local
 from coordnet.restore.halves import Pictures
 from coordnet.sampling.areas import AreaLattice
@@ -27,8 +27,8 @@ def division(values: Pictures, factor: float, prior: str) -> int:
     """Return into how many pixels along its sides the local prior divides a pixel: as the factor asks, or 1 for none.
 
     With "auto" it divides pictures that are enlarged by ``FROM`` or more, for which it is expected to take less than
-    ``LONGEST_LOCAL`` seconds. A
-    ``ValueError`` is raised for another prior, and for pictures of less than ``LEAST`` pixels a side with "local".
+    ``LONGEST_LOCAL`` seconds. A ``ValueError`` is raised for another prior, and for pictures of less than ``LEAST``
+    pixels a side with "local".
     """
     _checks.choice("prior", prior, PRIORS)
     count = min(MOST, math.ceil(factor))
@@ -58,7 +58,7 @@ def divided(
     found = [report["hold_out_psnr"]["local"] for report in reports if report["hold_out_psnr"]]
     error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
     span = value_range(values)[0]
-    return made.render(), made.report, 20 * math.log10(span) - 10 * math.log10(error) if error and span else None
+    return made.render(), made.report, decibels(error, span) if found and span else None
 
 
 def _cells(values: Pictures, count: int) -> AreaLattice:

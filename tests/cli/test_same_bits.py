@@ -52,10 +52,10 @@ def test_inpaint(command, options, prior):
     same(written, model, cn.inpaint(given, KNOWN, prior=prior, seed=SEED))
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4])
-def test_upscale(command, channels):
-    written, model, given = command("upscale", "--factor", 1.5, channels=channels)
-    same(written, model, cn.upscale(given[..., 0] if channels == 1 else given, 1.5))
+@pytest.mark.parametrize(("channels", "factor"), [(1, 1.5), (1, 2.0), (3, 2.5), (4, 2.0)])
+def test_upscale(command, channels, factor):
+    written, model, given = command("upscale", "--factor", factor, channels=channels)
+    same(written, model, cn.upscale(given[..., 0] if channels == 1 else given, factor))
 
 
 @pytest.mark.parametrize("options", [(), ("--sigma", 0.1)])

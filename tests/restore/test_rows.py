@@ -166,6 +166,14 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, kind, run, tmp_path)
     }
 
 
+def test_a_picture_in_an_array_that_fits_into_memory_is_enlarged_as_in_python(run, tmp_path):
+    picture = synthetic_photograph(24, 18)
+    np.save(tmp_path / "a.npy", picture.numpy())
+    status, out, err = run("upscale", "a.npy", "--out", "out", "--quiet")
+    assert (status, out) == (0, ""), err
+    assert torch.equal(torch.from_numpy(np.load("out/reconstruction.npy")), cn.upscale(picture, 2.0).signal)
+
+
 def test_the_width_of_the_bumps_does_not_depend_on_the_unit():
     picture = synthetic_photograph(64, 48)
     best, tried = choose_sigma(picture)[0].values()
@@ -207,10 +215,10 @@ def test_upscale_in_rows_refuses(run, tmp_path):
     late[0] = np.nan
     np.save(tmp_path / "in" / "late.npy", late)
     for file, options, said in (
-        ("late", [], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
+        ("late", ["--memory", "4MB"], f"{tmp_path / 'in' / 'late.npy'}: `source`: expected finite values"),
         ("words", [], "words.npy: expected real numbers, found values of type <U1"),
         ("b", ["--factor", "1e6"], "`factor`: expected one whose result has room"),
-        ("b", ["--device", "cuda"], "--device: expected auto or cpu for what is read in rows"),
+        ("late", ["--memory", "4MB", "--device", "cuda"], "--device: expected auto or cpu for what is read in rows"),
         ("row", ["--memory", "100MB"], "`memory`: expected at least"),
     ):
         found = refused(run("upscale", tmp_path / "in" / f"{file}.npy", *options, "--out", "out"), tmp_path)

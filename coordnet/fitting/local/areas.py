@@ -139,11 +139,9 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
         values = seen.of(y)
         means = values.mean(2, keepdim=True)
         x = (values - means).flatten(1)
-        mean, second = x.new_zeros(len(x), own.shape[1]), x.new_zeros(len(x), own.shape[1])
+        mean, second = (x.new_zeros(len(x), own.shape[1]) for _ in range(2))
         for pairs in mixture.assign(x, view, torch.arange(len(x), device=x.device)).pairs:
-            f, p = pairs.means, pairs.probabilities.unsqueeze(1)
-            mean.index_add_(0, pairs.rows, p * f)
-            second.index_add_(0, pairs.rows, p * (f.square() + pairs.variances(own[pairs.shape])))
+            pairs.add(own[pairs.shape], mean, second)
         variance = (second - mean.square()).clamp(min=0)
         return patches, mean.unflatten(1, (len(y), -1)) + means, variance.unflatten(1, (len(y), -1))
 

@@ -129,9 +129,6 @@ class SharedPatches:
             for pairs in assigned.pairs:
                 if moments is not None:
                     moments.add(pairs)
-                x, p = pairs.means, pairs.probabilities.unsqueeze(1)
-                variance = pairs.variances(mixture.shapes[pairs.shape].diagonal())
-                mean.index_add_(0, pairs.rows, p * x)
-                second.index_add_(0, pairs.rows, p * (x.square() + variance))
+                pairs.add(mixture.shapes[pairs.shape].diagonal(), mean, second)
         shape = (len(y), means.shape[1], -1)
         return mean.reshape(shape), (second - mean.square()).clamp(min=0).reshape(shape), likeliest

@@ -56,6 +56,12 @@ class Pairs:
         removed = (energies.unsqueeze(1) * self.gains[first]) @ self.view.cross[self.shape].square().T
         return (energies.unsqueeze(1) * own - removed).clamp(min=0)[which]
 
+    def add(self, own: Float[Tensor, " size"], mean: Tensor, second: Tensor) -> None:
+        """Add the first and second moments of the patches, times their probabilities, to sums (patches, size)."""
+        x, p = self.means, self.probabilities.unsqueeze(1)
+        mean.index_add_(0, self.rows, p * x)
+        second.index_add_(0, self.rows, p * (x.square() + self.variances(own)))
+
 
 @dataclass(frozen=True)
 class Assigned:

@@ -18,6 +18,7 @@ from coordnet.fitting.plates.field import Field
 from coordnet.fitting.plates.plate import plate, share_beyond
 from coordnet.fitting.plates.solve import PlateSolution, SingularPlate
 from coordnet.linalg.borders import continue_smoothly
+from coordnet.metrics.stopwatch import elapsed
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
@@ -49,9 +50,8 @@ class ThinPlatePlan(Plan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""
-        if not self.prior.is_chosen:
-            return solve_each(self._solve, values)
-        return self._solve(values.subtracted())
+        with elapsed("fitting plates", shown=self.progress):
+            return self._solve(values.subtracted()) if self.prior.is_chosen else solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "signals channels *samples"]) -> Fitted:
         weights = self.geometry.weights
