@@ -45,9 +45,10 @@ class Uncertain:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
 
         They are cross-conformal: six refits without a fifth or two of the samples give errors at hidden samples, of
-        which a local scale is learned (by the errors nearby, the gradient, and the distance to the nearest sample), and
-        a quantile. The share holds on average over a signal whose samples are a random part of it. At known nodes of a
-        masked lattice both ends are the fit itself. The refits are made once.
+        which a local scale is learned (by the errors nearby, the gradient, the posterior deviation under a local prior,
+        and the distance to the nearest sample), and a quantile. The share holds on average over a signal whose samples
+        are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The refits are made
+        once.
 
         Raises
         ------

@@ -246,6 +246,22 @@ def test_it_is_saved_with_its_patches(quarter, tmp_path):
     assert float(made.learned["patch_deviation"].min()) >= 0
 
 
+def test_the_variance_at_an_entry_is_the_mean_over_its_patches_by_their_precision(generator):
+    values = torch.rand(2, 4, 6, generator=generator)
+    known = torch.rand(1, 4, 6, generator=generator) < 0.5
+    started = LocalClasses.begin((4, 4), Channels.of(values, known), joint=False)
+    observed = started.observe(values, known, values)
+    parts = [started.estimate(observed, Patches((4, 6), (4, 4), torch.tensor([corner]))) for corner in (0, 2)]
+    first, second = (part.spread for part in parts)
+    torch.testing.assert_close(first[..., :4].mean(), parts[0].variances[0])
+    assert not first[..., 4:].any() and not second[..., :2].any()
+    weights = [1 / (part.spread + started.gaussians.noise) for part in parts]
+    both = started.estimate(observed, Patches((4, 6), (4, 4), torch.tensor([0, 2]))).spread
+    expected = (weights[0] * first + weights[1] * second) / (weights[0] + weights[1])
+    torch.testing.assert_close(both[..., 2:4], expected[..., 2:4])
+    torch.testing.assert_close(both[..., :2], first[..., :2])
+
+
 def test_the_second_stage_is_blind_to_hidden_samples(quarter):
     """The estimate that hidden samples judge does not change with their values."""
     _, samples, _ = quarter

@@ -30,15 +30,20 @@ def sampled(grid=(24, 20), channels=2, pattern="random:0.5", dtype=torch.float32
     return signal, sample(signal, pattern, dimensions=len(grid), generator=seeded())
 
 
-def planted(scale, seed, count=1152, side=48):
+def planted(scale, seed, count=1152, side=48, deviation=None):
     """Errors of a planted scale at random nodes of a lattice, and at all nodes."""
+    deviation = np.ones(side * side) if deviation is None else deviation
     draw = np.random.default_rng(seed)
     errors = draw.standard_t(4, size=(side * side, 1)) * scale.reshape(-1, 1)
     nodes = draw.permutation(side * side)[:count]
-    hidden = HiddenErrors(nodes, errors[nodes], np.ones((count, 1)), 0.8 * count)
+    hidden = HiddenErrors(nodes, errors[nodes], np.ones((count, 1)), deviation[nodes], 0.8 * count)
     sought = np.ones((side * side, 1), dtype=bool)
     sought[nodes] = False
     return errors, hidden, sought
+
+
+def learned(hidden, render, distances):
+    return LocalScale.learn(hidden, render, distances, np.ones(len(distances)))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.98])
@@ -50,7 +55,7 @@ def test_planted_errors_are_covered_in_all_and_where_they_are_small_or_large(lev
         errors, hidden, sought = planted(ramp.ravel(), seed)
         render = np.zeros((side, side, 1))
         distances = np.ones((side * side, 1))
-        found = Calibration(hidden, LocalScale.learn(hidden, render, distances), distances, sought, 1.0)
+        found = Calibration(hidden, learned(hidden, render, distances), distances, sought, 1.0)
         inside = np.where(sought, np.abs(errors) <= found.half_width(level), np.nan).reshape(side, side)
         covered.append([np.nanmean(inside), np.nanmean(inside[:, : side // 3]), np.nanmean(inside[:, -side // 3 :])])
         assert not found.half_width(level)[~sought].any()
@@ -59,10 +64,24 @@ def test_planted_errors_are_covered_in_all_and_where_they_are_small_or_large(lev
     assert abs(small - level) < 0.04 and abs(large - level) < 0.04
 
 
+def test_a_planted_posterior_deviation_tells_large_errors_from_small_ones():
+    side, covered = 48, []
+    for seed in range(4):
+        deviation = np.exp(np.random.default_rng(seed + 9).uniform(0, 3, side * side))
+        errors, hidden, sought = planted(deviation, seed, deviation=deviation)
+        render, distances = np.zeros((side, side, 1)), np.ones((side * side, 1))
+        scale = LocalScale.learn(hidden, render, distances, deviation)
+        inside = np.abs(errors) <= Calibration(hidden, scale, distances, sought, 1.0).half_width(0.9)
+        order = np.argsort(deviation)
+        order = order[sought[order, 0]]
+        covered.append([inside[order[: len(order) // 3]].mean(), inside[order[-len(order) // 3 :]].mean()])
+    assert np.abs(np.mean(covered, axis=0) - 0.9).max() < 0.04
+
+
 def test_the_mean_square_of_the_deviation_is_the_mean_squared_error_to_expect():
     errors, hidden, sought = planted(np.ones(48 * 48), 0)
     distances = np.ones((48 * 48, 1))
-    scale = LocalScale.learn(hidden, np.zeros((48, 48, 1)), distances)
+    scale = learned(hidden, np.zeros((48, 48, 1)), distances)
     found = Calibration(hidden, scale, distances, sought, 1.0)
     assert found.mean_squared_error == pytest.approx(np.mean(hidden.error**2), rel=1e-6)
     assert Calibration(hidden, scale, distances, sought, 0.5).mean_squared_error == pytest.approx(
@@ -87,9 +106,9 @@ def test_a_planted_power_of_the_distance_is_found(power):
 
 def test_errors_fall_by_the_planted_power_of_the_number_of_samples():
     def errors(size, shown):
-        return HiddenErrors(np.arange(100), np.full((100, 1), size), np.ones((100, 1)), shown)
+        return HiddenErrors(np.arange(100), np.full((100, 1), size), np.ones((100, 1)), np.ones(100), shown)
 
-    folded = Folded(errors(0.8**-1.5, 80.0), errors(0.8**-1.5, 80.0), errors(0.6**-1.5, 60.0))
+    folded = Folded(np.ones(200), errors(0.8**-1.5, 80.0), errors(0.8**-1.5, 80.0), errors(0.6**-1.5, 60.0))
     table = SampleTable(sampled((20, 10), 1)[1])
     table.known = np.ones((200, 1), dtype=bool)
     table.known[100:] = False
@@ -152,6 +171,18 @@ def test_a_fit_says_how_sure_it_is_on_any_lattice(grid, pattern, dtype):
     assert fit.expected_psnr(2.0) == pytest.approx(
         -10 * math.log10(float(std[~known].double().square().mean()) / 4), 1e-5
     )
+
+
+def test_the_folds_have_the_deviation_of_a_local_prior():
+    samples = sampled((32, 32), 1, "random:0.5")[1]
+    table = SampleTable(samples)
+    refit = cn.fit(samples, prior=cn.Local()).uncertainty.refit
+    folded, fits = table.folded(refit), [refit(table._without(hidden)) for hidden in table.folds()]
+    expected = np.stack([fit.learned["deviation"].flatten().numpy() for fit in fits])
+    np.testing.assert_allclose(folded.deviation, expected.mean(0), rtol=1e-4)
+    rows = np.concatenate([e[hidden[:, 0]] for e, hidden in zip(expected, table.folds(), strict=True)])
+    np.testing.assert_allclose(folded.single.deviation, rows, rtol=1e-4)
+    assert np.array_equal(table.folded(lambda part: cn.fit(part, prior=PRIOR)).deviation, np.ones(1024))
 
 
 def test_six_refits_are_made_once_and_none_before():

@@ -218,16 +218,17 @@ class LocalClasses:
             likeliest = assigned.probabilities.argmax(1, keepdim=True)
             return part, mean + assigned.means, variance, assigned.labels.gather(1, likeliest)[:, 0]
 
-        total, precision = torch.zeros_like(observed.values), torch.zeros_like(observed.values)
+        total, precision, spread = (torch.zeros_like(observed.values) for _ in range(3))
         classes, variances = [], []
         for part, mean, variance, label in in_threads(posterior, patches.split(self._at_once), total.device):
             weight = 1 / (variance + self.gaussians.noise)
             part.add(weight * mean, total)
+            part.add(weight * variance, spread)
             part.add(weight, precision)
             classes.append(label)
             variances.append(variance.mean((1, 2)))
-        f = torch.where(precision > 0, total / precision, observed.pilot)
-        return Estimate(f, torch.cat(classes), torch.cat(variances))
+        f, spread = (torch.where(precision > 0, x / precision, y) for x, y in ((total, observed.pilot), (spread, 0.0)))
+        return Estimate(f, torch.cat(classes), torch.cat(variances), spread)
 
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
         """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
@@ -255,8 +256,13 @@ class Estimate:
     f: Float[Tensor, "channels *lattice"]
     classes: Int[Tensor, " patches"]  # the likeliest of each patch
     variances: Float[Tensor, " patches"]  # the mean posterior variance of a patch's entries
+    spread: Float[Tensor, "channels *lattice"]  # the mean posterior variance of an entry in its patches, 0 without any
 
     def learned(self, span: float) -> dict[str, Tensor]:
         """Return the class and the posterior standard deviation of every patch, for a signal with a range."""
         deviations = span * self.variances.sqrt()
         return {"patch_class": self.classes.unsqueeze(0), "patch_deviation": deviations.unsqueeze(0)}
+
+    def mapped(self, span: float) -> dict[str, Tensor]:
+        """Return what ``learned`` does, with the posterior standard deviation of every entry, for all channels."""
+        return self.learned(span) | {"deviation": span * self.spread.mean(0, keepdim=True).sqrt()}

@@ -50,17 +50,6 @@ def gray_shapes(shape: tuple[int, ...]) -> Float[Tensor, "shapes size size"]:
 
 
 @dataclass(frozen=True)
-class NoisyEstimate(Estimate):
-    """The signal as its patches see it, with the variance of the posterior at every entry.
-
-    That is the variance of the noise times the derivative of the estimate by its own sample (Robbins, "An empirical
-    Bayes approach to statistics", 1956), of which Stein's estimate of the risk has the sum.
-    """
-
-    spread: Float[Tensor, "channels *lattice"]
-
-
-@dataclass(frozen=True)
 class SharedPatches:
     """The patches of a signal whose known entries have few masks, under a mixture of shapes and energies.
 
@@ -72,10 +61,12 @@ class SharedPatches:
     patches: Patches
     variance: Float[Tensor, "1 *lattice"] | None = None  # of the noise; the mixture's if not given
 
-    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> NoisyEstimate:
+    def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> Estimate:
         """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
-        The moments from which the mixture learns are added to those given.
+        The moments from which the mixture learns are added to those given. Where all entries are known, the posterior
+        variance is that of the noise times the derivative of the estimate by its own sample (Robbins, "An empirical
+        Bayes approach to statistics", 1956), of which Stein's estimate of the risk has the sum.
         """
         values = self.observed.values
         total, precision, spread = (torch.zeros_like(values) for _ in range(3))
@@ -92,7 +83,7 @@ class SharedPatches:
             part.add(weight, precision)
             classes.append(likeliest)
             variances.append(variance.mean((1, 2)))
-        return NoisyEstimate(total / precision, torch.cat(classes), torch.cat(variances), spread / precision)
+        return Estimate(total / precision, torch.cat(classes), torch.cat(variances), spread / precision)
 
     def _relative_variance(self, part: Patches, mixture: ScaleMixture) -> Float[Tensor, "#patches 1 1"]:
         if self.variance is None:

@@ -131,7 +131,7 @@ class LocalPlan(Plan):
             if not grouped.are_zero:
                 record["groups"] = grouped.record(signal.range, signal.known, "the patches")
                 f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
-        return f, record, estimate.learned(signal.range)
+        return f, record, estimate.mapped(signal.range)
 
     def _decide(
         self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]

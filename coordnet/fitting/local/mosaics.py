@@ -64,7 +64,7 @@ class LocalMosaicPlan(Plan):
             "relative_residual": 0.0,
         }
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.padded)
-        return Fitted(coefficients, report, estimate.learned(signal.range))
+        return Fitted(coefficients, report, estimate.mapped(signal.range))
 
     def _estimate(self, signal: Signal, noise: float) -> tuple[Estimate, ScaleMixture]:
         """Adapt the classes, then return the estimate of patches that lie closer, with the classes."""

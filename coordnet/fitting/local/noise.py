@@ -11,8 +11,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.local.classes import Channels, Observed
-from coordnet.fitting.local.color_classes import ENERGIES, NoisyEstimate, SharedPatches, gray_shapes, joint_shapes
+from coordnet.fitting.local.classes import Channels, Estimate, Observed
+from coordnet.fitting.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.fitting.local.similar_patches import filter_groups
@@ -97,7 +97,7 @@ class LocalDenoiser:
 
     def _posterior(
         self, noisy: Signal, variance: Tensor, noise: float, joint: bool, bar: tqdm
-    ) -> tuple[Signal, Signal, list[NoisyEstimate]]:
+    ) -> tuple[Signal, Signal, list[Estimate]]:
         """Return posterior means, their variances, and the estimates: one of all colors, or one of each channel."""
         shape = self.prior.patch_on(tuple(noisy.shape[1:]))
         if joint:
@@ -111,7 +111,7 @@ class LocalDenoiser:
 
     def _estimate(
         self, noisy: Float[Tensor, "columns *lattice"], variance: Tensor, noise: float, start: Tensor, bar: tqdm
-    ) -> NoisyEstimate:
+    ) -> Estimate:
         """Adapt classes to a signal of which all channels are treated jointly, then return its estimate."""
         start, lattice, device = start.to(noisy), tuple(noisy.shape[1:]), noisy.device
         shape = self.prior.patch_on(lattice)

@@ -47,7 +47,7 @@ class Calibration:
         signal = render.detach().cpu().double().numpy()
         scattered = table.samples.geometry.is_scattered
         sought = np.ones((len(distances), signal.shape[-1]), dtype=bool) if scattered else ~table.known
-        scale = LocalScale.learn(folded.single, signal, distances)
+        scale = LocalScale.learn(folded.single, signal, distances, folded.deviation)
         return cls(folded.single, scale, distances, sought, _growth(folded, float(table.known.sum())))
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:

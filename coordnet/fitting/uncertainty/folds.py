@@ -36,6 +36,8 @@ class HiddenErrors:
         The estimate minus the sample; NaN for channels that were not hidden there.
     distance : (n, channels)
         The distance to the nearest node with a sample that was not hidden, in spacings.
+    deviation : (n,)
+        The standard deviation that the prior expects there, as ``deviations`` has it.
     shown : float
         The number of samples that a fit saw, in the mean over fits.
     """
@@ -43,13 +45,18 @@ class HiddenErrors:
     node: Int[np.ndarray, " n"]
     error: Float[np.ndarray, "n channels"]
     distance: Float[np.ndarray, "n channels"]
+    deviation: Float[np.ndarray, " n"]
     shown: float
 
 
 @dataclass(frozen=True)
 class Folded:
-    """The errors at five folds, each hidden alone, and at two of them, hidden alone and together."""
+    """The errors at five folds, each hidden alone, and at two of them, hidden alone and together.
 
+    Beside them is the mean over the five fits of the deviation that the prior expects at every node.
+    """
+
+    deviation: Float[np.ndarray, " nodes"]
     single: HiddenErrors
     pair: HiddenErrors  # the first two folds in ``single``
     together: HiddenErrors  # the same samples, from one fit that saw neither fold
@@ -77,9 +84,12 @@ class SampleTable:
     def folded(self, refit: Refit, *, progress: bool = False) -> Folded:
         """Fit without each fold, and without the first two, and return the errors at what was hidden."""
         folds = self.folds()
-        hidden = tqdm([*folds, folds[0] | folds[1]], "refits", disable=not progress, dynamic_ncols=True)
-        *errors, both = [self._errors(part, refit) for part in hidden]
-        return Folded(_joined(errors), _joined(errors[:2]), both)
+        hidden = [*folds, folds[0] | folds[1]]
+        bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
+        fits = [refit(self._without(part)) for part in bar]
+        expected = deviations(fits)
+        *errors, both = [self._errors(*found) for found in zip(hidden, fits, expected, strict=True)]
+        return Folded(np.mean(expected[:-1], axis=0), _joined(errors), _joined(errors[:2]), both)
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
         """Return what each fold hides: a fifth of the samples, drawn at random, or a shift of a mask's own holes.
@@ -116,16 +126,20 @@ class SampleTable:
         far[self.nodes[shown]] = False
         return np.asarray(distance_transform_edt(far.reshape(grid))).ravel()
 
-    def _errors(self, hidden: Bool[np.ndarray, "n channels"], refit: Refit) -> HiddenErrors:
+    def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
         mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape).to(self.weights.device)
         shown = mask[..., : self.weights.shape[-1]].logical_not() * self.weights
-        samples = self.samples
-        part = Samples(replace(samples.geometry, weights=shown), torch.where(mask, 0.0, samples.values))  # type: ignore[type-var]
-        estimate = at_samples(refit(part), samples.geometry).detach().reshape(self.shape).cpu().double().numpy()
+        geometry = replace(self.samples.geometry, weights=shown)  # type: ignore[type-var]
+        return Samples(geometry, torch.where(mask, 0.0, self.samples.values))
+
+    def _errors(
+        self, hidden: Bool[np.ndarray, "n channels"], fit: Reconstruction, deviation: Float[np.ndarray, " nodes"]
+    ) -> HiddenErrors:
+        estimate = at_samples(fit, self.samples.geometry).detach().reshape(self.shape).cpu().double().numpy()
         rows = hidden.any(1)
         error = np.where(hidden, estimate - self.values, np.nan)[rows]
-        node = self.nodes[rows]
-        return HiddenErrors(node, error, self.distances(hidden)[node], float((self.known & ~hidden).sum()))
+        node, shown = self.nodes[rows], float((self.known & ~hidden).sum())
+        return HiddenErrors(node, error, self.distances(hidden)[node], deviation[node], shown)
 
 
 def check_gaps(geometry: Geometry) -> None:
@@ -143,6 +157,13 @@ def at_samples(fit: Reconstruction, geometry: Geometry) -> Float[Tensor, "*sampl
     return fit(geometry.points.to(fit.offset)) if geometry.is_scattered else fit.render(alignment="sample")
 
 
+def deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, " nodes"]]:
+    """Return the posterior deviations at every node under the local priors of fits; 1 if not all of them have some."""
+    if any("deviation" not in fit.learned for fit in fits):
+        return [np.ones(math.prod(fit.grid)) for fit in fits]
+    return [fit.learned["deviation"].flatten().cpu().double().numpy() for fit in fits]
+
+
 def _nodes(geometry: Geometry) -> Int[np.ndarray, " n"]:
     if not geometry.is_scattered:
         return np.arange(math.prod(geometry.shape))
@@ -152,6 +173,6 @@ def _nodes(geometry: Geometry) -> Int[np.ndarray, " n"]:
 
 
 def _joined(errors: list[HiddenErrors]) -> HiddenErrors:
-    names = ("node", "error", "distance")
+    names = ("node", "error", "distance", "deviation")
     parts = {name: np.concatenate([getattr(e, name) for e in errors]) for name in names}
     return HiddenErrors(**parts, shown=float(np.mean([e.shown for e in errors])))

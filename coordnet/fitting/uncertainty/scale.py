@@ -29,8 +29,8 @@ class LocalScale:
     """The scale s = exp(a + b · features) of errors at nodes and at hidden samples.
 
     The features are the logarithms of the mean error at hidden samples around a node (around a hidden sample without
-    its own), of the gradient's magnitude, and of the distance to the nearest sample. Their slopes are those of a linear
-    regression of the logarithm of the errors' mean over channels.
+    its own), of the gradient's magnitude, of the posterior deviation under a local prior, and of the distance to the
+    nearest sample. Their slopes are those of a linear regression of the logarithm of the errors' mean over channels.
     """
 
     of_nodes: Float[np.ndarray, "nodes channels"]
@@ -42,25 +42,30 @@ class LocalScale:
         errors: HiddenErrors,
         render: Float[np.ndarray, "*grid channels"],
         distances: Float[np.ndarray, "nodes channels"],
+        deviation: Float[np.ndarray, " nodes"],
     ) -> "LocalScale":
-        """Learn the scale from errors at hidden samples, the fit of all samples, and the distances of nodes to them."""
+        """Learn the scale from errors at hidden samples, and the features of nodes with the fit of all samples."""
         size = np.nanmean(np.abs(errors.error), axis=1)
         floor = FLOOR * size.mean() or np.finfo(float).tiny
         everywhere, without_own = _around(errors.node, size, render.shape[:-1])
-        slope = gradient(render).ravel()
-        log_slope = np.log(slope + (FLOOR * slope.mean() or np.finfo(float).tiny))
+        log_slope, log_deviation = (_log(f, f.mean()) for f in (gradient(render).ravel(), deviation))
         apart = np.log(np.maximum(errors.distance, NEAREST))
         hidden = np.where(np.isnan(errors.error), np.nan, apart)
-        columns = [np.log(without_own + floor), log_slope[errors.node]]
+        hidden_deviation = _log(errors.deviation, deviation.mean())
+        columns = [np.log(without_own + floor), log_slope[errors.node], hidden_deviation]
         rows = np.stack([np.ones_like(size), *columns, np.nanmean(hidden, axis=1)], -1)
         fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=None)[0]
-        start, slopes, power = fitted[0], fitted[1:3], fitted[3]
+        start, slopes, power = fitted[0], fitted[1:-1], fitted[-1]
 
         def scale(parts: list[Nodes], apart: np.ndarray) -> np.ndarray:
             return np.exp(start + np.stack(parts, -1) @ slopes)[:, None] * np.exp(power * apart)
 
-        nodes = [np.log(everywhere + floor), log_slope]
+        nodes = [np.log(everywhere + floor), log_slope, log_deviation]
         return cls(scale(nodes, np.log(np.maximum(distances, NEAREST))), scale(columns, apart))
+
+
+def _log(feature: Float[np.ndarray, " n"], mean: float) -> Float[np.ndarray, " n"]:
+    return np.log(feature + (FLOOR * mean or np.finfo(float).tiny))
 
 
 def gradient(signal: Float[np.ndarray, "*grid channels"]) -> Float[np.ndarray, "*grid"]:
