@@ -94,7 +94,7 @@ SURE = (
     Method("adaptive, posterior of 8 draws", intervals.Intervals(intervals.posterior, Adaptive())),
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
 )
-CROPPED = Finder(sizes=(160,))
+DENSITIES = [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)]
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
     _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
@@ -265,12 +265,13 @@ EXPERIMENTS = (
         },
         Finder(sizes=(64,)),
     ),
+    part("intervals", "Intervals of 90 % at unknown pixels", DENSITIES, SURE),
     part(
-        "intervals",
-        "Intervals of 90 % at unknown pixels",
-        [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)],
+        "intervals-clips",
+        "Intervals of 90 % at unknown pixels of video cubes",
+        DENSITIES,
         SURE,
-        CROPPED,
+        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,)),
     ),
     part(
         "hindsight",
@@ -315,7 +316,8 @@ class Quality(Study):
             column, unit = ("notes.iterations", "steps") if experiment.name == "iterations" else score
             if found:
                 frame = flat(found)
-                lines = intervals.table(frame) if experiment.name == "intervals" else _comparison(frame, column, unit)
+                sure = experiment.name.startswith("intervals")
+                lines = intervals.table(frame) if sure else _comparison(frame, column, unit)
                 parts += [f"## {experiment.title}", markdown(lines)]
         rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
         parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
