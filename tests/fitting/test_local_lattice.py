@@ -3,6 +3,8 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.fitting.local import classes
+from coordnet.fitting.local.mixture import Gaussians
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
@@ -29,6 +31,16 @@ def test_it_beats_linear_interpolation_and_keeps_the_samples(pattern):
     )
     assert made.render((144, 120)).shape == (144, 120, 3)
     assert made.report["hold_out_psnr"]["local"] > made.report["hold_out_psnr"]["pilot"]
+
+
+def test_parts_of_patches_do_not_change_it_and_share_their_factorizations(monkeypatch):
+    samples, counts = sample(synthetic_photograph(40, 36), "every:2"), []
+    factor = Gaussians._factor
+    monkeypatch.setattr(Gaussians, "_factor", lambda self, *a: counts.append(len(a[0])) or factor(self, *a))
+    expected = fit(samples).render()
+    assert set(counts) == {1}  # one for each mask and class
+    monkeypatch.setattr(classes, "SHARED_AT_ONCE", 29)
+    torch.testing.assert_close(fit(samples).render(), expected, atol=1e-4, rtol=0)
 
 
 def test_noise_is_left_to_linear_interpolation(generator):

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.fitting.local.mixture import Gaussians, Group, evidence
+from coordnet.fitting.local.mixture import Gaussians, Group, evidence, few_masks
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
 from coordnet.linalg.threads import in_threads
@@ -21,6 +21,7 @@ PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; 
 CANDIDATES = 8  # classes that the pilot names for each patch
 ADAPTED = 2  # classes that a patch adapts
 FLOATS_AT_ONCE = 2**26  # of covariances of patches, if all of their entries were known
+SHARED_AT_ONCE = 2**13  # patches of few masks that are held in memory together
 MIN_PROBABILITY = 0.05  # below which a class of a patch is neglected
 WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
 LUMA = ((1.0, 1.0, 1.0), (1.0, 0.0, -1.0), (1.0, -2.0, 1.0))  # luma and two differences of colors, not normalized
@@ -120,10 +121,15 @@ class LocalClasses:
         count = len(covariances)
         return cls(shape, channels, joint, gaussians, gaussians, covariances.new_full((count,), 1 / count))
 
-    @property
-    def _at_once(self) -> int:
-        """The number of patches whose factorizations are held in memory together."""
-        return max(1, FLOATS_AT_ONCE // (CANDIDATES * self.gaussians.covariances.shape[-1] ** 2))
+    def _parts(self, observed: Observed, patches: Patches) -> Iterator[Patches]:
+        """Return the patches in parts whose factorizations fit into memory together.
+
+        Patches of few masks share them; in smaller parts these would take most of their time between operations.
+        """
+        known = patches.of(observed.known).flatten(1)
+        if few_masks(known) is not None:
+            return patches.split(SHARED_AT_ONCE)
+        return patches.split(max(1, FLOATS_AT_ONCE // (CANDIDATES * self.gaussians.covariances.shape[-1] ** 2)))
 
     @property
     def column_weights(self) -> Float[Tensor, " columns"]:
@@ -196,7 +202,7 @@ class LocalClasses:
 
         moments = torch.zeros_like(self.gaussians.covariances)
         counts = torch.zeros_like(self.weights)
-        for added, number in in_threads(expectation, patches.split(self._at_once), counts.device):
+        for added, number in in_threads(expectation, self._parts(observed, patches), counts.device):
             moments += added
             counts += number
         n = counts[:, None, None]
@@ -220,7 +226,7 @@ class LocalClasses:
 
         total, precision, spread = (torch.zeros_like(observed.values) for _ in range(3))
         classes, variances = [], []
-        for part, mean, variance, label in in_threads(posterior, patches.split(self._at_once), total.device):
+        for part, mean, variance, label in in_threads(posterior, self._parts(observed, patches), total.device):
             weight = 1 / (variance + self.gaussians.noise)
             part.add(weight * mean, total)
             part.add(weight * variance, spread)
