@@ -18,7 +18,7 @@ _WAVES = (e.LinearFourier, e.LogFourier, e.RandomFourier, e.Sinusoidal, e.DFT)
 _JOINT = (e.JointRandomFourier, e.MultiSine, e.LearnableFourier, e.JointEmbedding, e.HashGrid)
 
 ENCODERS: dict[str, type[e.Encoder] | type[e.JointEncoder]] = {
-    encoder.name: encoder for encoder in (*_SHIFTED, *_WAVES, e.LearnedEmbedding, e.Identity, *_JOINT)
+    encoder.name: encoder for encoder in (*_SHIFTED, e.UnevenSpline, *_WAVES, e.LearnedEmbedding, e.Identity, *_JOINT)
 }
 _BY_AXIS = {kind.kind: kind for kind in (SimpleEncoding, DirectionalEncoding, ComplexEncoding)}
 

@@ -16,6 +16,7 @@ from coordnet.encodings.encoders.learnable_fourier import LearnableFourier
 from coordnet.encodings.encoders.positional import DFT, Identity
 from coordnet.encodings.encoders.shifted import Gaussian, Impulse, ShiftedBasis
 from coordnet.encodings.encoders.splines import BSpline, Rectangle, Triangle
+from coordnet.encodings.encoders.uneven import UnevenSpline
 from coordnet.encodings.encoders.waves import Sine, Square
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "Spacings",
     "Square",
     "Triangle",
+    "UnevenSpline",
 ]

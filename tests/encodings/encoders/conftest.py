@@ -16,6 +16,7 @@ KINDS = {
 # Choices beside the default under which an encoder is another formula.
 VARIANTS = {
     "bspline": [{"degree": degree} for degree in range(6)],
+    "uneven-spline": [{"degree": degree} for degree in (1, 3, 5)],
     "dft": [{"features": 25}, {"features": 24, "step": 1 / 24}],
     "learnable-fourier": [
         {"gamma": 0.3, "fourier": 12, "hidden": 6, "features": 8},
