@@ -11,6 +11,7 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import suited_prior
+from coordnet.fitting.coordinates import method_at_coordinates
 from coordnet.fitting.defaults import COMPARED, POWER, Family, Kind, Prior, Solver, default_encoder, default_encoding
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
@@ -68,8 +69,9 @@ def choose(
     samples : Samples
         The samples of the signal.
     encoder, encoding, prior
-        By default ``default_encoder``, ``default_encoding`` and ``suited_prior``; a prior of None is no prior. The
-        encoding is "complex" or "simple": whether the features of the axes are multiplied or concatenated.
+        By default ``default_encoder``, ``default_encoding`` and ``suited_prior``; a prior of None is no prior. Without
+        an encoder and a prior, coordinates have a choice of their own (``method_at_coordinates``). The encoding is
+        "complex" or "simple": whether the features of the axes are multiplied or concatenated.
     head : Head, optional
         The function of the encoding; linear if not given.
     solver : "closed-form" or "gradient", optional
@@ -90,6 +92,9 @@ def choose(
     kind = default_encoding(head, encoder and encoder.family) if encoding is None else encoding
     kind = cast(Kind, _checks.choice("encoding", kind, KINDS))
     chosen = _solver(kind, head, solver)
+    if samples.geometry.coordinates and encoder is None and prior == "auto" and chosen == "closed-form":
+        if not (robust or tunable):
+            return method_at_coordinates(samples, progress=progress)
     if chosen == "gradient":
         prior = None
     elif prior == "auto":

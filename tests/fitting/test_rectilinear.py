@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from scipy.interpolate import make_interp_spline
 
 import coordnet as cn
-from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle
+from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle, UnevenSpline
+from coordnet.fitting.methods import EncoderChoice
 from coordnet.linalg.kronecker import outer_sum
 from tests.helpers import kron
 
@@ -89,6 +91,33 @@ def test_a_planted_function_is_recovered_in_its_units(lengths, missing):
     assert torch.allclose(fit.render((31,) * len(lengths)), fit.at(*finer), atol=1e-9)
     assert torch.allclose(fit(torch.stack(mesh, -1)), fit.at(*finer), atol=1e-9)
     assert torch.allclose(fit.render(), fit.at(*axes), atol=1e-12)
+
+
+@pytest.mark.parametrize("degree", [1, 3, 5])
+def test_splines_with_a_knot_at_each_coordinate_are_scipys(degree):
+    axes, y = [coordinates(9, 1), coordinates(12, 2)], values(9, 12, 1)
+    encoder = EncoderChoice(UnevenSpline, {"degree": degree})
+    fit = cn.fit(cn.RectilinearLattice(*axes).sample(y), encoder=encoder, prior=None)
+    finer = [torch.linspace(-3, 12, 31, dtype=torch.float64) for _ in axes]
+    expected = y[..., 0].numpy()
+    for j, (x, new) in enumerate(zip(axes, finer, strict=True)):
+        expected = make_interp_spline(x.numpy(), expected, degree, axis=j)(new.numpy())
+    assert np.allclose(fit.at(*finer)[..., 0].numpy(), expected, atol=1e-10)
+
+
+def test_exposure_times_take_splines_and_noisy_fields_do_not():
+    times, x = 2.0 ** np.arange(-10, 1), np.linspace(0, 1, 24)
+    between = np.sqrt(times[1:] * times[:-1])
+
+    def response(t):
+        return 1 - np.exp(-8 * t[:, None] * (1 + 3 * x**2))
+
+    fit = cn.fit(cn.RectilinearLattice(times, x).sample(response(times)))
+    assert {e.name for e in fit.network.encoding.axis_encoders} == {"uneven-spline"}
+    assert np.abs(fit.at(between, x)[..., 0].numpy() - response(between)).max() < 0.04
+    lattice = cn.RectilinearLattice(coordinates(24, 1), coordinates(20, 2))
+    noisy = smooth(*torch.meshgrid(*lattice.coordinates, indexing="ij")) + 0.05 * (values(24, 20) - 0.5)
+    assert isinstance(cn.fit(lattice.sample(noisy)).network.encoding, cn.FourierEncoding)
 
 
 def test_a_renderer_has_the_fit_s_coordinates():
