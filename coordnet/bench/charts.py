@@ -12,6 +12,8 @@ from coordnet.bench.tables import DEPTH, HEADS, Frame, Section, sections
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
 STYLES = {"baseline": ":", "closed form": "-", "gradient": "--"}
+DEPTHS = {0: ":", 1: "--", 2: "-."}  # styles of networks by their hidden layers, where colors are those of encoders
+BY_ENCODER = ("rank", "features")  # abscissas of curves along which the scale or the size of an encoder varies
 FEWER = "a method on fewer signals is drawn where it would be by its gain on them over the best closed form"
 ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
     "noise": ("standard deviation of the noise", lambda lines: lines["cell.noise"]),
@@ -34,9 +36,10 @@ def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
     lines = lines[lines["placed"].notna()]
     title, place = ABSCISSAS[experiment.abscissa]
     lines["x"] = place(lines)
-    curve = {"rank": _encoder_and_head, "features": _encoder_and_head, "epochs": lambda line: line["name"]}
-    lines["curve"] = lines.apply(curve.get(experiment.abscissa, _name), axis=1)
-    figure = Figure(figsize=(9, 5.2), layout="constrained")
+    by_encoder, by_name = experiment.abscissa in BY_ENCODER, experiment.abscissa == "epochs"
+    lines["curve"] = lines["name"] if by_name else lines.apply(_encoder_and_head if by_encoder else _name, axis=1)
+    encoders = list(lines["cell.method.layout.encoder"].dropna().unique()) if by_encoder else []
+    figure = Figure(figsize=(11, 5.2), layout="constrained")
     ax = figure.subplots()
     curves = [curve.sort_values("x") for _, curve in lines.groupby("curve", sort=False)]
     for i, curve in enumerate(sorted(curves, key=lambda curve: curve["cell.method.group"].iloc[0])):
@@ -46,13 +49,17 @@ def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
             continue
         group = first["cell.method.group"]
         style = {"marker": MARKERS[group], "ms": max(3, 8 - i / 2), "mfc": "none", "label": first["curve"]}
-        ax.plot(curve["x"], curve["placed"], STYLES[group], **style)
+        style["linestyle"] = STYLES[group]
+        if by_encoder:
+            style["color"] = f"C{encoders.index(first['cell.method.layout.encoder'])}"
+            style["linestyle"] = DEPTHS.get(first[DEPTH], STYLES[group])
+        ax.plot(curve["x"], curve["placed"], **style)
     ax.set(xscale="log", xlabel=title, ylabel=label)
     places = sorted(lines["x"].dropna().unique())
     if len(places) < 10:
         ax.set_xticks(places, [f"{x:g}" for x in places])
         ax.minorticks_off()
-    ax.legend(fontsize=7)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7)
     ax.grid(alpha=0.3)
     figure.supxlabel(FEWER, fontsize=8)
     return figure
