@@ -9,7 +9,7 @@ import torch
 import coordnet as cn
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.uncertainty.conformal import Calibration, conformal_quantile
+from coordnet.fitting.uncertainty.conformal import POWER, Calibration, conformal_quantile
 from coordnet.fitting.uncertainty.folds import FOLDS, Folded, HiddenErrors, SampleTable
 from coordnet.fitting.uncertainty.scale import LocalScale, power_of_distance
 from coordnet.priors.smoothness import Smoothness
@@ -42,8 +42,9 @@ def planted(scale, seed, count=1152, side=48, deviation=None):
     return errors, hidden, sought
 
 
-def learned(hidden, render, distances):
-    return LocalScale.learn(hidden, render, distances, np.ones(len(distances)))
+def learned(hidden, render, distances, deviation=None):
+    deviation = np.ones(len(distances)) if deviation is None else deviation
+    return LocalScale.learn(Folded(distances, deviation, hidden, hidden, hidden), render)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.98])
@@ -70,7 +71,7 @@ def test_a_planted_posterior_deviation_tells_large_errors_from_small_ones():
         deviation = np.exp(np.random.default_rng(seed + 9).uniform(0, 3, side * side))
         errors, hidden, sought = planted(deviation, seed, deviation=deviation)
         render, distances = np.zeros((side, side, 1)), np.ones((side * side, 1))
-        scale = LocalScale.learn(hidden, render, distances, deviation)
+        scale = learned(hidden, render, distances, deviation)
         inside = np.abs(errors) <= Calibration(hidden, scale, distances, sought, 1.0).half_width(0.9)
         order = np.argsort(deviation)
         order = order[sought[order, 0]]
@@ -104,15 +105,17 @@ def test_a_planted_power_of_the_distance_is_found(power):
     assert power_of_distance(noise * distance**power, distance) == pytest.approx(power, abs=0.1)
 
 
-def test_errors_fall_by_the_planted_power_of_the_number_of_samples():
+def test_errors_fall_by_the_mean_of_the_planted_and_the_usual_power_of_the_number_of_samples():
     def errors(size, shown):
         return HiddenErrors(np.arange(100), np.full((100, 1), size), np.ones((100, 1)), np.ones(100), shown)
 
-    folded = Folded(np.ones(200), errors(0.8**-1.5, 80.0), errors(0.8**-1.5, 80.0), errors(0.6**-1.5, 60.0))
+    folded = Folded(
+        np.ones((200, 1)), np.ones(200), errors(0.8**-1.5, 80.0), errors(0.8**-1.5, 80.0), errors(0.6**-1.5, 60.0)
+    )
     table = SampleTable(sampled((20, 10), 1)[1])
     table.known = np.ones((200, 1), dtype=bool)
     table.known[100:] = False
-    assert Calibration.of(table, folded, torch.zeros(20, 10, 1)).growth == pytest.approx(0.8**3)
+    assert Calibration.of(table, folded, torch.zeros(20, 10, 1)).growth == pytest.approx(0.8 ** ((3 + POWER) / 2))
 
 
 @pytest.mark.parametrize("pattern", ["random:0.5", "entries:0.5", "scattered:0.5"])

@@ -53,9 +53,11 @@ class HiddenErrors:
 class Folded:
     """The errors at five folds, each hidden alone, and at two of them, hidden alone and together.
 
-    Beside them is the mean over the five fits of the deviation that the prior expects at every node.
+    Beside them are means over the five fits, at every node: of the distance to the nearest sample that was not hidden,
+    and of the deviation that the prior expects.
     """
 
+    distance: Float[np.ndarray, "nodes channels"]
     deviation: Float[np.ndarray, " nodes"]
     single: HiddenErrors
     pair: HiddenErrors  # the first two folds in ``single``
@@ -87,9 +89,10 @@ class SampleTable:
         hidden = [*folds, folds[0] | folds[1]]
         bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
         fits = [refit(self._without(part)) for part in bar]
-        expected = deviations(fits)
-        *errors, both = [self._errors(*found) for found in zip(hidden, fits, expected, strict=True)]
-        return Folded(np.mean(expected[:-1], axis=0), _joined(errors), _joined(errors[:2]), both)
+        expected, apart = deviations(fits), [self._distances(part) for part in hidden]
+        *errors, both = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
+        distance, deviation = (np.mean(found[:-1], axis=0) for found in (apart, expected))
+        return Folded(distance, deviation, _joined(errors), _joined(errors[:2]), both)
 
     def folds(self) -> list[Bool[np.ndarray, "n channels"]]:
         """Return what each fold hides: a fifth of the samples, drawn at random, or a shift of a mask's own holes.
@@ -113,9 +116,9 @@ class SampleTable:
             raise _checks.wrong("samples", "enough known samples to hide others of the unknown ones' shape", "too few")
         return [hidden.reshape(self.shape).cpu().numpy() for hidden in found]
 
-    def distances(self, hidden: Bool[np.ndarray, "n channels"] | None = None) -> Float[np.ndarray, "nodes channels"]:
-        """Return the distance of every node to the nearest one with a sample, or with one that is not ``hidden``."""
-        shown = self.known if hidden is None else self.known & ~hidden
+    def _distances(self, hidden: Bool[np.ndarray, "n channels"]) -> Float[np.ndarray, "nodes channels"]:
+        """Return the distance of every node to the nearest one with a sample that is not hidden."""
+        shown = self.known & ~hidden
         columns = shown[:, :1] if self.weights.shape[-1] == 1 else shown
         found = np.stack([self._distance(column) for column in columns.T], -1)
         return np.broadcast_to(found, (len(found), self.samples.channels))
@@ -133,13 +136,17 @@ class SampleTable:
         return Samples(geometry, torch.where(mask, 0.0, self.samples.values))
 
     def _errors(
-        self, hidden: Bool[np.ndarray, "n channels"], fit: Reconstruction, deviation: Float[np.ndarray, " nodes"]
+        self,
+        hidden: Bool[np.ndarray, "n channels"],
+        fit: Reconstruction,
+        distance: Float[np.ndarray, "nodes channels"],
+        deviation: Float[np.ndarray, " nodes"],
     ) -> HiddenErrors:
         estimate = at_samples(fit, self.samples.geometry).detach().reshape(self.shape).cpu().double().numpy()
         rows = hidden.any(1)
         error = np.where(hidden, estimate - self.values, np.nan)[rows]
         node, shown = self.nodes[rows], float((self.known & ~hidden).sum())
-        return HiddenErrors(node, error, self.distances(hidden)[node], deviation[node], shown)
+        return HiddenErrors(node, error, distance[node], deviation[node], shown)
 
 
 def check_gaps(geometry: Geometry) -> None:

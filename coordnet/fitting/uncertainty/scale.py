@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from scipy.ndimage import gaussian_filter, gaussian_gradient_magnitude
 from scipy.optimize import minimize_scalar
 
-from coordnet.fitting.uncertainty.folds import HiddenErrors
+from coordnet.fitting.uncertainty.folds import Folded
 from coordnet.sampling.axes import ByAxes
 
 # Standard deviation, in spacings, of the Gaussian mean of errors around a node, by the number of axes. Each has the
@@ -37,21 +37,16 @@ class LocalScale:
     of_errors: Float[np.ndarray, "n channels"]
 
     @classmethod
-    def learn(
-        cls,
-        errors: HiddenErrors,
-        render: Float[np.ndarray, "*grid channels"],
-        distances: Float[np.ndarray, "nodes channels"],
-        deviation: Float[np.ndarray, " nodes"],
-    ) -> "LocalScale":
-        """Learn the scale from errors at hidden samples, and the features of nodes with the fit of all samples."""
+    def learn(cls, folded: Folded, render: Float[np.ndarray, "*grid channels"]) -> "LocalScale":
+        """Learn the scale from errors at hidden samples and the render of all samples."""
+        errors = folded.single
         size = np.nanmean(np.abs(errors.error), axis=1)
         floor = FLOOR * size.mean() or np.finfo(float).tiny
         everywhere, without_own = _around(errors.node, size, render.shape[:-1])
-        log_slope, log_deviation = (_log(f, f.mean()) for f in (gradient(render).ravel(), deviation))
+        log_slope, log_deviation = (_log(f, f.mean()) for f in (gradient(render).ravel(), folded.deviation))
         apart = np.log(np.maximum(errors.distance, NEAREST))
         hidden = np.where(np.isnan(errors.error), np.nan, apart)
-        hidden_deviation = _log(errors.deviation, deviation.mean())
+        hidden_deviation = _log(errors.deviation, folded.deviation.mean())
         columns = [np.log(without_own + floor), log_slope[errors.node], hidden_deviation]
         rows = np.stack([np.ones_like(size), *columns, np.nanmean(hidden, axis=1)], -1)
         fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=None)[0]
@@ -61,7 +56,7 @@ class LocalScale:
             return np.exp(start + np.stack(parts, -1) @ slopes)[:, None] * np.exp(power * apart)
 
         nodes = [np.log(everywhere + floor), log_slope, log_deviation]
-        return cls(scale(nodes, np.log(np.maximum(distances, NEAREST))), scale(columns, apart))
+        return cls(scale(nodes, np.log(np.maximum(folded.distance, NEAREST))), scale(columns, apart))
 
 
 def _log(feature: Float[np.ndarray, " n"], mean: float) -> Float[np.ndarray, " n"]:
