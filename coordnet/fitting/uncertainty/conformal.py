@@ -53,9 +53,12 @@ class Calibration:
         return cls(folded.single, LocalScale.learn(folded, signal), folded.distance, sought, growth)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
-        """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
+        """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes.
+
+        It falls with the number of samples half as fast as the root mean square of errors, which a few large ones rule.
+        """
         columns = [self._half_width(channel, level) for channel in range(self.sought.shape[1])]
-        return np.where(self.sought, np.sqrt(self.growth) * np.stack(columns, -1), 0.0)
+        return np.where(self.sought, self.growth**0.25 * np.stack(columns, -1), 0.0)
 
     def _half_width(self, channel: int, level: float) -> Float[np.ndarray, " nodes"]:
         """Return the scale of every node times the quantile of relative errors, which follows the scale."""
