@@ -249,3 +249,11 @@ def test_the_uncertainty_of_tiles_or_a_batch_is_refused():
         cn.inpaint(signal, mask, largest=500, uncertainty=True)
     with pytest.raises(ValueError, match="received a batch"):
         cn.inpaint(signal[None], mask, uncertainty=True)
+
+
+def test_an_equally_spaced_lattice_of_coordinates_is_as_sure_as_a_masked_one():
+    signal, samples = sampled((24, 20), 1)
+    missing = torch.where(samples.geometry.known(1), signal, torch.nan)
+    lattice = cn.RectilinearLattice(np.arange(24), np.arange(20.0))
+    widths = [fit.interval(0.8) for fit in (cn.fit(lattice.sample(missing), prior=PRIOR), cn.fit(samples, prior=PRIOR))]
+    torch.testing.assert_close(widths[0], widths[1])

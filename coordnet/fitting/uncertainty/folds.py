@@ -15,7 +15,7 @@ from coordnet import _checks
 from coordnet.fitting.hold_out import hide
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.samples import Geometry, MaskedLattice, Samples
 
 FOLDS = 5
 FEWEST = 50  # samples of each channel, below which five folds say too little
@@ -37,7 +37,7 @@ class HiddenErrors:
     distance : (n, channels)
         The distance to the nearest node with a sample that was not hidden, in spacings.
     deviation : (n,)
-        The standard deviation that the prior expects there, as ``deviations`` has it.
+        The standard deviation that the prior expects there, as ``posterior_deviations`` has it.
     shown : float
         The number of samples that a fit saw, in the mean over fits.
     """
@@ -89,7 +89,7 @@ class SampleTable:
         hidden = [*folds, folds[0] | folds[1]]
         bar = tqdm(hidden, "refits", disable=not progress, dynamic_ncols=True)
         fits = [refit(self._without(part)) for part in bar]
-        expected, apart = deviations(fits), [self._distances(part) for part in hidden]
+        expected, apart = posterior_deviations(fits), [self._distances(part) for part in hidden]
         *errors, both = [self._errors(*found) for found in zip(hidden, fits, apart, expected, strict=True)]
         distance, deviation = (np.mean(found[:-1], axis=0) for found in (apart, expected))
         return Folded(distance, deviation, _joined(errors), _joined(errors[:2]), both)
@@ -132,7 +132,11 @@ class SampleTable:
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
         mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape).to(self.weights.device)
         shown = mask[..., : self.weights.shape[-1]].logical_not() * self.weights
-        geometry = replace(self.samples.geometry, weights=shown)  # type: ignore[type-var]
+        geometry = self.samples.geometry
+        if geometry.is_scattered:
+            geometry = replace(geometry, weights=shown)  # type: ignore[type-var]
+        else:  # a masked lattice, or a rectilinear one that is equally spaced
+            geometry = MaskedLattice(geometry.grid, weights=shown)
         return Samples(geometry, torch.where(mask, 0.0, self.samples.values))
 
     def _errors(
@@ -164,7 +168,7 @@ def at_samples(fit: Reconstruction, geometry: Geometry) -> Float[Tensor, "*sampl
     return fit(geometry.points.to(fit.offset)) if geometry.is_scattered else fit.render(alignment="sample")
 
 
-def deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, " nodes"]]:
+def posterior_deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, " nodes"]]:
     """Return the posterior deviations at every node under the local priors of fits; 1 if not all of them have some."""
     if any("deviation" not in fit.learned for fit in fits):
         return [np.ones(math.prod(fit.grid)) for fit in fits]
