@@ -103,7 +103,7 @@ def choose(
     elif robust and hasattr(prior, "loss"):
         prior = replace(cast(Smoothness, prior), loss="huber")
     elif robust:
-        raise _checks.wrong("robust", "a smoothness prior", "an adaptive one" if prior else "none")
+        raise _checks.wrong("robust", "a smoothness prior", prior.name if prior else "none")
     encoder = encoder or EncoderChoice(default_encoder(samples.geometry, prior, chosen))
     return Method(encoder, head, chosen, prior, kind)
 
@@ -141,7 +141,7 @@ def tuned(
         encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
         options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
         found = tune_smoothness(encoding, samples, **options)
-        return replace(method, prior=found.choice), found
+        return replace(method, prior=replace(found.choice, loss=getattr(method.prior, "loss", "squared"))), found
     encoder, family = method.encoder, cast(type[Encoder], method.encoder.family)
     if encoder.is_fourier or encoder.is_joint or criterion == "gcv":
         found = f"{criterion} with {encoder.label}"

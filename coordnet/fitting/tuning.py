@@ -12,6 +12,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.encoders import Encoder
+from coordnet.fitting.areas import lattice_of
 from coordnet.fitting.blending import measure
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.hold_out import hidden_error, hide, middle
@@ -110,7 +111,10 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
 
 
 def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
-    """Try powers, then strengths, then each axis's anisotropy, then powers and strengths between the best ones."""
+    """Try every second strength, powers, strengths nearby, and the anisotropy of each axis but the last.
+
+    Powers and strengths between the best ones come last.
+    """
     scores: dict[Smoothness, float] = {}
     with tqdm(desc="tuning", disable=not progress, dynamic_ncols=True) as bar:
 
@@ -154,8 +158,9 @@ def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, T
     """The modes of the samples' lattice, the measurement, and the values without the mean of each channel."""
     values = samples.centered().unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}
-    encoding = encoding.for_lattice(samples.axes)
-    return modes_of(encoding, samples.axes, **kind), measure(encoding, samples.geometry, **kind), values
+    axes = lattice_of(encoding, samples.geometry)
+    encoding = encoding.for_lattice(axes)
+    return modes_of(encoding, axes, **kind), measure(encoding, samples.geometry, **kind), values
 
 
 def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, seed: int) -> Score:
@@ -183,6 +188,8 @@ def _gcv(encoding: Encoding, samples: Samples) -> Score:
     """The criterion of generalized cross-validation as a function of the prior."""
     if not samples.geometry.is_whole_lattice or not encoding.axis_encoders:
         raise _checks.wrong("criterion", "hold-out; gcv needs a ComplexEncoding and a whole lattice", "gcv")
+    if lattice_of(encoding, samples.geometry) != samples.axes:
+        raise _checks.wrong("criterion", "hold-out, where an encoding has a feature for each pixel of a cell", "gcv")
     modes, _, values = _system(encoding, samples)
     energy = modes.adjoint(values).square().sum((0, 1))
     outside = max(float(values.square().sum() - energy.sum()), 0.0)

@@ -6,13 +6,15 @@ import torch
 
 from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.encodings.encoders import Gaussian, Triangle
+from coordnet.encodings.encoders import BSpline, Gaussian, Triangle
+from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.tuning import tune_scale, tune_smoothness
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
+from coordnet.sampling.samples import Lattice
 from tests.helpers import synthetic_photograph
 
 
@@ -52,6 +54,22 @@ def test_scales_are_tuned_on_every_second_sample():
     assert made.choice > 1
     assert {row["factor"] for row in made.table} >= {1.0}
     assert tune_scale(Triangle, sample(wave, "full")).choice == 1
+
+
+def test_a_loss_that_outliers_move_little_is_kept():
+    samples = sample(synthetic_photograph(24, 20), "random:0.5")
+    method = choose(samples, robust=True, tunable=True)
+    assert tuned(method, samples)[0].prior.loss == "huber"
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+def test_means_over_cells_are_tuned_with_an_encoding_of_either_lattice(cells):
+    samples = sample(synthetic_photograph(32, 28), "area:2")
+    encoding = ComplexEncoding.like(BSpline, Lattice((32, 28)) if cells == 2 else samples)
+    assert tune_smoothness(encoding, samples).choice.strength > 0
+    if cells == 2:
+        with pytest.raises(ValueError, match="`criterion`: expected hold-out, where"):
+            tune_smoothness(encoding, samples, criterion="gcv")
 
 
 @pytest.mark.parametrize(
