@@ -96,7 +96,9 @@ def inpaint(
 
     report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
     largest = math.prod(samples.grid) if batch else largest
-    made, found = fit_large(samples, fit, largest=largest, progress=progress)
+    made, found = fit_large(
+        samples, fit, largest=largest, is_noisy=bool(getattr(chosen, "noise", 0.0)), progress=progress
+    )
     model = None if isinstance(made, Tensor) else made
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, found.get("fits", [found])) if psnr is not None]

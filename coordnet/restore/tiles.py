@@ -17,7 +17,7 @@ from coordnet.sampling.samples import MaskedLattice, Samples
 
 LARGEST = 2**22  # points of a lattice that is restored as a whole; a larger one is cut into tiles
 SHOWN = 2**18  # points of the middle of a lattice in tiles
-SHARE = 4  # how many times fewer points a tile has at most
+FEWER = 4  # a tile has at most a quarter of the points of the largest lattice that is not cut
 OVERLAP = {1: 1024, 2: 64, 3: 16, 4: 8}  # samples that neighboring tiles share along an axis, by the number of axes
 
 Window = tuple[slice, ...]
@@ -34,7 +34,7 @@ class Tiles:
         largest = LARGEST if largest is None else largest
         lengths, self.overlap = list(grid), OVERLAP.get(len(grid), 0)
         self.counts = [1] * len(grid)
-        while math.prod(grid) > largest and math.prod(lengths) > largest // SHARE:
+        while math.prod(grid) > largest and math.prod(lengths) > largest // FEWER:
             axis = max(range(len(grid)), key=lengths.__getitem__)
             if lengths[axis] <= 2 * self.overlap:
                 break
@@ -87,43 +87,37 @@ def crop(samples: Samples, window: Window) -> Samples:
 
 
 def fit_large(
-    samples: Samples, fit: Callable[[Samples], Reconstruction], *, largest: int | None = None, progress: bool = False
+    samples: Samples,
+    fit: Callable[[Samples], Reconstruction],
+    *,
+    largest: int | None = None,
+    is_noisy: bool = False,
+    progress: bool = False,
 ) -> tuple[Reconstruction | Float[Tensor, "*grid channels"], dict[str, Any]]:
     """Return the model of some samples, or the signal itself where that is too large for one; and a report.
 
     Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points.
-    The report then holds those of the tiles' fits as "fits".
+    The report then holds those of the tiles' fits as "fits". A tile that is known as a whole stays as it is, unless the
+    samples are noisy; one of which nothing is known gets the mean of all samples.
     """
     tiles, geometry = Tiles(samples.grid, largest), samples.geometry
     is_point = not geometry.is_scattered and not geometry.has_cells and geometry.operator is None
     if len(tiles) == 1 or samples.weights is None or not is_point or geometry.shape != geometry.grid:
         model = fit(samples)
         return model, model.report
-    signal, reports = _fit_tiles(tiles, samples, fit, progress=progress)
-    return signal, {**tiles.report(), "fits": reports}
-
-
-def _fit_tiles(
-    tiles: Tiles, samples: Samples, fit: Callable[[Samples], Reconstruction], *, progress: bool
-) -> tuple[Float[Tensor, "*grid channels"], list[dict[str, Any]]]:
-    """Fit the samples of a masked lattice in tiles; return the blended renders and the fits' reports.
-
-    A tile that is known as a whole stays as it is; one of which nothing is known gets the mean of all samples.
-    """
-    assert samples.weights is not None, "the samples of a masked lattice"
     weights, reports = samples.weights, []
 
     def render(window: Window) -> Tensor:
         values, known = samples.values[window], weights[window]
         if not bool((known > 0).any()):
             return samples.mean().expand_as(values)
-        if bool((known > 0).all()):
+        if not is_noisy and bool((known > 0).all()):
             return values
         found = fit(crop(samples, window))
         reports.append(found.report)
         return found.render(alignment="sample")
 
-    return tiles.restore(render, progress=progress), reports
+    return tiles.restore(render, progress=progress), {**tiles.report(), "fits": reports}
 
 
 def _length(length: int, count: int, overlap: int) -> int:

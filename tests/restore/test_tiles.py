@@ -51,6 +51,18 @@ def test_inpainting_in_tiles_keeps_what_is_known_and_leaves_no_seams():
     assert cut.expected_psnr > 30
 
 
+def test_noise_is_removed_from_tiles_that_are_known_as_a_whole():
+    clean = synthetic_photograph(256, 96, 1)
+    noisy = clean + 0.1 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
+    known = torch.ones(256, 96, dtype=torch.bool)
+    known[:20, :20] = torch.rand(20, 20, generator=torch.Generator().manual_seed(1)) < 0.5
+    prior = cn.Local(noise=0.1, rounds=1, pilot=cn.Adaptive(rounds=1))
+    made = cn.inpaint(noisy, known, prior=prior, dimensions=2, largest=2**14)
+    assert made.report["tiles"][0] > 1
+    before, after = (float((f - clean)[-60:].square().mean()) for f in (noisy, made.signal))
+    assert after < before / 4
+
+
 @pytest.mark.parametrize("command", ["reconstruct", "denoise"])
 def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr("coordnet.restore.tiles.LARGEST", 12_000)
