@@ -81,7 +81,7 @@ class Uncertain:
         ------
         ValueError
             If ``count`` is no positive integer, or the prior has no stationary posterior: none, thin plates, Huber's
-            loss, or a local one on a strided lattice or a mosaic.
+            loss, or a local one on a strided picture or clip, a mosaic, a lattice without gaps, or cells.
         """
         return self._sure().draw(self, count, generator)
 

@@ -146,9 +146,11 @@ def test_a_local_prior_draws_by_the_spectrum_of_its_pilot():
     assert torch.allclose(*deviations, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:`prior`. with None:coordnet.CoordnetWarning")
+@pytest.mark.parametrize("pattern", ["full", "random:0.5"])
 @pytest.mark.parametrize("prior", [None, cn.ThinPlate(2, 1.0), Smoothness(loss="huber")])
-def test_a_prior_without_a_normal_stationary_posterior_is_refused(prior):
-    samples = sample(signal(8, 8, 1), "full")
+def test_a_prior_without_a_normal_stationary_posterior_is_refused(prior, pattern):
+    samples = sample(signal(8, 8, 1), pattern)
     with pytest.raises(ValueError, match="`prior`: expected"):
         cn.fit(samples, prior=prior).draw(1)
 

@@ -142,10 +142,13 @@ def _(plan: SmoothLatticePlan, values: Tensor, learned: Learned) -> Posterior:
 
 @posterior_of.register
 def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
+    if plan.assumed == "none":
+        raise _checks.wrong("prior", "one with a penalty, to draw", plan.assumed)
     if plan.prior.loss != "squared":
         raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
     exact = plan.form == "constrained"
-    options: dict[str, Any] = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if exact else TOLERANCE)}
+    in_modes = exact or plan.measurement.is_general
+    options: dict[str, Any] = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if in_modes else TOLERANCE)}
     known = torch.where(plan.measurement.weights > 0, values, 0.0)
     return PerturbedPosterior(plan.system, known, **options, steps=plan.solver.steps, has_noise=not exact)
 
