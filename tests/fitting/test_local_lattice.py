@@ -89,3 +89,9 @@ def test_a_batch_is_fitted_one_by_one():
 def test_a_strided_row_is_left_to_the_pilot(generator):
     samples, pilot = sample(torch.randn(32, 2, generator=generator), "every:2"), Adaptive(rounds=1)
     assert torch.equal(fit(samples, Local(pilot=pilot)).render(), fit(samples, pilot).render())
+
+
+def test_noise_on_a_strided_lattice_is_refused():
+    samples = sample(synthetic_photograph(24, 24), "every:2")
+    with pytest.raises(ValueError, match="`prior`: expected cn.Local.. without noise on a lattice that skips samples"):
+        fit(samples, Local(noise=0.1))

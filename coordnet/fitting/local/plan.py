@@ -37,6 +37,10 @@ def local_plan(encoding: Encoding, geometry: Geometry, prior: Local, **options: 
         return LocalAreaPlan(encoding, cast(AreaLattice, geometry), prior, **options)
     weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
     is_strided = geometry.is_whole_lattice and geometry.shape != geometry.grid
+    if is_strided and prior.noise:
+        raise _checks.wrong(
+            "prior", "cn.Local() without noise on a lattice that skips samples, or cn.Adaptive()", repr(prior)
+        )
     if is_strided and len(geometry.grid) == 1:
         return AdaptivePlan(encoding, geometry, prior.pilot, **options)
     if is_strided:
