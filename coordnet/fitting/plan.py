@@ -81,7 +81,8 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
     reports = [fitted.report for fitted in each]
     worst = {name: max(r[name] for r in reports) for name in ("iterations", "relative_residual")}
     report = {"method": reports[0]["method"], **worst, "signals": reports}
-    learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in each[0].learned}
+    names = [name for name in each[0].learned if all(name in fitted.learned for fitted in each)]
+    learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in names}
     return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
 
 

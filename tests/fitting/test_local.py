@@ -343,3 +343,12 @@ def test_channels_are_uncorrelated(generator):
     assert bool((channels.energies.diff() <= 0).all())
     classes = LocalClasses.begin((4,), channels, joint=True)
     assert classes.gaussians.covariances.shape[1:] == (16, 16)
+
+
+def test_signals_of_a_batch_may_have_no_use_for_patches():
+    pictures = torch.stack([synthetic_photograph(40, 40, 1), torch.full((40, 40, 1), 0.5)])
+    samples = sample(pictures[0], "random:0.5", dimensions=2, generator=torch.Generator().manual_seed(0))
+    encoding = FourierEncoding.like(samples)
+    made = plan(encoding, samples.geometry, Local(rounds=1)).fit(pictures)
+    assert "patch_class" not in made.learned
+    torch.testing.assert_close(made.render(alignment="sample")[1], pictures[1], atol=1e-5, rtol=0)
