@@ -205,7 +205,7 @@ def _in_tiles(
 
 
 def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the estimate by a prior, in units of the signal's size, with its expected error and what was learned.
+    """Return the estimate by a prior, which sees the signal in units of its size, its error and what was learned.
 
     Noise below the rounding of the values leaves them as they are.
     """
@@ -214,6 +214,8 @@ def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int
         return signal, None, {}
     options = {"level": level / float(units), "given": given, "seed": seed, "progress": progress}
     estimate, error, learned = CLEANERS[prior](signal / units, **options)
+    if "patch_deviation" in learned:
+        learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
     return units * estimate, None if error is None else error * float(units) * float(units), learned
 
 

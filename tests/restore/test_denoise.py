@@ -186,3 +186,11 @@ def test_noise_near_the_rounding_of_the_values_leaves_the_picture(sigma):
     image = synthetic_photograph(40, 36)
     clean = cn.denoise(image, sigma, prior="local").signal
     torch.testing.assert_close(clean, image, atol=10 * sigma + 1e-6, rtol=0)
+
+
+def test_the_deviation_of_patches_has_the_units_of_the_signal():
+    noisy = synthetic_photograph(48, 40, 1) + 0.1 * torch.randn(48, 40, 1, generator=torch.Generator().manual_seed(0))
+    fits = [cn.denoise(f, sigma, prior="local").fit for f, sigma in ((noisy, 0.1), (64 * noisy, 6.4))]
+    first, second = (fit.learned["patch_deviation"] for fit in fits)
+    torch.testing.assert_close(64 * first, second, rtol=1e-4, atol=0)
+    assert 0.005 < float(first.mean()) < 0.1
