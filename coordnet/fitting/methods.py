@@ -132,7 +132,7 @@ class Method:
         warn_if_long(training_seconds(network, samples, epochs))
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
-        return fit_gradient(network, samples, epochs=epochs, lr=lr or RATES[flat], **options)
+        return fit_gradient(network, samples, epochs=epochs, lr=RATES[flat] if lr is None else lr, **options)
 
 
 def labelled(name: str, options: Mapping[str, Any]) -> str:
