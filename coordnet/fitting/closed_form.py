@@ -82,9 +82,8 @@ def plan(
     if dtype not in FLOATS:
         raise _checks.wrong("dtype", "torch.float32 or torch.float64", dtype)
     if not hasattr(geometry, "is_whole_lattice"):
-        raise _checks.wrong(
-            "geometry", "a Lattice, a MaskedLattice, an AreaLattice or ScatteredPoints", type(geometry).__name__
-        )
+        expected = "a geometry such as cn.sampling.Lattice, or the one of samples"
+        raise _checks.wrong("geometry", expected, type(geometry).__name__)
     if not geometry.is_even and not encoding.axis_encoders:
         expected = "a ComplexEncoding, whose axes have matrices, at unequal coordinates (`fit_closed_form` blends)"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)

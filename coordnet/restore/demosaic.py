@@ -63,5 +63,5 @@ def _noisy(prior: Prior | Literal["auto"], sigma: float) -> Prior:
     if prior == "auto":
         return Local(noise=sigma)
     if not hasattr(prior, "noise"):
-        raise _checks.wrong("prior", "auto or local, because the mosaic has noise", repr(prior))
+        raise _checks.wrong("prior", "auto, or cn.Local() (--prior local), because the mosaic has noise", repr(prior))
     return replace(prior, noise=sigma)

@@ -50,11 +50,11 @@ def regrid(
     if not all(hasattr(array, name) for name in ("dims", "coords", "attrs", "transpose")):
         raise _checks.wrong("array", "an xarray.DataArray", type(array).__name__)
     new, axes = dict(coordinates or {}), tuple(_axes_of(array) if dims is None else dims)
-    if not axes or not all(d in array.indexes for d in (*axes, *new)):
+    for name in new if axes else ():
+        _checks.choice("coordinates", name, axes)
+    if not axes or not all(d in array.indexes for d in axes):
         expected = "a DataArray with coordinates along the dimensions that are fitted or changed"
         raise _checks.wrong("array", expected, f"dimensions {array.dims} with coordinates along {list(array.indexes)}")
-    for name in new:
-        _checks.choice("coordinates", name, axes)
     channels = tuple(d for d in array.dims if d not in axes)
     ordered = array.transpose(*axes, *channels)
     values = ordered.values if ordered.dtype == np.float32 else ordered.values.astype(np.float64)

@@ -29,5 +29,5 @@ def test_noise_that_cannot_be_is_refused(noisy):
     for sigma in (-0.1, float("nan"), 5.0):
         with pytest.raises(ValueError, match="`sigma`"):
             cn.demosaic(mosaic, "GRBG", sigma)
-    with pytest.raises(ValueError, match="`prior`: expected auto or local"):
+    with pytest.raises(ValueError, match="`prior`: expected auto, or cn.Local"):
         cn.demosaic(mosaic, "GRBG", SIGMA, prior=cn.Adaptive())

@@ -54,7 +54,7 @@ def test_times_and_channels():
     [
         (lambda a: cn.regrid(a.values), "`array`: expected an xarray.DataArray, received ndarray"),
         (lambda a: cn.regrid(a.drop_vars(["lat", "lon"])), "`array`: expected a DataArray with coordinates along"),
-        (lambda a: cn.regrid(a, {"depth": [1.0]}), "`array`: expected a DataArray with coordinates along"),
+        (lambda a: cn.regrid(a, {"latt": [1.0]}), "`coordinates`: expected one of"),
         (lambda a: cn.regrid(a, {"lat": [0.0, 95.0]}), "`coordinates`: expected numbers within half a spacing"),
         (lambda a: cn.regrid(a.assign_coords(lon=[*range(11), 10])), r"`coordinates\[1\]`: expected increasing"),
     ],
