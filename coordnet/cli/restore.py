@@ -19,6 +19,7 @@ from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
 from coordnet.fitting import methods
+from coordnet.fitting.local.areas import DEGREE
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
 from coordnet.media.pictures import write_pixels
@@ -26,7 +27,6 @@ from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
 from coordnet.plots.reconstruction import sampled_picture
 from coordnet.plots.restoration import restoration_figure
-from coordnet.restore.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.divide import PRIORS

@@ -168,10 +168,10 @@ class Reconstruction(Uncertain, nn.Module):
 
         One number is a row or a square. The positions of outputs follow from the alignment, see ``Axis.render``. With
         the footprint "area" each output is the mean over its cell, by integrals of the encoding, so that a render at a
-        lower resolution has no aliases; it is the default for fits of area samples, "point" for others. Lattices that
-        need more than ``memory`` bytes of intermediate results are rendered in blocks of rows; ``exact`` is that of
-        ``forward``. A fit on a ``RectilinearLattice`` is rendered at its coordinates, or at ``shape`` equally spaced
-        positions from the first to the last, where there is no alignment.
+        lower resolution has no aliases; it is the default for fits of area samples, "point" for others. Networks that
+        are not separable are rendered in blocks of rows where they need more than ``memory`` bytes of intermediate
+        results; ``exact`` is that of ``forward``. A fit on a ``RectilinearLattice`` is rendered at its coordinates, or
+        at ``shape`` equally spaced positions from the first to the last, where there is no alignment.
 
         Raises
         ------

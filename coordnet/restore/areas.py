@@ -10,7 +10,7 @@ from torch import Tensor
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import BSpline
 from coordnet.fitting.closed_form import plan
-from coordnet.fitting.least_squares import LeastSquares
+from coordnet.fitting.local.areas import DEGREE, INTERPOLATION
 from coordnet.fitting.plan import Plan
 from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosines, inverse_cosines
@@ -20,12 +20,10 @@ from coordnet.restore.halves import Pictures, center, enlarged_psnr, halved
 from coordnet.restore.noise_level import seen_level
 from coordnet.sampling.areas import AreaLattice
 
-DEGREE = 2  # of the splines: their means over the pixels at which they are centered are cubic B-splines
 POWER = 1.5  # of the smoothness by which noise is removed
 STRENGTHS = (0.0, *(10 ** (k / 4) for k in range(-12, 9)))  # of the smoothness, among which Stein's criterion chooses
 MIDDLE = 512  # pixels a side of the part of a picture that decides on its noise
 QUIET = 0.1  # the quantile of noise over windows of a picture that is taken for its noise
-INTERPOLATION = LeastSquares(rcond=1e-6)  # keeps every singular value of these bumps, at any size
 
 
 def area_plan(

@@ -13,7 +13,7 @@ from coordnet.restore.areas import area_plan, smoothed
 from coordnet.restore.rows import Rows, stream_render
 from coordnet.restore.upscale import KINDS, PixelKind, choose, enlarged, point_plan, premultiplied, unmultiplied
 
-MIDDLE = 1024  # pixels a side of the part that decides the width of the Gaussians
+MIDDLE = 1024  # pixels a side of the part that decides on the noise, or on the width of the Gaussians
 PLANNED = 6144  # bytes that a plan takes for each sample of an axis, and for each of the result's
 SMALL = 2**26  # bytes of planning that are always granted: the interpreter takes more
 REACH = 16  # rows around a block that its smoothing takes: 9e-4 from that of the picture at a noise of 0.3, else less

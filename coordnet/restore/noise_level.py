@@ -64,10 +64,10 @@ def seen_level(signal: Float[Tensor, "*grid channels"], share: float = 0.5) -> f
     rotation, variance = principal(values)
     lattice = tuple(values.shape[2:])
     shape = window_shape(lattice)
-    least = [float(v) for v in variance[0] if v > PENALTY_FLOOR * variance.max()]
-    if not least or max(shape) == 1:
+    kept = int((variance[0] > PENALTY_FLOOR * variance.max()).sum())  # channels that have any energy
+    if not kept or max(shape) == 1:
         return 0.0
-    rotated = rotate(rotation.mT, values)[:, -len(least) :]
+    rotated = rotate(rotation.mT, values)[:, -kept:]
     axes = zip(lattice, shape, strict=True)
     shifts = itertools.product(*(sorted({s for s in (0, b // 2) if n - s >= b}) for n, b in axes))
     tiles = torch.cat([side_by_side(rotated, shape, s).flatten(0, -len(shape) - 2) for s in shifts])

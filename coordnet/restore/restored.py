@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from coordnet.networks.reconstruction import Reconstruction
 
 
@@ -19,7 +21,7 @@ class Restored:
     fit: Reconstruction | None  # None for a signal that was restored in tiles
     report: dict[str, Any]
     expected_psnr: float | None
-    std: Any = None  # (*grid, channels) in floating point
+    std: Tensor | None = None  # (*grid, channels), whatever kind of array was given
 
     def __repr__(self) -> str:
         """Return the kind and the shape of the signal, the prior where there is one, and the PSNR to expect."""

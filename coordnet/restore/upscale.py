@@ -10,10 +10,11 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
+from coordnet.fitting.local.areas import INTERPOLATION
 from coordnet.fitting.plan import Plan
 from coordnet.metrics.stopwatch import elapsed
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.restore.areas import INTERPOLATION, choose_strength, fitted_areas
+from coordnet.restore.areas import choose_strength, fitted_areas
 from coordnet.restore.divide import PRIORS, divided, division
 from coordnet.restore.halves import Pictures, enlarged_psnr, halved
 from coordnet.restore.restored import Restored

@@ -31,7 +31,9 @@ from coordnet.sampling.areas import AreaLattice, CellMeans
 CELLS = 4  # of a patch along each axis
 AT_ONCE = 2**12  # patches whose evidence is held in memory together
 SHORTEST = 2 * CELLS  # cells along an axis from which on a picture's own half decides the weight
-SPLINES = 2  # degree of the splines that the patches are weighted against
+# The splines that the patches are weighted against, and that enlarge pictures: those of degree 2 have means over the
+# pixels at which they are centered that are cubic B-splines. The bound keeps all of their singular values, at any size.
+DEGREE, INTERPOLATION = 2, LeastSquares(rcond=1e-6)
 # Of the weight that suits the half, at most 1, as a half has sharper edges: on eight of scikit-image's pictures 0.3 to
 # 1.1 of it suited best, the least on text.
 TRUST = 0.85
@@ -54,8 +56,7 @@ class LocalAreaPlan(Plan):
         if len(geometry.grid) != 2 or not geometry.is_whole_lattice or geometry.shape == geometry.grid:
             expected = "None, Smoothness or Adaptive, but for all means of a picture over cells of several pixels"
             raise _checks.wrong("prior", expected, "Local")
-        self.whole = FourierEncoding.on(geometry.pixels)
-        super().__init__(self.whole, geometry, **options)
+        super().__init__(FourierEncoding.on(geometry.pixels), geometry, **options)
         self.cells, self.prior = geometry.cells, prior
 
     def solve(self, values: CenteredValues) -> Fitted:
@@ -82,7 +83,7 @@ class LocalAreaPlan(Plan):
             "iterations": 0,
             "relative_residual": 0.0,
         }
-        return Fitted(make_periodic(span * f.unsqueeze(0), self.whole.shape), report)
+        return Fitted(make_periodic(span * f.unsqueeze(0), self.encoding.shape), report)
 
 
 def half_weight(y: Picture, noise: float) -> tuple[float, dict[str, float]]:
@@ -106,8 +107,8 @@ def splines(y: Picture, cells: tuple[int, ...]) -> Pixels:
     """Return the pixels of quadratic splines, one at each cell, whose means over the cells are y."""
     geometry = AreaLattice(tuple(y.shape[1:]))
     options = {"dtype": y.dtype, "device": y.device}
-    encoding = ComplexEncoding.like(BSpline, geometry, degree=SPLINES)
-    fit = LeastSquaresPlan(encoding, geometry, LeastSquares(rcond=1e-6), **options).fit(y.movedim(0, -1))
+    encoding = ComplexEncoding.like(BSpline, geometry, degree=DEGREE)
+    fit = LeastSquaresPlan(encoding, geometry, INTERPOLATION, **options).fit(y.movedim(0, -1))
     shape = tuple(n * cell for n, cell in zip(y.shape[1:], cells, strict=True))
     return fit.render(shape).movedim(-1, 0)
 

@@ -1,4 +1,4 @@
-"""The classes of patches for mosaics and noise: shapes of all colors jointly, and the estimate that they give."""
+"""Classes of patches for mosaics, noise and means over cells: shapes of all colors jointly, and their estimate."""
 
 from dataclasses import dataclass
 

@@ -33,8 +33,7 @@ class LocalLatticePlan(Plan):
     """
 
     def __init__(self, encoding: FourierEncoding, geometry: Lattice, prior: Local, **options: Any) -> None:
-        self.whole = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
-        super().__init__(self.whole, geometry, **options)
+        super().__init__(FourierEncoding.on(tuple(Axis(n) for n in geometry.grid)), geometry, **options)
         self.lattice, self.prior = geometry, prior
         prior.patch_on(geometry.grid)
 
@@ -55,7 +54,7 @@ class LocalLatticePlan(Plan):
                 record["groups"] = grouped.record(signal.range, signal.known, "the patches")
                 f = f + grouped.on(signal.known) * (signal.from_similar(f, ~signal.known) - f)
             bar.update()
-        coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.whole.shape)
+        coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.encoding.shape)
         report = {
             "method": "posterior means of patches, local prior, against linear interpolation",
             "patch": list(self.prior.patch_on(self.lattice.grid)),

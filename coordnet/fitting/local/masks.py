@@ -72,14 +72,14 @@ class LocalPlan(Plan):
 
     The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
     hidden samples give the weights of the patches against it; see ``choose_weights``. In pictures, groups of patches
-    that are similar in the result then give a third estimate (``fill_from_similar``), whose weights against the second
-    hidden samples give too. Known samples stay as they are, and the Fourier encoding interpolates the resulting
+    that are similar in the result then give a third estimate (``fill_from_similar``). Hidden samples also give its
+    weights against the second. Known samples stay as they are, and the Fourier encoding interpolates the resulting
     lattice.
     """
 
     def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: Local, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        self.prior, self.padded, self.shape = prior, encoding.shape, prior.patch_on(geometry.shape)
+        self.prior, self.shape = prior, prior.patch_on(geometry.shape)
         self.pilot = AdaptivePlan(encoding, geometry, prior.pilot, **options)
         self.measurement = self.pilot.measurement
         self.exact = self.measurement.is_plain_mask and not prior.noise
@@ -97,7 +97,7 @@ class LocalPlan(Plan):
         if held_out is not None and bool(sought.any()):
             f, record, learned = self._second(signal, pilot, held_out, sought)
         f = self._kept(signal, f)
-        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.padded)
+        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
         report = {
             "method": f"posterior means of patches, local prior, after {fitted.report['method']}",
             "patch": list(self.shape),
@@ -131,6 +131,7 @@ class LocalPlan(Plan):
             if not grouped.are_zero:
                 record["groups"] = grouped.record(signal.range, signal.known, "the patches")
                 f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
+            bar.update()
         return f, record, estimate.mapped(signal.range)
 
     def _decide(

@@ -42,7 +42,7 @@ class LocalMosaicPlan(Plan):
     def __init__(self, encoding: FourierEncoding, geometry: MaskedLattice, prior: Local, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.known = geometry.weights.movedim(-1, 0).to(self.device) > 0
-        self.prior, self.padded, self.shape = prior, encoding.shape, prior.patch_on(geometry.shape)
+        self.prior, self.shape = prior, prior.patch_on(geometry.shape)
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own classes."""
@@ -63,7 +63,7 @@ class LocalMosaicPlan(Plan):
             "iterations": 0,
             "relative_residual": 0.0,
         }
-        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.padded)
+        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
         return Fitted(coefficients, report, estimate.mapped(signal.range))
 
     def _estimate(self, signal: Signal, noise: float) -> tuple[Estimate, ScaleMixture]:

@@ -137,7 +137,7 @@ class LocalNoisePlan(Plan):
 
     def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: Local, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        self.padded, self.shape = encoding.shape, prior.patch_on(geometry.shape)
+        self.shape = prior.patch_on(geometry.shape)
         self.denoiser = LocalDenoiser(prior, progress=self.progress)
 
     def solve(self, values: CenteredValues) -> Fitted:
@@ -153,7 +153,7 @@ class LocalNoisePlan(Plan):
             "iterations": 0,
             "relative_residual": 0.0,
         }
-        return Fitted(make_periodic(cleaned.f.unsqueeze(0), self.padded), report, cleaned.learned)
+        return Fitted(make_periodic(cleaned.f.unsqueeze(0), self.encoding.shape), report, cleaned.learned)
 
 
 def smoothed(f: Signal) -> Signal:

@@ -13,7 +13,7 @@ AT_ONCE = 2**14  # patches that are held in memory together
 
 @dataclass(frozen=True)
 class Patches:
-    """The patches of a lattice whose corners are ``stride`` apart; the last ones touch the lattice's end.
+    """Some patches of a lattice, all of one shape.
 
     Attributes
     ----------

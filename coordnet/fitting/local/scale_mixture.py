@@ -67,7 +67,6 @@ class Pairs:
 class Assigned:
     """Patches of one matrix with their classes."""
 
-    rows: Int[Tensor, " patches"]
     likeliest: Int[Tensor, " patches"]  # shape times the number of energies, plus energy
     pairs: Iterator[Pairs]
     weights: Float[Tensor, "shapes energies"]  # the sum over patches of the probabilities of every class
@@ -115,7 +114,7 @@ class ScaleMixture:
         likely = likely / likely.sum(1, keepdim=True)
         patches, columns = likely.nonzero(as_tuple=True)
         pairs = self._by_shape(y, view, rows, patches, labels[patches, columns], likely[patches, columns])
-        return Assigned(rows, labels[:, 0], pairs, shares.sum(0).reshape(self.weights.shape))
+        return Assigned(labels[:, 0], pairs, shares.sum(0).reshape(self.weights.shape))
 
     def _by_shape(
         self, y: Tensor, view: View, rows: Tensor, patches: Tensor, labels: Tensor, p: Tensor

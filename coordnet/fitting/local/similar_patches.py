@@ -56,7 +56,7 @@ def similar(
     """Return the flat indices of the first pixels of the patches most similar to each reference, itself among them.
 
     The references' first pixels are at all pairs of ``rows`` and ``columns``. A group has ``GROUP`` patches, or one for
-    each displacement within ``REACH`` if these are fewer; where the picture ends, the reference is repeated.
+    each displacement within ``reach`` if these are fewer; where the picture ends, the reference is repeated.
     """
     height, width = (n - side + 1 for n in guide.shape[1:])
     down, right = min(reach, height - 1), min(reach, width - 1)

@@ -25,8 +25,8 @@ from coordnet.linalg.threads import in_threads
 # 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
 SIDE, STEP = 6, 3
 REACH = 8  # largest displacement of a similar patch along each axis
-FLOOR = 2e-5  # v for signals of range 1, beside
-SHARE = 0.15  # of the mean variance of the group's entries
+FLOOR = 2e-5  # the part of v that is the same for all groups, for signals of range 1
+SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
 BAND = 2**12  # reference patches whose similar patches are found at once
 AT_ONCE = 256  # groups that are solved at once
 
@@ -45,7 +45,7 @@ def fill_from_similar(
     noise : float
         The variance of the noise on known entries.
     share : float
-        v relative to the mean variance of a group's entries.
+        The part of v beside ``FLOOR``, relative to the mean variance of a group's entries.
     """
     pilot = observed.pilot
     height, width = pilot.shape[1:]
