@@ -238,7 +238,7 @@ def test_plates_show_the_seconds_of_their_fit(run, tmp_path, monkeypatch):
         names.append((name, shown))
         return nullcontext()
 
-    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+    monkeypatch.setattr("coordnet.fitting.plates.plan.elapsed", elapsed)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random(40))
     assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "out")[0] == 0
     assert ("fitting plates", True) in names
