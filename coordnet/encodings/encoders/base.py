@@ -20,15 +20,8 @@ from coordnet.sampling.samples import Geometry, Samples
 M = TypeVar("M", bound="FeatureMap")
 Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
 AxisScales = float | tuple[float, ...] | list[float] | Tensor  # one number for all axes, or one for each
-_GIVEN_BY_LIKE = {
-    "dimensions",
-    "features",
-    "start",
-    "stop",
-    "last",
-    "sites",
-    "gain",
-}  # arguments that ``like`` supplies itself
+# Arguments that ``like`` supplies itself.
+_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "last", "sites", "gain"}
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class UnevenSpline(Encoder):
 
     @property
     def knots(self) -> tuple[tuple[float, ...], int]:
-        """The knots, of which both ends come degree + 1 times, and the degree that the sites allow."""
+        """The knots, with each end repeated degree + 1 times, and the degree that the sites allow."""
         x: tuple[float, ...] = tuple(self.sites)
         degree = min(self.degree, (len(x) - 2) | 1) if len(x) > 1 else 0
         ends = (degree + 1) // 2
