@@ -16,8 +16,9 @@ class Local:
 
     The classes of the mixture start as power laws of several energies and orientations. They are adapted by
     expectation-maximization with the unknown samples integrated out. Hidden samples decide the weight of the result
-    against the reconstruction by the ``pilot``; with weight 0 that is what is left. Pictures are then filled once more,
-    from groups of patches that are similar in the result, again weighed by hidden samples; mosaics with a fixed weight.
+    against the reconstruction by the ``pilot``; with weight 0 that is what is left, as in holes wider than a patch.
+    Pictures are then filled once more, from groups of patches that are similar in the result, again weighed by hidden
+    samples; mosaics with a fixed weight.
     Means over the cells of a picture are divided by the classes as they start, weighed by the picture's own half.
 
     Attributes

@@ -167,6 +167,29 @@ def test_distances_are_steps_along_axes_and_diagonals(generator):
         assert torch.equal(found.flatten(), steps.clamp(max=9))
 
 
+def test_a_hole_wider_than_a_patch_is_as_far_as_can_be_and_a_scratch_is_not():
+    known = torch.ones(1, 40, 40, dtype=torch.bool)
+    known[0, 5:14, 5:14] = known[0, 22:30, 2:38] = False  # nine points wide, and eight
+    known[0, 9, 14:30] = False  # a scratch that ends in the hole
+    wide = torch.zeros_like(known)
+    wide[0, 5:14, 5:14] = True
+    assert torch.equal(distances(known, clustered=True), torch.where(wide, 9, distances(known)))
+
+
+def test_holes_wider_than_a_patch_keep_the_adaptive_prior():
+    truth = synthetic_photograph(72, 60)
+    known = torch.ones(72, 60, dtype=torch.bool)
+    known[10:30, 10:30] = known[40:60, 30:50] = False
+    scratched = known.clone()
+    scratched[34:37] = scratched[:, 54:56] = False
+    pilot, holes = (fit(sample(truth, known), p).render() for p in (Adaptive(), Local()))
+    torch.testing.assert_close(holes, pilot)
+    pilot, both = (fit(sample(truth, scratched), p).render() for p in (Adaptive(), Local()))
+    differs = (both - pilot).abs().amax(-1) > 1e-4
+    assert bool(differs[~scratched & known].any())
+    assert not bool(differs[~known].any())
+
+
 def test_weights_are_the_least_squares_of_hidden_samples(generator):
     known = torch.zeros(1, 30, 30, dtype=torch.bool)
     known[:, ::2, ::2] = True

@@ -15,7 +15,7 @@ from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.classes import NOISE, Channels, Estimate, LocalClasses, Observed
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.similar_unknown import SHARE, fill_from_similar
-from coordnet.fitting.local.weights import Weights, choose_weights
+from coordnet.fitting.local.weights import FARTHEST, Weights, choose_weights, distances
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
 from coordnet.priors.local import Local
@@ -94,7 +94,8 @@ class LocalPlan(Plan):
         pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
         f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
         sought = ~signal.known if self.exact else torch.ones_like(signal.known)
-        if held_out is not None and bool(sought.any()):
+        near = distances(signal.known, clustered=self.measurement.is_structured_mask) <= FARTHEST
+        if held_out is not None and bool((sought & near).any()):
             f, record, learned = self._second(signal, pilot, held_out, sought)
         f = self._kept(signal, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.ndimage import distance_transform_cdt
+from scipy.ndimage import distance_transform_cdt, maximum_filter
 from torch import Tensor
 
 from coordnet.metrics.scores import decibels
@@ -30,11 +30,14 @@ class Weights:
         The weight in each region; it is 0 beyond the last.
     errors : (float, float)
         The mean squared errors at hidden samples, of the first reconstruction and of the weighted mean.
+    clustered : bool
+        Whether the weight is 0 in holes that are wider than a patch.
     """
 
     edges: tuple[int, ...]
     alphas: tuple[float, ...]
     errors: tuple[float, float] | None = None
+    clustered: bool = False
 
     @classmethod
     def none(cls) -> "Weights":
@@ -50,7 +53,7 @@ class Weights:
         """Return the weight at every lattice point."""
         alphas = torch.tensor([*self.alphas, 0.0], device=known.device)
         edges = torch.tensor(self.edges, device=known.device)
-        return alphas[torch.bucketize(distances(known), edges)]
+        return alphas[torch.bucketize(distances(known, clustered=self.clustered), edges)]
 
     def record(self, span: float, known: Bool[Tensor, "#channels *lattice"], against: str) -> dict[str, Any]:
         """Return the weights as JSON holds them, and the PSNR at hidden samples of a signal with a range.
@@ -81,11 +84,11 @@ def choose_weights(
 
     Regions are those of ``EDGES`` that have hidden samples enough; a region without them takes the weight of the one
     before, up to the last that has any. If the hidden samples are ``clustered``, which are few values, all distances
-    have one weight, and a weight α with the variance v is shrunk to α - 2v/α, or to 0. All weights are 0 if the error
-    falls by less than ``MIN_GAIN``.
+    have one weight, and a weight α with the variance v is shrunk to α - 2v/α, or to 0; holes wider than a patch keep
+    the first reconstruction. All weights are 0 if the error falls by less than ``MIN_GAIN``.
     """
     regions = EDGES[-1:] if clustered else EDGES
-    at = distances(known).expand_as(values)[hidden]
+    at = distances(known, clustered=clustered).expand_as(values)[hidden]
     cells = _cells(known).expand_as(values)[hidden] if clustered else None
     error, step = (first - values)[hidden], (second - first)[hidden]
     edges, alphas, alpha = [], [], 0.0
@@ -103,7 +106,7 @@ def choose_weights(
     before, after = float(error.square().mean()), float(blended.square().mean())
     if after > (1 - MIN_GAIN) * before:
         return Weights((), (), (before, before))
-    return Weights(tuple(edges), tuple(alphas), (before, after))
+    return Weights(tuple(edges), tuple(alphas), (before, after), clustered)
 
 
 def best_weight(error: Tensor, step: Tensor, cells: Int[Tensor, " n"] | None = None) -> float:
@@ -131,10 +134,19 @@ def _cells(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, " *lattice"
     return cells
 
 
-def distances(known: Bool[Tensor, "#channels *lattice"]) -> Int[Tensor, "#channels *lattice"]:
-    """Return the distance to the nearest known point, in steps along axes and diagonals, at most ``FARTHEST + 1``."""
+def distances(
+    known: Bool[Tensor, "#channels *lattice"], *, clustered: bool = False
+) -> Int[Tensor, "#channels *lattice"]:
+    """Return the distance to the nearest known point, in steps along axes and diagonals, at most ``FARTHEST + 1``.
+
+    If the unknown points are ``clustered``, that is the distance everywhere in holes of which no axis has fewer than
+    ``FARTHEST + 1`` points.
+    """
     found = torch.empty(known.shape, dtype=torch.int32)
     for channel, far in zip(known.cpu().numpy(), found.numpy(), strict=True):
         distance_transform_cdt(~channel, "chessboard", distances=far)
+        if clustered:
+            centers = far > FARTHEST // 2  # of squares of FARTHEST + 1 unknown points
+            far[maximum_filter(centers, size=FARTHEST + 1)] = FARTHEST + 1
     found = found.to(known.device, torch.long)
     return torch.where(found < 0, FARTHEST + 1, found.clamp(max=FARTHEST + 1))  # -1 where nothing is known
