@@ -1,6 +1,7 @@
 """Intervals: the local scale of errors, quantiles of hidden errors, and what a fit keeps for them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,7 +37,9 @@ def planted(scale, seed, count=1152, side=48, deviation=None):
     draw = np.random.default_rng(seed)
     errors = draw.standard_t(4, size=(side * side, 1)) * scale.reshape(-1, 1)
     nodes = draw.permutation(side * side)[:count]
-    hidden = HiddenErrors(nodes, errors[nodes], np.ones((count, 1)), deviation[nodes], 0.8 * count)
+    hidden = HiddenErrors(
+        nodes, errors[nodes], np.ones((count, 1)), deviation[nodes], np.zeros(count, int), 0.8 * count
+    )
     sought = np.ones((side * side, 1), dtype=bool)
     sought[nodes] = False
     return errors, hidden, sought
@@ -56,7 +59,7 @@ def test_planted_errors_are_covered_in_all_and_where_they_are_small_or_large(lev
         errors, hidden, sought = planted(ramp.ravel(), seed)
         render = np.zeros((side, side, 1))
         distances = np.ones((side * side, 1))
-        found = Calibration(hidden, learned(hidden, render, distances), distances, sought, 1.0)
+        found = Calibration(hidden, learned(hidden, render, distances), distances, sought, 1.0, 1.0)
         inside = np.where(sought, np.abs(errors) <= found.half_width(level), np.nan).reshape(side, side)
         covered.append([np.nanmean(inside), np.nanmean(inside[:, : side // 3]), np.nanmean(inside[:, -side // 3 :])])
         assert not found.half_width(level)[~sought].any()
@@ -72,7 +75,7 @@ def test_a_planted_posterior_deviation_tells_large_errors_from_small_ones():
         errors, hidden, sought = planted(deviation, seed, deviation=deviation)
         render, distances = np.zeros((side, side, 1)), np.ones((side * side, 1))
         scale = learned(hidden, render, distances, deviation)
-        inside = np.abs(errors) <= Calibration(hidden, scale, distances, sought, 1.0).half_width(0.9)
+        inside = np.abs(errors) <= Calibration(hidden, scale, distances, sought, 1.0, 1.0).half_width(0.9)
         order = np.argsort(deviation)
         order = order[sought[order, 0]]
         covered.append([inside[order[: len(order) // 3]].mean(), inside[order[-len(order) // 3 :]].mean()])
@@ -83,9 +86,9 @@ def test_the_mean_square_of_the_deviation_is_the_mean_squared_error_to_expect():
     errors, hidden, sought = planted(np.ones(48 * 48), 0)
     distances = np.ones((48 * 48, 1))
     scale = learned(hidden, np.zeros((48, 48, 1)), distances)
-    found = Calibration(hidden, scale, distances, sought, 1.0)
+    found = Calibration(hidden, scale, distances, sought, 1.0, 1.0)
     assert found.mean_squared_error == pytest.approx(np.mean(hidden.error**2), rel=1e-6)
-    assert Calibration(hidden, scale, distances, sought, 0.5).mean_squared_error == pytest.approx(
+    assert Calibration(hidden, scale, distances, sought, 0.5, 1.0).mean_squared_error == pytest.approx(
         found.mean_squared_error / 2
     )
 
@@ -106,16 +109,33 @@ def test_a_planted_power_of_the_distance_is_found(power):
 
 
 def test_errors_fall_by_the_mean_of_the_planted_and_the_usual_power_of_the_number_of_samples():
-    def errors(size, shown):
-        return HiddenErrors(np.arange(100), np.full((100, 1), size), np.ones((100, 1)), np.ones(100), shown)
+    """A tenth of the errors are larger and fall faster: they rule the squares, and hardly a typical error."""
 
-    folded = Folded(
-        np.ones((200, 1)), np.ones(200), errors(0.8**-1.5, 80.0), errors(0.8**-1.5, 80.0), errors(0.6**-1.5, 60.0)
-    )
+    def errors(shown):
+        size = np.full((100, 1), shown**-1.5)
+        size[:10] = 10 * shown**-4.0
+        return HiddenErrors(np.arange(100), size, np.ones((100, 1)), np.ones(100), np.zeros(100, int), 100 * shown)
+
+    folded = Folded(np.ones((200, 1)), np.ones(200), errors(0.8), errors(0.8), errors(0.6))
     table = SampleTable(sampled((20, 10), 1)[1])
     table.known = np.ones((200, 1), dtype=bool)
     table.known[100:] = False
-    assert Calibration.of(table, folded, torch.zeros(20, 10, 1)).growth == pytest.approx(0.8 ** ((3 + POWER) / 2))
+    found = Calibration.of(table, folded, torch.zeros(20, 10, 1))
+    few, fewer = (0.9 * shown**-3 + 10 * shown**-8 for shown in (0.8, 0.6))
+    assert found.growth == pytest.approx(0.8 ** ((math.log(fewer / few, 0.8 / 0.6) + POWER) / 2))
+    assert found.narrowing == pytest.approx(0.8 ** (0.9 * 1.5 + 0.1 * 4), rel=0.05)
+
+
+def test_slopes_are_learned_from_errors_of_fits_that_did_not_see_the_sample():
+    """Errors of one fit say nothing of others; each has a twin beside it in a fit that saw the sample."""
+    side, draw = 128, np.random.default_rng(0)
+    nodes = np.repeat(draw.permutation(side * side // 2)[:300] * 2, 2) + np.tile([0, 1], 300)
+    fit, size = np.tile([0, 1], 300), np.repeat(np.exp(draw.normal(size=300)), 2)
+    hidden = HiddenErrors(nodes, size[:, None], np.ones((600, 1)), np.ones(600), fit, 480.0)
+    render, distances = np.zeros((side, side, 1)), np.ones((side * side, 1))
+    mixed = replace(hidden, fit=np.zeros(600, int))
+    own, all_ = (np.log(learned(h, render, distances).of_nodes).std() for h in (hidden, mixed))
+    assert own < 0.2 * all_
 
 
 @pytest.mark.parametrize("pattern", ["random:0.5", "entries:0.5", "scattered:0.5"])

@@ -17,7 +17,7 @@ BEYOND = 10  # hidden samples that must be beyond the quantile in a group
 # The power of the number of samples with which squared errors fall: the mean over six pictures of scikit-image, of
 # which 10, 25 and 50 % were known. It was 0.5 to 1.3 on each.
 POWER = 0.8
-SLOWER = 0.6  # intervals of 90 % then covered 90.4 % of those pictures in the mean, and 89.5 % with 1
+SMALLEST = 0.03  # of the mean error, which is added to each before the logarithm of a typical one
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Calibration:
         True where there is no sample; at the known nodes of a masked lattice the interval is the sample itself.
     growth : float
         The factor of squared errors from a fit of four fifths of the samples to a fit of all.
+    narrowing : float
+        That of typical errors, of which the intervals are made. A few large ones, which rule the squares, are slower.
     """
 
     errors: HiddenErrors
@@ -43,6 +45,7 @@ class Calibration:
     distances: Float[np.ndarray, "nodes channels"]
     sought: Bool[np.ndarray, "nodes channels"]
     growth: float
+    narrowing: float
 
     @classmethod
     def of(cls, table: SampleTable, folded: Folded, render: Float[Tensor, "*grid channels"]) -> "Calibration":
@@ -50,17 +53,14 @@ class Calibration:
         signal = render.detach().cpu().double().numpy()
         scattered = table.samples.geometry.is_scattered
         sought = np.ones_like(folded.distance, dtype=bool) if scattered else ~table.known
-        growth = _growth(folded, float(table.known.sum()))
-        return cls(folded.single, LocalScale.learn(folded, signal), folded.distance, sought, growth)
+        scale, count = LocalScale.learn(folded, signal), float(table.known.sum())
+        factors = _growth(folded, count), _narrowing(folded, count)
+        return cls(folded.single, scale, folded.distance, sought, *factors)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
-        """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes.
-
-        It falls with the number of samples ``SLOWER`` times as fast as the root mean square of errors, which a few
-        large ones rule.
-        """
+        """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
         columns = [self._half_width(channel, level) for channel in range(self.sought.shape[1])]
-        return np.where(self.sought, self.growth ** (SLOWER / 2) * np.stack(columns, -1), 0.0)
+        return np.where(self.sought, self.narrowing * np.stack(columns, -1), 0.0)
 
     def _half_width(self, channel: int, level: float) -> Float[np.ndarray, " nodes"]:
         """Return the scale of every node times the quantile of relative errors, which follows the scale."""
@@ -127,6 +127,23 @@ def _growth(folded: Folded, count: float) -> float:
         return 1.0
     measured = math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
     return (folded.single.shown / count) ** (max(measured + POWER, 0) / 2)
+
+
+def _narrowing(folded: Folded, count: float) -> float:
+    """Return the ratio of the geometric mean of errors of a fit of all samples to that of fits without a fold.
+
+    It falls as a power of the number of samples, which the fit without two folds tells.
+    """
+    fewer, fewest = (_typical(errors.error) for errors in (folded.pair, folded.together))
+    if min(fewer, fewest) <= 0:
+        return 1.0
+    measured = math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
+    return (folded.single.shown / count) ** max(measured, 0)
+
+
+def _typical(error: Float[np.ndarray, "n channels"]) -> float:
+    size = np.abs(error[~np.isnan(error)])
+    return math.exp(np.log(size + SMALLEST * size.mean()).mean()) if size.any() else 0.0
 
 
 def _at_distances(square: np.ndarray, apart: np.ndarray, distances: np.ndarray) -> float:

@@ -38,6 +38,8 @@ class HiddenErrors:
         The distance to the nearest node with a sample that was not hidden, in spacings.
     deviation : (n,)
         The standard deviation that the prior expects there, as ``posterior_deviations`` has it.
+    fit : (n,)
+        The number of the fit that has the error.
     shown : float
         The number of samples that a fit saw, in the mean over fits.
     """
@@ -46,6 +48,7 @@ class HiddenErrors:
     error: Float[np.ndarray, "n channels"]
     distance: Float[np.ndarray, "n channels"]
     deviation: Float[np.ndarray, " n"]
+    fit: Int[np.ndarray, " n"]
     shown: float
 
 
@@ -150,7 +153,7 @@ class SampleTable:
         rows = hidden.any(1)
         error = np.where(hidden, estimate - self.values, np.nan)[rows]
         node, shown = self.nodes[rows], float((self.known & ~hidden).sum())
-        return HiddenErrors(node, error, distance[node], deviation[node], shown)
+        return HiddenErrors(node, error, distance[node], deviation[node], np.zeros_like(node), shown)
 
 
 def check_gaps(geometry: Geometry) -> None:
@@ -186,4 +189,5 @@ def _nodes(geometry: Geometry) -> Int[np.ndarray, " n"]:
 def _joined(errors: list[HiddenErrors]) -> HiddenErrors:
     names = ("node", "error", "distance", "deviation")
     parts = {name: np.concatenate([getattr(e, name) for e in errors]) for name in names}
-    return HiddenErrors(**parts, shown=float(np.mean([e.shown for e in errors])))
+    fit = np.repeat(np.arange(len(errors)), [len(e.node) for e in errors])
+    return HiddenErrors(**parts, fit=fit, shown=float(np.mean([e.shown for e in errors])))

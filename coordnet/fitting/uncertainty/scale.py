@@ -31,6 +31,8 @@ class LocalScale:
     The features are the logarithms of the mean error at hidden samples around a node (around a hidden sample without
     its own), of the gradient's magnitude, of the posterior deviation under a local prior, and of the distance to the
     nearest sample. Their slopes are those of a linear regression of the logarithm of the errors' mean over channels.
+    In it the errors around a sample are those of its own fit alone: fits that saw the sample err where it is unlike its
+    surroundings, which says more about its own error than is known about the error at a node without a sample.
     """
 
     of_nodes: Float[np.ndarray, "nodes channels"]
@@ -42,13 +44,19 @@ class LocalScale:
         errors = folded.single
         size = np.nanmean(np.abs(errors.error), axis=1)
         floor = FLOOR * size.mean() or np.finfo(float).tiny
-        everywhere, without_own = _around(errors.node, size, render.shape[:-1])
+        grid = render.shape[:-1]
+        everywhere, without_own = _around(errors.node, size, grid, size.mean())
+        of_own_fit = np.empty_like(size)
+        for fit in np.unique(errors.fit):
+            part = errors.fit == fit
+            of_own_fit[part] = _around(errors.node[part], size[part], grid, size.mean())[1]
         log_slope, log_deviation = (_log(f, f.mean()) for f in (gradient(render).ravel(), folded.deviation))
         apart = np.log(np.maximum(errors.distance, NEAREST))
         hidden = np.where(np.isnan(errors.error), np.nan, apart)
         hidden_deviation = _log(errors.deviation, folded.deviation.mean())
         columns = [np.log(without_own + floor), log_slope[errors.node], hidden_deviation]
-        rows = np.stack([np.ones_like(size), *columns, np.nanmean(hidden, axis=1)], -1)
+        told = [np.log(of_own_fit + floor), *columns[1:]]
+        rows = np.stack([np.ones_like(size), *told, np.nanmean(hidden, axis=1)], -1)
         fitted = np.linalg.lstsq(rows, np.log(size + OWN * floor), rcond=None)[0]
         start, slopes, power = fitted[0], fitted[1:-1], fitted[-1]
 
@@ -70,11 +78,11 @@ def gradient(signal: Float[np.ndarray, "*grid channels"]) -> Float[np.ndarray, "
 
 
 def _around(
-    node: Int[np.ndarray, " n"], size: Float[np.ndarray, " n"], grid: tuple[int, ...]
+    node: Int[np.ndarray, " n"], size: Float[np.ndarray, " n"], grid: tuple[int, ...], usual: float
 ) -> tuple[Nodes, Float[np.ndarray, " n"]]:
     """Return the Gaussian mean of sizes at hidden samples around every node, and around each sample without its node's.
 
-    It is shrunk to the mean of all sizes, which counts as ``PRIOR_WEIGHT`` samples at the node itself.
+    It is shrunk to the ``usual`` size, which counts as ``PRIOR_WEIGHT`` samples at the node itself.
     """
     width, cells = NEIGHBORHOOD[len(grid)], math.prod(grid)
     count = np.bincount(node, minlength=cells)
@@ -86,7 +94,7 @@ def _around(
     kept = PRIOR_WEIGHT * center
 
     def mean(sums: np.ndarray, near: np.ndarray) -> np.ndarray:
-        return (sums.clip(min=0) + kept * size.mean()) / (near.clip(min=0) + kept)
+        return (sums.clip(min=0) + kept * usual) / (near.clip(min=0) + kept)
 
     return mean(sums, near), mean((sums - center * total)[node], (near - center * count)[node])
 
