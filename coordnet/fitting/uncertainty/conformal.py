@@ -1,6 +1,7 @@
 """Cross-conformal intervals: the local scale of errors, times a quantile of errors at hidden samples."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,7 +36,9 @@ class Calibration:
     sought : (nodes, channels)
         True where there is no sample; at the known nodes of a masked lattice the interval is the sample itself.
     growth : float
-        The factor of squared errors from a fit of four fifths of the samples to a fit of all.
+        The factor of squared errors from a fit of four fifths of the samples to a fit of all. They fall as a power of
+        the number of samples. The fit without two folds tells it, though uncertainly, so that the mean with ``POWER``
+        is taken.
     narrowing : float
         That of typical errors, of which the intervals are made. A few large ones, which rule the squares, are slower.
     """
@@ -53,9 +56,10 @@ class Calibration:
         signal = render.detach().cpu().double().numpy()
         scattered = table.samples.geometry.is_scattered
         sought = np.ones_like(folded.distance, dtype=bool) if scattered else ~table.known
-        scale, count = LocalScale.learn(folded, signal), float(table.known.sum())
-        factors = _growth(folded, count), _narrowing(folded, count)
-        return cls(folded.single, scale, folded.distance, sought, *factors)
+        fewer = folded.single.shown / float(table.known.sum())
+        growth = fewer ** (max(_power(folded, _mean_square) + POWER, 0) / 2)
+        narrowing = fewer ** max(_power(folded, _typical), 0)
+        return cls(folded.single, LocalScale.learn(folded, signal), folded.distance, sought, growth, narrowing)
 
     def half_width(self, level: float) -> Float[np.ndarray, "nodes channels"]:
         """Return half of the width of intervals that cover a share ``level`` of the errors; 0 at known nodes."""
@@ -116,32 +120,20 @@ def conformal_quantile(scores: Float[np.ndarray, " n"], level: float) -> float:
     return float(np.partition(scores, rank - 1)[rank - 1])
 
 
-def _growth(folded: Folded, count: float) -> float:
-    """Return the ratio of squared errors of a fit of all samples to those of fits without a fold.
-
-    They fall as a power of the number of samples. The fit without two folds tells it, though uncertainly, so that the
-    mean with ``POWER`` is taken.
-    """
-    fewer, fewest = (float(np.nanmean(np.square(errors.error))) for errors in (folded.pair, folded.together))
+def _power(folded: Folded, size: Callable[[np.ndarray], float]) -> float:
+    """Return the power of the number of samples with which the size of errors falls, from one fold to two."""
+    fewer, fewest = size(folded.pair.error), size(folded.together.error)
     if min(fewer, fewest) <= 0:
-        return 1.0
-    measured = math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
-    return (folded.single.shown / count) ** (max(measured + POWER, 0) / 2)
+        return 0.0
+    return math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
 
 
-def _narrowing(folded: Folded, count: float) -> float:
-    """Return the ratio of the geometric mean of errors of a fit of all samples to that of fits without a fold.
-
-    It falls as a power of the number of samples, which the fit without two folds tells.
-    """
-    fewer, fewest = (_typical(errors.error) for errors in (folded.pair, folded.together))
-    if min(fewer, fewest) <= 0:
-        return 1.0
-    measured = math.log(fewest / fewer) / math.log(folded.pair.shown / folded.together.shown)
-    return (folded.single.shown / count) ** max(measured, 0)
+def _mean_square(error: Float[np.ndarray, "n channels"]) -> float:
+    return float(np.nanmean(np.square(error)))
 
 
 def _typical(error: Float[np.ndarray, "n channels"]) -> float:
+    """Return the geometric mean of errors, each with a small part of their mean."""
     size = np.abs(error[~np.isnan(error)])
     return math.exp(np.log(size + SMALLEST * size.mean()).mean()) if size.any() else 0.0
 
