@@ -6,6 +6,7 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
+from coordnet.fitting import adaptive
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.fitting.local import classes, mixture
@@ -188,6 +189,18 @@ def test_holes_wider_than_a_patch_keep_the_adaptive_prior():
     differs = (both - pilot).abs().amax(-1) > 1e-4
     assert bool(differs[~scratched & known].any())
     assert not bool(differs[~known].any())
+
+
+def test_classes_of_a_large_lattice_are_adapted_to_all_of_it_and_not_to_its_middle(monkeypatch):
+    """The middle, which decides the weights, has straight edges; waves are around it, which the classes do not know."""
+    monkeypatch.setattr(adaptive, "CROP", 576)
+    y, x = torch.meshgrid(torch.arange(72.0), torch.arange(96.0), indexing="ij")
+    inner = ((y - 36).abs() < 14) & ((x - 48).abs() < 14)
+    truth = 0.5 + 0.4 * torch.where(inner, (0.3 * x).sin().sign(), (1.5 * x - 1.2 * y).sin()).unsqueeze(-1)
+    samples = sample(truth, "random:0.5", generator=torch.Generator().manual_seed(2))
+    unknown = (samples.weights == 0).squeeze(-1)
+    as_begun, adapted = (fit(samples, Local(rounds=n)).render(alignment="sample") for n in (0, 2))
+    assert psnr(adapted[unknown], truth[unknown]) > psnr(as_begun[unknown], truth[unknown]) + 0.5
 
 
 def test_weights_are_the_least_squares_of_hidden_samples(generator):

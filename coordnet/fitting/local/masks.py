@@ -71,10 +71,10 @@ class LocalPlan(Plan):
     """Reconstruct by the adaptive prior, then by the posterior means of overlapping patches under a mixture.
 
     The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
-    hidden samples give the weights of the patches against it; see ``choose_weights``. In pictures, groups of patches
-    that are similar in the result then give a third estimate (``fill_from_similar``). Hidden samples also give its
-    weights against the second. Known samples stay as they are, and the Fourier encoding interpolates the resulting
-    lattice.
+    hidden samples give the weights of the patches against it; see ``choose_weights``. If they are in the middle of a
+    large lattice, the mixture is then adapted to all of it. In pictures, groups of patches that are similar in the
+    result then give a third estimate (``fill_from_similar``). Hidden samples also give its weights against the second.
+    Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
     """
 
     def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: Local, **options: Any) -> None:
@@ -120,12 +120,15 @@ class LocalPlan(Plan):
 
         The estimate is the pilot if they give no weight to the patches.
         """
-        bar = tqdm(total=self._rounds + 4, desc="patches", disable=not self.progress)
+        is_part = held_out.estimate.shape != pilot.shape
+        bar = tqdm(total=self._rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
         with bar:
             classes, weights, grouped = self._decide(signal, held_out, bar.update)
             record = weights.record(signal.range, signal.known, PILOT)
             if weights.are_zero:
                 return pilot, record, {}
+            if is_part:
+                classes = self._adapted(self._begin(signal), signal, pilot, bar.update)
             estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
             f = self._kept(signal, pilot + weights.on(signal.known) * (classes.restore(estimate.f) - pilot))
             bar.update()
