@@ -225,8 +225,9 @@ def _every_encoder() -> Iterator[Method]:
         builds = {"simple": simple} | ({"complex": complex_} if issubclass(encoder, e.Encoder) else {})
         for kind, build in builds.items():
             layout = Layout(build, encoder)
+            trained = Trained(layout, lr=RATE) if encoder in trains else Trained(layout)
             solvable = kind == "complex" and encoder not in trains
-            yield Method(f"{name}, {kind}, linear", ClosedForm(layout) if solvable else Trained(layout))
+            yield Method(f"{name}, {kind}, linear", ClosedForm(layout) if solvable else trained)
             yield Method(f"{name}, {kind}, MLP", Trained(layout, head=MLP(4, 256), lr=RATE))
 
 
