@@ -94,6 +94,7 @@ SURE = (
     Method("adaptive, posterior of 8 draws", intervals.Intervals(intervals.posterior, Adaptive())),
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
 )
+DAMAGED = [Task(name, name, mask=mask) for name, mask in DAMAGE.items()]
 DENSITIES = [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)]
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 STEPS = tuple(
@@ -176,7 +177,7 @@ EXPERIMENTS = (
     part(
         "structured",
         "Holes, scratches and text, drawn anew for each photograph",
-        [Task(name, name, mask=mask) for name, mask in DAMAGE.items()],
+        DAMAGED,
         (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES),
     ),
     part(
@@ -273,6 +274,7 @@ EXPERIMENTS = (
         SURE,
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,)),
     ),
+    part("intervals-damage", "Intervals of 90 % in holes, scratches and text", DAMAGED, SURE, Finder(sizes=(240,))),
     part(
         "hindsight",
         "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",

@@ -95,7 +95,8 @@ def quality(signals: Signals, records: Records, only: Only = None) -> None:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
     --only takes some of random, density, video, audio, entries, bayer, structured, every, noise, denoise, upscale,
-    iterations, fields, volume, tone, rectilinear, measurements, intervals, intervals-clips, hindsight; all but the
+    iterations, fields, volume, tone, rectilinear, measurements, intervals, intervals-clips, intervals-damage,
+    hindsight; all but the
     last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
