@@ -96,8 +96,7 @@ def quality(signals: Signals, records: Records, only: Only = None) -> None:
 
     --only takes some of random, density, video, audio, entries, bayer, structured, every, noise, denoise, upscale,
     iterations, fields, volume, tone, rectilinear, measurements, intervals, intervals-clips, intervals-damage,
-    hindsight; all but the
-    last, which is slow, if not given.
+    hindsight; all but the last, which is slow, if not given.
     """
     _run("quality", records, signals, only=only)
 
