@@ -8,6 +8,9 @@ variance s²,
 - the posterior mean is m + Xᵀ C⁻¹ X_o (y - m)_o;
 - the posterior variances are v + (v + s²) diag(XᵀC⁻¹X).
 
+Where fewer entries are known than a group has patches, the same comes from K = X_oᵀX_o + n (v + s²) I of their number:
+the mean m + XᵀX_o K⁻¹ (y - m)_o, and the variances v + diag(XᵀX - XᵀX_o K⁻¹ X_oᵀX)/n.
+
 The grouping is that of Lebrun, Buades and Morel, "A nonlocal Bayesian image denoising algorithm" (2013); conditioning a
 Gaussian on a part of a patch is that of Yu, Sapiro and Mallat (2012).
 """
@@ -89,12 +92,24 @@ def condition(
     mean = x.mean(1)
     x = x - mean.unsqueeze(1)
     floor = FLOOR + share * x.square().mean((1, 2))
-    seen = x * known.unsqueeze(1)
-    gram = seen @ seen.mT
-    gram.diagonal(dim1=1, dim2=2).add_((x.shape[1] * (floor + noise)).unsqueeze(1))
-    right = seen @ torch.where(known, y - mean, 0.0).unsqueeze(2)
+    deviation = torch.where(known, y - mean, 0.0).unsqueeze(2)
+    ridge = (x.shape[1] * (floor + noise)).unsqueeze(1)
+    most = int(known.sum(1).max())
+    if most < x.shape[1]:
+        index = known.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+        seen = x.gather(2, index.unsqueeze(1).expand(-1, x.shape[1], -1)) * known.gather(1, index).unsqueeze(1)
+        half, white = _halves(seen.mT @ seen, ridge, x.mT @ seen, deviation.gather(1, index.unsqueeze(2)))
+        variance = (x.square().sum(1) - half.square().sum(2)).clamp(min=0) / x.shape[1]
+    else:
+        seen = x * known.unsqueeze(1)
+        half, white = _halves(seen @ seen.mT, ridge, x.mT, seen @ deviation)
+        variance = (floor + noise).unsqueeze(1) * half.square().sum(2)
+    return mean + (half @ white)[..., 0], floor.unsqueeze(1) + variance
+
+
+def _halves(gram: Tensor, ridge: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return left L⁻ᵀ and L⁻¹ right for gram + ridge I = LLᵀ."""
+    gram.diagonal(dim1=1, dim2=2).add_(ridge)
     factor = torch.linalg.cholesky(gram)
-    half = torch.linalg.solve_triangular(factor.mT, x.mT, upper=True, left=False)  # in this order needs no copies
-    white = torch.linalg.solve_triangular(factor, right, upper=False)
-    variance = floor.unsqueeze(1) + (floor + noise).unsqueeze(1) * half.square().sum(2)
-    return mean + (half @ white)[..., 0], variance
+    half = torch.linalg.solve_triangular(factor.mT, left, upper=True, left=False)  # in this order needs no copies
+    return half, torch.linalg.solve_triangular(factor, right, upper=False)
