@@ -139,8 +139,8 @@ def distances(
 ) -> Int[Tensor, "#channels *lattice"]:
     """Return the distance to the nearest known point, in steps along axes and diagonals, at most ``FARTHEST + 1``.
 
-    If the unknown points are ``clustered``, that is the distance everywhere in holes of which no axis has fewer than
-    ``FARTHEST + 1`` points.
+    If the unknown points are ``clustered``, holes wider than a patch have ``FARTHEST + 1`` everywhere: all points of
+    squares (or cubes) of unknown points whose sides are that long.
     """
     found = torch.empty(known.shape, dtype=torch.int32)
     for channel, far in zip(known.cpu().numpy(), found.numpy(), strict=True):

@@ -40,7 +40,8 @@ class Calibration:
         the number of samples. The fit without two folds tells it, though uncertainly, so that the mean with ``POWER``
         is taken.
     narrowing : float
-        That of typical errors, of which the intervals are made. A few large ones, which rule the squares, are slower.
+        The same factor for the geometric mean of absolute errors, by which intervals narrow. A few large errors rule
+        the mean of squares; they hardly change this one.
     """
 
     errors: HiddenErrors

@@ -31,8 +31,8 @@ class LocalScale:
     The features are the logarithms of the mean error at hidden samples around a node (around a hidden sample without
     its own), of the gradient's magnitude, of the posterior deviation under a local prior, and of the distance to the
     nearest sample. Their slopes are those of a linear regression of the logarithm of the errors' mean over channels.
-    In it the errors around a sample are those of its own fit alone: fits that saw the sample err where it is unlike its
-    surroundings, which says more about its own error than is known about the error at a node without a sample.
+    For the slopes, the errors around a sample are taken from its own fit alone. Fits that saw the sample err nearby if
+    it is unlike its surroundings, so that their errors tell its own; at a node without a sample nothing does.
     """
 
     of_nodes: Float[np.ndarray, "nodes channels"]
