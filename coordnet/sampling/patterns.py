@@ -63,8 +63,9 @@ class Random:
         """Draw the mask of a signal of ``shape`` (*grid, channels)."""
         drawn = shape if self.by_channel else (*shape[:-1], 1)
         count = math.prod(drawn)
-        order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
-        weights = torch.zeros(count)
+        generator = generator or torch.Generator().manual_seed(0)
+        order = torch.randperm(count, generator=generator, device=generator.device)
+        weights = torch.zeros(count, device=generator.device)
         weights[order[: max(1, round(self.fraction * count))]] = 1
         return MaskedLattice(shape[:-1], weights=weights.reshape(drawn))
 
@@ -125,7 +126,7 @@ class Scattered:
         grid = torch.tensor(shape[:-1], dtype=torch.float64)
         count = max(1, round(self.fraction * math.prod(shape[:-1])))
         generator = generator or torch.Generator().manual_seed(0)
-        points = torch.rand(count, len(grid), dtype=torch.float64, generator=generator)
+        points = torch.rand(count, len(grid), dtype=torch.float64, generator=generator, device=generator.device).cpu()
         return ScatteredPoints(shape[:-1], points * (grid - 1) / grid)
 
 
@@ -219,16 +220,17 @@ def sample(
             return Samples(geometry, _spline(signal, geometry.points))
         if geometry.has_cells:
             return _means(signal, geometry)
-    values, weights = signal[geometry.slices], geometry.weights
+    values = signal[geometry.slices]
+    weights = None if geometry.weights is None else geometry.weights.to(values)
     missing = torch.isnan(values)
     if bool(missing.any()):
         if bool(missing.all()):
             raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
         shared = bool((missing == missing[..., :1]).all())
         known = (~missing[..., :1] if shared else ~missing).to(values)
-        weights = known if weights is None else known * weights.to(known)
+        weights = known if weights is None else known * weights
     if weights is not None:
-        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, weights.to(values))
+        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, weights)
         values = torch.where(missing | (weights == 0), 0.0, values)
     return Samples(geometry, values)
 
