@@ -5,6 +5,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from coordnet.linalg.buffers import chunks, empty, is_finite, is_tracked, scratc
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import LinearOperator
+from coordnet.linalg.precision import full_precision
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
@@ -109,7 +111,8 @@ class Plan(ABC):
         self.encoding = copy.deepcopy(encoding)
         self.encoding.requires_grad_(False)
         self._has_tensors = any(True for _ in itertools.chain(self.encoding.parameters(), self.encoding.buffers()))
-        self.geometry, self.center, self.dtype, self.device = geometry, center, dtype, device
+        self.geometry, self.center, self.dtype = geometry, center, dtype
+        self.device = torch.empty(0, device=device).device  # with its index, as tensors have it
         self.solver, self.progress = solver or ConjugateGradients(), progress
 
     @abstractmethod
@@ -128,7 +131,8 @@ class Plan(ABC):
         centered = self.centered(values)
         if values.numel() == 0:
             raise _checks.wrong("values", "at least one signal and one channel", f"shape {tuple(values.shape)}")
-        fitted = self.solve(centered)
+        with nullcontext() if self.direct else full_precision():  # an iteration looks at residuals and their rounding
+            fitted = self.solve(centered)
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
         encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
         weight = fitted.coefficients.flatten(0, 1).contiguous()
@@ -149,7 +153,7 @@ class Plan(ABC):
         if not isinstance(values, Tensor) or values.dtype != self.dtype:
             found = values.dtype if isinstance(values, Tensor) else type(values).__name__
             raise _checks.wrong("values", f"a tensor of {self.dtype}, the dtype of the plan", found)
-        if values.device.type != torch.device(self.device).type:
+        if values.device != self.device:
             raise _checks.wrong("values", f"{self.device}, the device of the plan", values.device)
         shape = self.geometry.shape
         batch, channels = tuple(values.shape[: -len(shape) - 1]), values.shape[-1] if values.ndim else 0

@@ -10,6 +10,7 @@ from coordnet.fitting.hold_out import hidden_error
 from coordnet.fitting.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.operators import ChannelRotation, rotate
+from coordnet.linalg.precision import lower_median
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
@@ -108,7 +109,7 @@ def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density:
     """
     shape = 1 / penalty.clamp(min=PENALTY_FLOOR)
     energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
-    energies = (energy / shape)[..., smoothest].median(-1).values
+    energies = lower_median((energy / shape)[..., smoothest])
     noise = energies.amax(1) / 0.7  # the median of an exponential variable of mean one
     noise = noise.clamp(min=1e-12).reshape(-1, *(1,) * (z.ndim - 1))
     spectrum = noise * shape
@@ -123,4 +124,4 @@ def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:
     """Return a mask of the smoothest modes, a fraction ``DETERMINED`` of all."""
     roughness = modes.roughness(anisotropy)
     count = max(2, int(DETERMINED * roughness.numel()))
-    return roughness <= roughness.flatten().kthvalue(min(count, roughness.numel())).values
+    return roughness <= roughness.flatten().topk(min(count, roughness.numel()), largest=False).values.max()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
+from coordnet.linalg.precision import lower_median
 from coordnet.priors.modes import Modes
 from coordnet.sampling.measurements import Measurement
 
@@ -180,7 +181,7 @@ class LatticeSystem(System):
         ones = (1,) * len(self.padded.lattice)
         subsample = modes.subsample(self.penalty)
         least = math.sqrt(torch.finfo(penalty.dtype).eps)
-        shift = (subsample.median(-1, keepdim=True).values / 2).clamp(min=least)
+        shift = (lower_median(subsample).unsqueeze(-1) / 2).clamp(min=least)
         low = effective_density(subsample, measurement.density).minimum(shift)
         self.inverse = 1 / (low.reshape(*low.shape[:2], *ones) + self.penalty)
         row_sums = measurement.operator.adjoint(measurement.weights).clamp(min=0)  # of SᵀWS, if the rows of S sum to 1

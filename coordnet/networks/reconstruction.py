@@ -252,16 +252,17 @@ class Reconstruction(Uncertain, nn.Module):
         expected = "a model that coordnet saved"
         readable_file(path, expected)
         try:
-            with safe_open(os.fspath(path), "pt", device=str(device)) as file:
+            with safe_open(os.fspath(path), "pt") as file:
                 metadata = file.metadata() or {}
                 # Copies are aligned as the saved tensors were; products of unaligned ones differ in their last bits.
                 tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
-            return cls._restore(json.loads(metadata["coordnet"]), tensors)
+            made = cls._restore(json.loads(metadata["coordnet"]), tensors)
         except (SafetensorError, OSError) as error:
             raise mismatch(path, expected, f"one that cannot be read ({error})") from None
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             reason = str(error).splitlines()[0]
             raise mismatch(path, expected, f"another kind of file ({reason})") from None
+        return made.to(device)
 
     @classmethod
     def _restore(cls, configuration: dict[str, Any], tensors: dict[str, Tensor]) -> "Reconstruction":

@@ -57,8 +57,14 @@ class ClippedNoise:
         return self._at(mean, 0) if any(self.clips) else mean
 
     def _at(self, mean: Tensor, row: int, beyond: float | None = None) -> Tensor:
-        found = np.interp(mean.cpu().numpy(), self._table[1], self._table[row], left=beyond, right=beyond)
-        return torch.from_numpy(found).to(mean)
+        seen, column = (torch.from_numpy(self._table[i]).to(mean.device) for i in (1, row))
+        x = mean.double()
+        left = (torch.searchsorted(seen, x.contiguous(), right=True) - 1).clamp(0, NODES - 2)
+        share = (x.clamp(seen[0], seen[-1]) - seen[left]) / (seen[left + 1] - seen[left])
+        found = column[left] + share * (column[left + 1] - column[left])
+        if beyond is not None:
+            found = torch.where((x < seen[0]) | (x > seen[-1]), beyond, found)
+        return found.to(mean)
 
     @cached_property
     def _table(self) -> np.ndarray:

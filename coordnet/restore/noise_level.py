@@ -12,6 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.fitting.spectrum import PENALTY_FLOOR
 from coordnet.linalg.operators import rotate
+from coordnet.linalg.precision import lower_median
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.windows import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.samples import units_of
@@ -40,7 +41,7 @@ def _noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
         means, rotation = window_means(values), principal(values - mean)[0]
         for _ in range(UNCLIPPING):
             variance = rotate(rotation.mT.square(), replace(noise, sigma=level).variance(means))
-            clipped = float(variance.flatten(2).median(-1).values.min().sqrt())
+            clipped = float(lower_median(variance.flatten(2)).min().sqrt())
             if not clipped > 0:  # nearly all values are at the ends, which tell nothing of the noise before
                 return seen
             level *= seen / clipped

@@ -17,6 +17,7 @@ from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.fitting.systems import System
 from coordnet.linalg.conjugate_gradients import conjugate_gradients
 from coordnet.linalg.operators import rotate
+from coordnet.linalg.precision import full_precision
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
@@ -169,11 +170,13 @@ def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Po
 def deviations(
     plan: Plan, samples: Tensor, fit: Reconstruction, count: int, generator: torch.Generator
 ) -> Reconstruction:
-    """Draw deviations from a fit of samples as a batch of ``count`` signals."""
+    """Draw deviations from a fit of samples as a batch of ``count`` signals, on the fit's device and in its dtype."""
     values = plan.centered(samples).subtracted()
     units = units_of(values)
     posterior = posterior_of(plan, values / units, fit.learned)
-    weight = (float(units) * posterior.deviations(count, generator)).flatten(0, 1).contiguous()
+    with full_precision():
+        drawn = posterior.deviations(count, generator)
+    weight = (float(units) * drawn).flatten(0, 1).to(fit.offset).contiguous()
     network = CoordinateNetwork(fit.network.encoding, Linear(), len(weight), weight=weight)
     network.blending = fit.network.blending
     offset = torch.zeros_like(fit.offset).expand(count, -1)
