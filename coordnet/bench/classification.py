@@ -32,6 +32,10 @@ class Part(NamedTuple):
     positions: Float[Tensor, "sets tokens d"]
     labels: Int[Tensor, " sets"]
 
+    def to(self, device: str) -> "Part":
+        """Return the sets on a device."""
+        return Part(*(tensor.to(device) for tensor in self))
+
 
 class Parts(NamedTuple):
     """The data of one seed; ``unseen`` has positions that no training set has, where there are any."""
@@ -40,6 +44,11 @@ class Parts(NamedTuple):
     validation: Part
     test: Part
     unseen: Part | None = None
+
+    def to(self, device: str) -> "Parts":
+        """Return the data on a device."""
+        unseen = None if self.unseen is None else self.unseen.to(device)
+        return Parts(self.training.to(device), self.validation.to(device), self.test.to(device), unseen)
 
 
 @dataclass(frozen=True)
@@ -84,11 +93,11 @@ class ClassificationStudy(Study):
 
     tasks: ClassVar[Sequence[Task]]
 
-    def cell(self, task: Task, row: Row, seed: int, choices: Choices, epochs: int) -> Cell:
+    def cell(self, task: Task, row: Row, seed: int, choices: Choices, epochs: int, device: str) -> Cell:
         """Return the training of a network with one encoding."""
         subject = {"task": task.name, "model": {**task.model, "batch": task.batch}, "method": row.method(choices)}
         work = partial(trained, type(self), task.name, row.name, choices)
-        return Cell(experiment=self.name, subject=subject, work=work, seed=seed, epochs=epochs)
+        return Cell(experiment=self.name, subject=subject, work=work, seed=seed, epochs=epochs, device=device)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the trainings of each choice, then those with every seed 0 … seeds - 1."""
@@ -99,13 +108,15 @@ class ClassificationStudy(Study):
             for task, row in ((task, row) for task, row in pairs if option in row.options):
                 key, epochs = (task.name, row.name), options.epochs or task.epochs
                 choices = [best[key] | {option: value} for value in task.candidates[option]]
-                tried[key] = [(c, self.cell(task, row, CHOICE_SEED, c, epochs)) for c in choices]
+                tried[key] = [(c, self.cell(task, row, CHOICE_SEED, c, epochs, options.device)) for c in choices]
             yield [cell for trials in tried.values() for _, cell in trials]
             for key, trials in tried.items():  # the first of the best
                 scores = [done[cell.key].get("scores", {"validation": -1.0})["validation"] for _, cell in trials]
                 best[key] = trials[scores.index(max(scores))][0]
         yield [
-            self.cell(t, row, seed, best[t.like or t.name, row.like or row.name], options.epochs or t.epochs)
+            self.cell(
+                t, row, seed, best[t.like or t.name, row.like or row.name], options.epochs or t.epochs, options.device
+            )
             for seed in range(max(options.seeds or row.seeds for _, row in pairs))
             for t, row in pairs
             if seed < (options.seeds or row.seeds)
@@ -116,7 +127,7 @@ def trained(study: type[ClassificationStudy], task_name: str, row_name: str, cho
     """Train, and measure the processor's seconds; a training that serves a choice has no test scores."""
     task = next(task for task in study.tasks if task.name == task_name)
     row = next(row for row in task.rows if row.name == row_name)
-    start, parts = time.process_time(), task.parts(cell.seed, row.axes)
+    start, parts = time.process_time(), task.parts(cell.seed, row.axes).to(cell.device)
     net = train(task, row, choices, parts.training, seed=cell.seed, epochs=cell.epochs or task.epochs)
     scores = {"validation": accuracy(net, parts.validation)}
     scores |= {} if cell.seed == CHOICE_SEED else task.scores(net, parts)
@@ -158,13 +169,14 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
     encoding = row.build(choices, generator)
     if encoding is not None:
         places = training.positions.flatten(0, 1).unique(dim=0)
-        encoding = Scaled(encoding, places, choices["norm"])
+        encoding = Scaled(encoding.to(places.device), places, choices["norm"])
     inputs, batch = training.tokens.shape[-1], task.batch
     net = AttentionClassifier(encoding, inputs, task.classes, **task.model, generator=generator)
+    net = net.to(training.tokens.device)
     optimizer = torch.optim.Adam(net.parameters(), lr=choices["rate"])
     steps = epochs * math.ceil(len(training.labels) / batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
-    with torch.random.fork_rng([]):
+    with torch.random.fork_rng():
         torch.manual_seed(seed)  # of dropout alone
         for index in _batches(len(training.labels), batch, epochs, generator):
             optimizer.zero_grad(set_to_none=True)

@@ -54,6 +54,11 @@ class Estimator(ABC):
         return self.group == "gradient"
 
     @property
+    def on_cpu(self) -> bool:
+        """Whether the work is done on the CPU, wherever the samples are."""
+        return self.group == "baseline" or getattr(getattr(self, "prior", None), "on_cpu", False)
+
+    @property
     def missing(self) -> str | None:
         """The optional package that the estimator needs and that is not installed, if any."""
         return None
@@ -129,7 +134,7 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
         scores["clean"] = metrics.psnr(estimate, truth) if task.noise else None
         scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
     seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
-    peak = {} if memory is None or method.estimator.group == "baseline" else {"peak_mib": memory}
+    peak = {} if memory is None or method.estimator.on_cpu else {"peak_mib": memory}
     return Result(scores, seconds, {**outcome.notes, **peak})
 
 

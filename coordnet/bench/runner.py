@@ -23,12 +23,12 @@ STUDIES: dict[str, Study] = {
 DIED = "its process died (killed, or out of memory)"
 
 
-def report(name: str, options: Options | None, folder: Path, *, progress: bool = True) -> str:
-    """Run a study, write its tables and figures, and return the text of its report.
+def report(name: str, options: Options | None, folder: Path, *, progress: bool = True) -> tuple[str, int]:
+    """Run a study, write its tables and figures; return the text of its report, and the number of cells that failed.
 
     Without options the records that exist are reported; without records ValueError is raised.
     """
-    study, lines = STUDIES[name], []
+    study, lines, broken = STUDIES[name], [], 0
     if options is not None:
         count, broken = run(study, options, folder, progress=progress)
         lines.append(f"{count} cells, {broken} of them failed, in {folder / NAME}")
@@ -37,7 +37,7 @@ def report(name: str, options: Options | None, folder: Path, *, progress: bool =
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{folder / NAME}: expected records of {name}, found others ({error!r})") from error
     lines.insert(0, written[0].read_text(encoding="utf-8"))
-    return "\n".join([*lines, "written to " + ", ".join(str(path) for path in written)])
+    return "\n".join([*lines, "written to " + ", ".join(str(path) for path in written)]), broken
 
 
 def run(study: Study, options: Options, folder: Path, *, progress: bool = True) -> tuple[int, int]:

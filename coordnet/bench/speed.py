@@ -124,11 +124,11 @@ class Speed(Study):
 
 
 def latest(records: Sequence[Record]) -> Tasks:
-    """Return the timings by device and task, only those of the machine that timed each device last."""
-    done = [r for r in records if not failed(r)]
-    machines = {r["cell"]["device"]: r["machine"] | {"commit": None} for r in done}
-    kept = (r for r in done if r["machine"] | {"commit": None} == machines[r["cell"]["device"]])
-    return {(r["cell"]["device"], r["cell"]["task"]): r for r in kept}
+    """Return the timings by kind of device and task, only those of the machine that timed each kind last."""
+    done = [(r["cell"]["device"].partition(":")[0], r) for r in records if not failed(r)]
+    machines = {kind: r["machine"] | {"commit": None} for kind, r in done}
+    kept = ((kind, r) for kind, r in done if r["machine"] | {"commit": None} == machines[kind])
+    return {(kind, r["cell"]["task"]): r for kind, r in kept}
 
 
 def times(tasks: Tasks) -> pd.DataFrame:

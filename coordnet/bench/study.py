@@ -33,7 +33,7 @@ class Options:
     methods: tuple[str, ...] = ()  # groups or patterns of names in the shell's syntax; all methods if empty
     only: tuple[str, ...] = ()  # parts of the study; the usual ones if empty
     sizes: tuple[int, ...] = ()  # samples along a side, instead of the study's
-    device: str = "cpu"  # or "cuda"
+    device: str = "cpu"  # or "cuda", "cuda:1" …
     workers: int = 1  # local processes
     dask: str | None = None  # the address of a Dask scheduler that runs the cells instead
     retry: bool = False  # carry failed cells out again
@@ -117,7 +117,7 @@ class Experiment(Study):
                 continue
             run: dict[str, Any] = {"experiment": self.name}
             run["epochs"] = epochs if estimator.group == "gradient" else None
-            run["device"] = "cpu" if estimator.group == "baseline" else options.device
+            run["device"] = "cpu" if estimator.on_cpu else options.device
             for number, signal in enumerate(signals):
                 drawn = range(seeds if task.draws or estimator.draws else 1)
                 cells += [estimation(task, signal, method, seed=s, **run) for s in ((number,) if task.mask else drawn)]

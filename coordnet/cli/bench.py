@@ -1,5 +1,6 @@
 """``coordnet bench``: the experiments, each a command with some of the same options."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ class Workers(Many):
     """The options that spread cells over processes."""
 
     retry: Annotated[bool, Option("--retry", help="Run cells again that are recorded as failed.")] = False
+    device: Device = "auto"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,6 @@ class Signals(Workers):
     methods: Annotated[
         list[str] | None, Option(help="baseline, 'closed form', gradient, or a name with * and ?; may be repeated.")
     ] = None
-    device: Device = "auto"
 
 
 @bench.command()
@@ -81,43 +82,43 @@ def speed(
     ] = None,
     quick: Quick = False,
     device: Device = "auto",
-) -> None:
+) -> int:
     """Time closed-form fits beside SciPy, PyTorch and bare matrix products, and say which targets hold.
 
     --only takes some of grid, video, batch, random, memory; all but memory if not given.
     """
-    _run("speed", records, only=only, sizes=sizes, quick=quick, device=device)
+    return _run("speed", records, only=only, sizes=sizes, quick=quick, device=device)
 
 
 @bench.command()
 @grouped
-def quality(signals: Signals, records: Records, only: Only = None) -> None:
+def quality(signals: Signals, records: Records, only: Only = None) -> int:
     """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
 
     --only takes some of random, density, video, audio, entries, bayer, structured, every, noise, denoise, upscale,
     iterations, fields, volume, tone, rectilinear, measurements, intervals, intervals-clips, intervals-damage,
     hindsight; all but the last, which is slow, if not given.
     """
-    _run("quality", records, signals, only=only)
+    return _run("quality", records, signals, only=only)
 
 
 @bench.command()
 @grouped
-def attention(training: Training, workers: Workers, records: Records) -> None:
+def attention(training: Training, workers: Workers, records: Records) -> int:
     """Compare encodings of position in a small Transformer on scikit-learn's digits and on synthetic boxes."""
-    _run("attention", records, training, workers)
+    return _run("attention", records, training, workers)
 
 
 @bench.command()
 @grouped
-def series(training: Training, workers: Workers, records: Records) -> None:
+def series(training: Training, workers: Workers, records: Records) -> int:
     """Compare sinusoidal and DFT positions in a small Transformer on synthetic sensor windows: Idé et al. (2024)."""
-    _run("series", records, training, workers)
+    return _run("series", records, training, workers)
 
 
-def _experiment(name: str) -> Callable[..., None]:
-    def command(signals: Signals, training: Training, records: Records) -> None:
-        _run(name, records, signals, training)
+def _experiment(name: str) -> Callable[..., int]:
+    def command(signals: Signals, training: Training, records: Records) -> int:
+        return _run(name, records, signals, training)
 
     return grouped(command)
 
@@ -126,7 +127,8 @@ for _name, _help in EXPERIMENTS.items():
     bench.command(_name, help=_help)(_experiment(_name))
 
 
-def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
+def _run(name: str, records: Records, *groups: Any, **more: Any) -> int:
+    """Run an experiment and print its report; return the exit status, 1 if cells failed."""
     try:
         from coordnet.bench import runner
     except ModuleNotFoundError as error:
@@ -136,9 +138,12 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> None:
         given = {key: value for group in groups for key, value in asdict(group).items()} | more
         given = {key: CONVERSIONS.get(key, lambda v: v)(value) for key, value in given.items() if value is not None}
         options = runner.Options(**given)
-    text = runner.report(name, options, records.out or Path("results") / name, progress=not records.quiet)
+    text, failed = runner.report(name, options, records.out or Path("results") / name, progress=not records.quiet)
     if not records.quiet:
         print(text)
+    if failed:
+        print(f"coordnet: {failed} cells failed; --retry runs them again", file=sys.stderr)
+    return min(failed, 1)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -158,7 +163,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _device(text: str) -> str:
     from coordnet.cli.specs import choose_device
 
-    return choose_device(text).type
+    return str(choose_device(text))
 
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {"only": _names, "sizes": _sizes, "device": _device, "methods": tuple}

@@ -260,7 +260,7 @@ class Place:
     ] = None
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let typer see the fields of a command's dataclass arguments as options of the command itself."""
     parameters = inspect.signature(command).parameters
     groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
@@ -270,10 +270,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
 
     @functools.wraps(command)
-    def called(**given: Any) -> None:
+    def called(**given: Any) -> Any:
         for name, group in groups.items():
             given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
-        command(**given)
+        return command(**given)
 
     called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in flat}

@@ -69,7 +69,7 @@ def _reconstruct(
             "shape": list(media.signal.shape),
             "sample": text,
             **report.describe(method, fit),
-            "device": str(device),
+            "device": fit_report.get("device", str(device)),
             "seed": common.seed,
             **tried,
             **scores,

@@ -226,7 +226,8 @@ def _restored(
             shown, seconds = once(lambda: work(media, media.signal.to(device)))
         made, fit = replace(media, signal=shown.made.signal.detach().cpu()), shown.made.fit
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
-        found |= {"seconds": seconds, "report": shown.made.report, "device": str(device), "seed": common.seed}
+        found |= {"seconds": seconds, "report": shown.made.report, "seed": common.seed}
+        found["device"] = shown.made.report.get("device", str(device))
         record = _record(command, media.name, made.signal.shape, **found)
         name = media.name if fit else f"{media.name}, its middle"
         after = made.signal if fit else made.signal[Tiles(made.grid).middle]

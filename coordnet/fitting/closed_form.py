@@ -160,6 +160,7 @@ def suited_prior(
         return prior
 
     def fit(part: Samples, prior: Any) -> Reconstruction:
+        part = Samples(part.geometry, part.values.to(samples.values.device))
         return fit_closed_form(FourierEncoding.like(part), part, prior)
 
     with elapsed("choosing the prior", shown=progress):

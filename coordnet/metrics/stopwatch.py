@@ -99,5 +99,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    """Wait for every GPU on which this process holds memory: work can only be under way there."""
+    for device in range(torch.cuda.device_count()):
+        if torch.cuda.memory_reserved(device):
+            torch.cuda.synchronize(device)

@@ -44,6 +44,7 @@ class ThinPlate:
 
     name: ClassVar[str] = "plates"
     learns: ClassVar[bool] = True  # whether the samples change it
+    on_cpu: ClassVar[bool] = True  # SciPy solves for it there, wherever the samples are
     order: int | None = None
     cutoff: float | None = None
     hold_out: float = 0.1

@@ -88,7 +88,7 @@ class FieldErrors:
         def on_nodes(shown: Field) -> np.ndarray:
             samples = shown.samples()
             fitted = fit(samples, prior)
-            return fitted.on_axes(samples.geometry.axes).flatten(0, -2).numpy()
+            return fitted.on_axes(samples.geometry.axes).flatten(0, -2).cpu().numpy()
 
         return self._squares(on_nodes)
 

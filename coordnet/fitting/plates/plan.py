@@ -71,6 +71,7 @@ class ThinPlatePlan(Plan):
         """Return how the choice and the solves went."""
         return {
             "method": f"thin plates, {solutions[0].method}",
+            "device": "cpu",
             **errors.record(chosen),
             "iterations": max(solution.iterations for solution in solutions),
             "relative_residual": max(solution.residual for solution in solutions),
