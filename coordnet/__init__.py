@@ -6,4 +6,6 @@ not wait for torch.
 
 import lazy_loader
 
+__docformat__ = "numpy"  # for pdoc, which reads it in each public module
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
