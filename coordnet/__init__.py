@@ -19,7 +19,7 @@ These conventions hold everywhere:
 - A fit of scattered points in closed form, or with a named ``blending``, is evaluated as it was fitted: between the
   nodes of its lattice it is their blend. ``fit(points, exact=True)`` evaluates the encoding at the points themselves.
 - ``psnr`` takes pictures, in [0, 1] or of integers, and clips the estimate as a display does; other signals need
-  ``data_range``.
+  ``data_range``. The command and ``compare`` score and draw signals beyond [0, 1] on their own range.
 - Device and dtype follow the tensors. Randomness comes from an explicit ``generator``, or from a ``seed``.
 - The same signal and seed give the same bits in Python and by the command, but for what ``coordnet upscale`` reads in
   blocks of rows.
