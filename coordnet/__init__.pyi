@@ -2,10 +2,12 @@ from . import analysis as analysis
 from . import encodings as encodings
 from . import fitting as fitting
 from . import metrics as metrics
+from . import networks as networks
 from . import plots as plots
 from . import sampling as sampling
 from ._checks import CoordnetWarning as CoordnetWarning
 from .comparison.compare import compare as compare
+from .comparison.table import Comparison as Comparison
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding
 from .encodings import SimpleEncoding as SimpleEncoding
@@ -33,6 +35,7 @@ from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import inpaint as inpaint
 from .restore.regrid import regrid as regrid
+from .restore.restored import Restored as Restored
 from .restore.upscale import upscale as upscale
 from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice

@@ -13,6 +13,7 @@ from coordnet.analysis.matrices import condition_number, linear_fit_rank, singul
 from coordnet.analysis.spectra import Sweep, matched_scale, rank_over_samples, rank_over_scale
 from coordnet.analysis.summary import EncoderSummary, summarize
 
+__docformat__ = "numpy"
 __all__ = [
     "EncoderSummary",
     "Sweep",

@@ -1,5 +1,6 @@
 """Encodings of points: simple and directional (concatenated), complex (Kronecker), joint, modulated, Fourier."""
 
+from coordnet.encodings import encoders
 from coordnet.encodings.base import DenseEncoding, Encoding
 from coordnet.encodings.complex import ComplexEncoding
 from coordnet.encodings.fourier import FourierEncoding
@@ -8,6 +9,7 @@ from coordnet.encodings.modulated import ModulatedEncoding
 from coordnet.encodings.registry import ENCODERS, encoding_from
 from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 
+__docformat__ = "numpy"
 __all__ = [
     "ENCODERS",
     "ComplexEncoding",
@@ -18,5 +20,6 @@ __all__ = [
     "JointEncoding",
     "ModulatedEncoding",
     "SimpleEncoding",
+    "encoders",
     "encoding_from",
 ]

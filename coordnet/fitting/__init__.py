@@ -2,4 +2,6 @@
 
 import lazy_loader
 
+__docformat__ = "numpy"
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,4 +3,5 @@
 from coordnet.metrics.baselines import cubic, linear, nearest
 from coordnet.metrics.scores import psnr, snr, ssim
 
+__docformat__ = "numpy"
 __all__ = ["cubic", "linear", "nearest", "psnr", "snr", "ssim"]

@@ -2,4 +2,5 @@
 
 from coordnet.networks import attention, heads
 
+__docformat__ = "numpy"
 __all__ = ["attention", "heads"]

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings import DenseEncoding
 
+__docformat__ = "numpy"
+__all__ = ["AttentionClassifier", "PositionedTokens", "initialize"]
+
 Padding = Bool[Tensor, "batch tokens"]
 Combine = Literal["add", "unprojected", "concatenate"]
 

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from coordnet import _checks
 
+__docformat__ = "numpy"
+__all__ = ["MLP", "Finer", "GaussianMLP", "Head", "Linear", "Siren", "Wire"]
+
 DEEPEST = 1000  # hidden layers: a network of more cannot be trained
 
 

@@ -8,6 +8,7 @@ from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sa
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
 
+__docformat__ = "numpy"
 __all__ = [
     "Area",
     "AreaLattice",

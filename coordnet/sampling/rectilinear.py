@@ -34,6 +34,16 @@ class RectilinearLattice(Geometry):
     ------
     ValueError
         If coordinates are not finite, not increasing or repeated, or the weights do not fit them.
+
+    Notes
+    -----
+    ``fit`` takes thin plates for smooth fields, else the adaptive prior. Their nodes are equally spaced, as many as
+    coordinates, which is too few where the largest gap is tens of times the smallest, as among exposure times. A whole
+    grid then takes splines of degree 1, 3 or 5 with a knot at each coordinate (``UnevenSpline``), if they are better by
+    6 dB between every second coordinate; where values are missing too, take logarithms of the coordinates.
+    ``prior=None`` solves a whole grid by one matrix for each axis, with any encoder of an axis. The nodes of encoders
+    other than ``UnevenSpline`` are equally spaced, so that gaps wider than a feature are not filled. The local prior
+    needs equal spacing.
     """
 
     coordinates: tuple[Float[Tensor, " _"], ...]  # type: ignore[assignment]

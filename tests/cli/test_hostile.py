@@ -1,6 +1,6 @@
 """Malformed and extreme input, one case a class: each is refused in one line that names it, and nothing is written.
 
-`results/README.md` says what is promised.
+`docs/input.md` says what is promised.
 """
 
 import io

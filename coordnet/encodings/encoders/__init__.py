@@ -19,6 +19,7 @@ from coordnet.encodings.encoders.splines import BSpline, Rectangle, Triangle
 from coordnet.encodings.encoders.uneven import UnevenSpline
 from coordnet.encodings.encoders.waves import Sine, Square
 
+__docformat__ = "numpy"
 __all__ = [
     "DFT",
     "BSpline",

@@ -5,4 +5,5 @@ from coordnet.sampling.operators.derivatives import Derivatives
 from coordnet.sampling.operators.fourier import FourierSamples
 from coordnet.sampling.operators.projections import Projections
 
+__docformat__ = "numpy"
 __all__ = ["Blur", "Derivatives", "FourierSamples", "Projections"]
