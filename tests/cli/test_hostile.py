@@ -1,6 +1,6 @@
 """Malformed and extreme input, one case a class: each is refused in one line that names it, and nothing is written.
 
-`docs/input.md` says what is promised.
+`results/input.md` says what is promised.
 """
 
 import io
