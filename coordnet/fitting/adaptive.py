@@ -96,8 +96,11 @@ class AdaptivePlan(IteratedPlan):
     and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
     points have their shape, and known points are held fixed.
 
-    A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
+    Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
+    fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
+
+    has_gradient = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
@@ -146,7 +149,8 @@ class AdaptivePlan(IteratedPlan):
                 last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
             bar.total = bar.n + left + 1
             for _ in range(left):
-                last.advance(self.learning_tolerance)
+                with torch.no_grad():
+                    last.advance(self.learning_tolerance)
                 bar.update()
             solution = last.advance(self.tolerance, self.solver.steps)
             bar.update()
@@ -195,6 +199,7 @@ class AdaptivePlan(IteratedPlan):
         modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
         return decorrelate(modes, Measurement.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
 
+    @torch.no_grad()
     def _choose(
         self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
     ) -> tuple[list[Trail], Trail]:

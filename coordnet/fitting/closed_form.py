@@ -152,7 +152,7 @@ def suited_prior(
 
     With ``progress``, the seconds that the choice takes are shown.
     """
-    samples = as_points(samples) if fourier else samples
+    samples = as_points(samples.detached()) if fourier else samples.detached()
     options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
     prior = default_prior(samples.geometry, **options)
     is_point = samples.geometry.operator is None and not samples.geometry.has_cells
@@ -192,10 +192,12 @@ def fit_closed_form(
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
     quiet = {**options, "progress": False}
+    samples = samples.detached()
+    plan_of = partial(plan, encoding, samples.geometry, **quiet)
     made.uncertainty = Recipe(
         samples,
         partial(fit_closed_form, encoding, prior=prior, **quiet),
-        partial(_deviations, partial(plan, encoding, samples.geometry, **quiet), cast("Prior | None", prior), values),
+        partial(_deviations, plan_of, cast("Prior | None", prior), samples.values),
         progress=options.get("progress", False),
     )
     return made

@@ -105,7 +105,8 @@ class MeasuredPlan(IteratedPlan):
     in which P - |x|² stands for the posterior variance. s² is multiplied by the ratio of the residuals' energies,
     unless the geometry says ``sigma``. The prior's first power law is the start, and all of its ``rounds`` are taken.
 
-    A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s. A
+    Gradients flow to the values through the last solve, while P, s² and the rotation of the channels are held fixed. A
+    ``ConvergenceWarning`` is given if the steps did not suffice for the last solve. The report has the ``sigma`` s. A
     lattice of one node, which has no roughness, raises a ``ValueError``.
 
     Notes
@@ -114,6 +115,8 @@ class MeasuredPlan(IteratedPlan):
     interpolation" (1992), for ratios in the place of sums; Papandreou and Yuille, "Gaussian sampling by local
     perturbations" (2010), for the simulated values.
     """
+
+    has_gradient = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
         if math.prod(geometry.grid) == 1:
@@ -136,10 +139,11 @@ class MeasuredPlan(IteratedPlan):
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         values, units = self.normalized(values)
-        learning, sigma = self._start(values, float(units)), self.geometry.sigma
-        for step in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
-            learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
-        problem = learning.problem
+        problem, sigma = self.problem(values), self.geometry.sigma
+        with torch.no_grad():
+            learning = self._start(problem, values, float(units))
+            for step in tqdm(range(self.prior.rounds), "learning", disable=not self.progress, dynamic_ncols=True):
+                learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
         solution = learning.solve(problem.values, self.tolerance, self.solver.steps)
         solution.warn_unless_converged(self.tolerance)
         report = {
@@ -152,9 +156,8 @@ class MeasuredPlan(IteratedPlan):
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         return Fitted(coefficients, report, {"penalty": learning.penalty, "rotation": problem.rotation})
 
-    def _start(self, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
+    def _start(self, problem: Problem, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
         """Return the power law of the values' energy, the noise that is given or a guess, and random draws."""
-        problem = self.problem(values)
         penalty = start_penalty(problem, self.prior.candidates(len(self.modes.lattice))[0])
         shape = 1 / penalty.clamp(min=float(penalty[penalty > 0].min()))
         generator = torch.Generator().manual_seed(self.prior.seed)

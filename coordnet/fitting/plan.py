@@ -18,7 +18,7 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.designs import designs
 from coordnet.fitting.capture import CudaGraph
-from coordnet.linalg.buffers import chunks, empty, is_finite, is_tracked, scratch
+from coordnet.linalg.buffers import chunks, empty, is_finite, is_tracked, is_transformed, scratch
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import LinearOperator
@@ -96,6 +96,7 @@ class Plan(ABC):
 
     assumed: str = "none"  # the prior, as reports have it
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
+    has_gradient: bool = False  # whether gradients flow to the values: a fit is linear in them, once a prior is chosen
 
     def __init__(
         self,
@@ -127,7 +128,9 @@ class Plan(ABC):
         ValueError
             If the shape does not end in the geometry's and the channels, the dtype or the device is not the plan's, a
             value is not finite, or their sum overflows. Values on a GPU are not looked at, which would wait for it.
+            Also if gradients are followed to the values, and the plan ``has_gradient`` not.
         """
+        self._check_gradients(values)
         centered = self.centered(values)
         if values.numel() == 0:
             raise _checks.wrong("values", "at least one signal and one channel", f"shape {tuple(values.shape)}")
@@ -166,6 +169,16 @@ class Plan(ABC):
             raise _checks.wrong("values", "finite values, with a finite sum", "NaN, infinity or an overflow")
         return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch, of_constant)
 
+    def _check_gradients(self, values: Tensor) -> None:
+        if self.direct or not isinstance(values, Tensor):
+            return
+        if is_transformed(values):
+            expected = "a tensor outside of torch.func, or `backward()` for its gradient, where a fit iterates"
+            raise _checks.wrong("values", expected, "one that torch.func or forward-mode autograd follows")
+        if is_tracked(values) and not self.has_gradient:
+            expected = "cn.Adaptive() or cn.Smoothness() where gradients are followed, or `values.detach()`"
+            raise _checks.wrong("prior", expected, f"{self.assumed}, whose fit has no gradient")
+
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return ``values`` ↦ ``plan.fit(values).render(shape, alignment)``; ``ValueError`` if the plan iterates."""
         raise self._iteration_error()
@@ -187,7 +200,7 @@ class DirectPlan(Plan):
     copied.
     """
 
-    direct = True
+    direct = has_gradient = True
     operator: LinearOperator  # from centered values to coefficients, with matrices in float64
     report: dict[str, Any]  # the same for every fit
 

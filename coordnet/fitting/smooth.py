@@ -70,10 +70,13 @@ class SmoothPlan(IteratedPlan):
     lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
 
     Huber's loss is minimized by reweighted solves. A ``ConvergenceWarning`` is given if the steps did not suffice.
+    Gradients flow to the values, to the solver's tolerance; with Huber's loss, which is not linear in them, a
+    ``ValueError`` is raised.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
+        self.has_gradient = prior.loss == "squared"
         self.form = choose_form(prior, self.modes, self.measurement)
         self.system = self._system(self.measurement)
 

@@ -65,15 +65,16 @@ def decorrelate(
     """Rotate channels to the eigenvectors of their covariance, estimated from samples with both channels known.
 
     The measurement is that of the signal's own channels; without ``rotated`` they are only sorted by variance.
+    Gradients flow to the values, while the rotation is held fixed.
     """
     weights = measurement.weights.expand_as(values).flatten(2).double()
-    y = weights * values.flatten(2)
+    y = weights * values.detach().flatten(2)
     pairs = weights @ weights.mT
     covariance = (y @ y.mT) / pairs.clamp(min=1)
     if not rotated:
         covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
     elif bool((pairs < MIN_PAIRS * weights.shape[-1]).any()):
-        covariance = _covariance_of_solutions(modes, measurement, values)
+        covariance = _covariance_of_solutions(modes, measurement, values.detach())
     variance, rotation = torch.linalg.eigh(covariance)
     variance = variance.clamp(min=0).to(values).reshape(*values.shape[:2], *(1,) * len(modes.lattice))
     rotation = rotation.to(values)

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from coordnet import _checks
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
 from coordnet.linalg.precision import lower_median
@@ -48,7 +49,13 @@ class System(ABC):
         steps: int = 500,
         callback: Callback | None = None,
     ) -> Solution:
-        """Solve for the modes of some values, from the modes ``start`` on; see ``conjugate_gradients``."""
+        """Solve for the modes of some values, from the modes ``start`` on; see ``conjugate_gradients``.
+
+        A ``ValueError`` is raised if gradients are followed to values of a system without a penalty, which is singular.
+        """
+        if values.requires_grad and torch.is_grad_enabled() and not bool(self.penalty.any()):
+            expected = "one with a positive strength where gradients are followed, or `values.detach()`"
+            raise _checks.wrong("prior", expected, "none, or a strength of 0")
         solution = conjugate_gradients(
             self,
             self.right_hand_side(values),
@@ -243,7 +250,7 @@ class ConstrainedSystem(System):
 
     def modes_of(self, x: Tensor, values: Tensor) -> Tensor:
         """Return Bᵀ f, with the known points as they are."""
-        return self.modes.adjoint(values * (1 - self.unknown) + x)
+        return self.modes.adjoint(values * (1 - self.unknown) + x * self.unknown)  # its gradient is at unknown points
 
 
 def penalized_system(modes: Modes, measurement: Measurement, penalty: Tensor) -> System:

@@ -90,9 +90,12 @@ def is_finite(x: Tensor) -> bool:
 
 def is_tracked(x: Tensor) -> bool:
     """Whether autograd or ``torch.func`` follows a tensor, so that results must not be written into buffers."""
-    if (torch.is_grad_enabled() and x.requires_grad) or forward_ad.unpack_dual(x).tangent is not None:
-        return True
-    return not _has_memory(x)
+    return (torch.is_grad_enabled() and x.requires_grad) or is_transformed(x)
+
+
+def is_transformed(x: Tensor) -> bool:
+    """Whether ``torch.func`` or forward-mode autograd follows a tensor."""
+    return forward_ad.unpack_dual(x).tangent is not None or not _has_memory(x)
 
 
 def _has_memory(x: Tensor) -> bool:

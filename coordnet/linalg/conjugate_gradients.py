@@ -2,8 +2,8 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Inexact, Shaped
@@ -98,13 +98,17 @@ def conjugate_gradients(
     A need not reach. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
 
     A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
-    No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``. A ``ValueError`` is
-    raised if ``b`` requires a gradient.
+    No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``.
+
+    Gradients flow to ``b``, as those of A⁻¹ b, while the system is held fixed: they are one more solve, to the same
+    tolerance. A must then be definite.
 
     Source: Golub and Van Loan, Matrix Computations, 4th ed., algorithm 11.5.1.
     """
     if b.requires_grad and torch.is_grad_enabled():
-        raise _checks.wrong("values", "detached ones: conjugate gradients have no derivative", "a required gradient")
+        again = {"tolerance": tolerance, "steps": steps, "check_every": check_every}
+        found = conjugate_gradients(system, b.detach(), start=start, least=least, callback=callback, **again)
+        return replace(found, x=_Inverse.apply(b, found.x, system, again))
     run = _Iteration(system, b, start, max(tolerance, 4 * torch.finfo(b.dtype).eps), least)
     worst, step = run.look(), 0
     while worst > run.tolerance and step < steps:
@@ -118,6 +122,29 @@ def conjugate_gradients(
     run.store()
     relative = run.reached.sqrt().flatten()
     return Solution(run.solution, step, relative, float(relative.max()) <= tolerance)
+
+
+class _Inverse(torch.autograd.Function):
+    """x = A⁻¹ b, with the derivative A⁻¹ at any x that was found.
+
+    A is self-adjoint in the system's inner product Re Σ w ā b. For the sum without the weights w, in which autograd has
+    its gradients, the adjoint of A⁻¹ is w A⁻¹ w⁻¹.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, b: Tensor, x: Tensor, system: LinearSystem, options: dict[str, Any]) -> Tensor:
+        ctx.system, ctx.options = system, options
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        (gradient,) = gradients
+        with torch.enable_grad():
+            ones = torch.ones_like(gradient, requires_grad=True)
+            (w,) = torch.autograd.grad(ctx.system.inner(ones, ones.detach()).real.sum(), ones)
+        solution = conjugate_gradients(ctx.system, gradient / w.real, **ctx.options)
+        solution.warn_unless_converged(ctx.options["tolerance"])
+        return w.real * solution.x, None, None, None
 
 
 class _Iteration:

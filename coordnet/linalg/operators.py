@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -141,6 +142,24 @@ def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Te
             between = x if operator.in_place else scratch(x, (*batch, *operator.codomain), x, out)
         x = operator(x, between)
     return last(x, out)
+
+
+class _Followed(torch.autograd.Function):
+    """A x for autograd, with the operator's own adjoint as the derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, operator: LinearOperator) -> Tensor:
+        ctx.operator = operator
+        return operator(x).clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return followed(ctx.operator.T, gradients[0].contiguous()), None
+
+
+def followed(operator: LinearOperator, x: Tensor) -> Tensor:
+    """Return A x; gradients flow to x by the adjoint, also where A is computed outside of PyTorch."""
+    return _Followed.apply(x, operator) if x.requires_grad and torch.is_grad_enabled() else operator(x)
 
 
 class Identity(LinearOperator):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
+from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.conjugate_gradients import dot
 from coordnet.linalg.kronecker import (
     Kronecker,
@@ -76,8 +77,9 @@ class Modes(LinearOperator):
         self, f: Float[Tensor, "signals channels *lattice"], symbol: Tensor, overwrite: bool = False
     ) -> Float[Tensor, "signals channels *lattice"]:
         """Return B diag(symbol) Bᵀ f, computed in the memory of f if ``overwrite`` is true and that is possible."""
-        z = self.adjoint(f, f if overwrite and self.in_place else None).mul_(symbol)
-        return self(z, z if self.in_place else None)
+        in_place = self.in_place and not is_tracked(f)
+        z = self.adjoint(f, f if overwrite and in_place else None).mul_(symbol)
+        return self(z, z if in_place else None)
 
 
 class EncodingModes(Modes):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from coordnet.linalg.conjugate_gradients import subset
-from coordnet.linalg.operators import Identity, LinearOperator, Shape
+from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
 
 Outside = Literal["error", "clamp"]
 CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
@@ -72,8 +72,8 @@ class Measurement:
         return self.operator(f)
 
     def backproject(self, y: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels *lattice"]:
-        """Return SᵀW y."""
-        return self.operator.adjoint(self.weights * y)
+        """Return SᵀW y; gradients flow to y."""
+        return followed(self.operator.T, self.weights * y)
 
     def normal(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *lattice"]:
         """Return SᵀWS f."""

@@ -11,6 +11,7 @@ from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.buffers import is_tracked
 from coordnet.sampling.areas import AreaLattice, CellMeans
 from coordnet.sampling.arrays import Array, as_mask, as_signal
 from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
@@ -200,7 +201,8 @@ def sample(
     Raises
     ------
     ValueError
-        If the pattern does not fit the signal or leaves no sample, or the arrays are of another type.
+        If the pattern does not fit the signal or leaves no sample, the arrays are of another type, or gradients are
+        followed to a signal of which scattered samples are asked.
     """
     signal, _ = as_signal(signal, dimensions=dimensions)
     shape = tuple(signal.shape)
@@ -217,6 +219,9 @@ def sample(
             raise _checks.wrong("pattern", expected, type(pattern).__name__)
         geometry: Any = pattern.geometry(shape, generator)
         if geometry.is_scattered:
+            if is_tracked(signal):
+                expected = "`signal.detach()`: SciPy's splines between the samples have no gradient"
+                raise _checks.wrong("signal", expected, "a signal to which gradients are followed")
             return Samples(geometry, _spline(signal, geometry.points))
         if geometry.has_cells:
             return _means(signal, geometry)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -307,6 +307,10 @@ class Samples:
     def weights(self) -> Tensor | None:
         """The geometry's weights; None where every value has the same weight."""
         return self.geometry.weights
+
+    def detached(self) -> "Samples":
+        """Return the samples without gradients to their values."""
+        return self if not self.values.requires_grad else replace(self, values=self.values.detach())
 
     def mean(self) -> Float[Tensor, " channels"]:
         """Return the constant nearest to every channel: the (weighted) mean, for samples of the signal itself."""

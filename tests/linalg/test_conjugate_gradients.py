@@ -21,7 +21,7 @@ class Dense:
         return (a * b).sum(-1, keepdim=True)
 
     def select(self, kept):
-        some = Dense(subset(self.matrices, kept), subset(self.inverse, kept))
+        some = type(self)(subset(self.matrices, kept), subset(self.inverse, kept))
         some.sizes = self.sizes
         return some
 
@@ -119,10 +119,27 @@ def test_looking_less_often_changes_nothing_but_the_last_steps():
     assert torch.allclose(often.x, seldom.x, atol=1e-6)
 
 
-def test_a_gradient_is_refused():
+class Weighted(Dense):
+    """Diagonal matrices in the inner product Σ w a b, preconditioned by 1."""
+
+    def inner(self, a, b):
+        return (torch.arange(1.0, 13.0) * a * b).sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("kind", [Dense, Weighted])
+def test_gradients_are_those_of_the_inverse(kind):
+    """Also of second order, and where the matrix is self-adjoint in a weighted inner product alone."""
     a, b = system()
-    with pytest.raises(ValueError, match="`values`: expected detached ones"):
-        solve(a, b.requires_grad_())
+    if kind is Weighted:
+        a = a / torch.arange(1.0, 13.0).unsqueeze(-1)
+    work = kind(a, torch.ones(1, 1, 1).double())
+    assert torch.autograd.gradcheck(lambda x: conjugate_gradients(work, x, tolerance=1e-14).x, b.requires_grad_())
+    x = conjugate_gradients(work, b, tolerance=1e-14).x
+    assert torch.allclose(x, torch.linalg.solve(a, b), atol=1e-9)
+    (gradient,) = torch.autograd.grad(x.square().sum() / 2, b, create_graph=True)
+    (again,) = torch.autograd.grad(gradient.sum(), b)
+    inverse = torch.linalg.inv(a)
+    assert torch.allclose(again, (inverse.mT @ inverse @ torch.ones(12, 1).double()).squeeze(-1), atol=1e-9)
 
 
 def test_stopping_early_is_said():
