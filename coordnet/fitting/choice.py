@@ -11,9 +11,9 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import suited_prior
-from coordnet.fitting.coordinates import method_at_coordinates
 from coordnet.fitting.defaults import COMPARED, POWER, Family, Kind, Prior, Solver, default_encoder, default_encoding
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
+from coordnet.fitting.splines import method_at_coordinates
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
