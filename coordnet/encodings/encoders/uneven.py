@@ -10,7 +10,9 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder
-from coordnet.sampling.axes import Axes
+from coordnet.encodings.encoders.shifted import MAX_DENSITY
+from coordnet.linalg.banded import BandedMatrix, Block
+from coordnet.sampling.axes import Axes, Axis
 
 
 class UnevenSpline(Encoder):
@@ -68,6 +70,20 @@ class UnevenSpline(Encoder):
         columns = first.unsqueeze(-1) - degree + torch.arange(degree + 1, device=x.device)
         features = torch.zeros(*x.shape, self.features, dtype=x.dtype, device=x.device)
         return features.scatter(-1, columns, torch.stack(values, -1))
+
+    def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
+        """The design matrix of an axis as a band, on the CPU; None where it is dense, or the axis is not even."""
+        if not axis.is_even:
+            return None
+
+        def block(first: int, last: int) -> Block:
+            rows = self.on_axis(axis.part(first, last - first))
+            columns = rows.any(0).nonzero().flatten()
+            left, right = int(columns[0]), int(columns[-1]) + 1
+            return Block(first, left, rows[:, left:right].to(dtype))
+
+        band = BandedMatrix.build((axis.count, self.features), block)
+        return band if band.density <= MAX_DENSITY else None
 
     @classmethod
     def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "UnevenSpline":
