@@ -13,7 +13,7 @@ from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.closed_form import suited_prior
 from coordnet.fitting.defaults import COMPARED, POWER, Family, Kind, Prior, Solver, default_encoder, default_encoding
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
-from coordnet.fitting.splines import method_at_coordinates
+from coordnet.fitting.splines import splines_instead
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
@@ -77,7 +77,7 @@ def choose(
         The samples of the signal.
     encoder, encoding, prior
         By default ``default_encoder``, ``default_encoding`` and ``suited_prior``; a prior of None is no prior. Without
-        an encoder and a prior, coordinates have a choice of their own (``method_at_coordinates``). The encoding is
+        an encoder and a prior, whole lattices of smooth fields take splines (``splines_instead``). The encoding is
         "complex" or "simple": whether the features of the axes are multiplied or concatenated.
     head : Head, optional
         The function of the encoding; linear if not given.
@@ -99,9 +99,9 @@ def choose(
     kind = default_encoding(head, encoder and encoder.family) if encoding is None else encoding
     kind = cast(Kind, _checks.choice("encoding", kind, KINDS))
     chosen = _solver(kind, head, solver)
-    if samples.geometry.coordinates and encoder is None and prior == "auto" and chosen == "closed-form":
-        if not (robust or tunable):
-            return method_at_coordinates(samples, progress=progress)
+    if encoder is None and prior == "auto" and chosen == "closed-form" and not (robust or tunable):
+        if splines := splines_instead(samples, progress=progress):
+            return splines
     if chosen == "gradient":
         prior = None
     elif prior == "auto":

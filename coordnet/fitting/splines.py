@@ -1,12 +1,15 @@
-"""The method that suits a signal at unequal coordinates, by the errors between every second of them."""
+"""Splines through all values of a lattice, where the errors at hidden values are for them."""
 
 import math
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from coordnet.encodings.encoders import UnevenSpline
 from coordnet.fitting.closed_form import suited_prior
 from coordnet.fitting.defaults import default_encoder
+from coordnet.fitting.hold_out import middle
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.fitting.plates.choice import GAIN
 from coordnet.metrics.stopwatch import elapsed
@@ -15,26 +18,59 @@ from coordnet.sampling.samples import Samples
 
 DEGREES = (1, 3, 5)
 LONGEST = 2048  # coordinates of an axis up to which splines are tried: their matrices are dense
+STENCIL = (3 / 256, 0.0, -25 / 256, 0.0, 150 / 256, 0.0, 150 / 256, 0.0, -25 / 256, 0.0, 3 / 256)
+ROUGH = 0.005  # standard deviations by which a smooth signal differs from polynomials at most; 8-bit pictures are above
+DECIDING = 2**12  # values of the middle of a lattice that decide
 
 
-def method_at_coordinates(samples: Samples, *, progress: bool = False) -> Method:
-    """Return the suited prior on equally spaced nodes, or splines through all values of a whole rectilinear lattice.
+def splines_instead(samples: Samples, *, progress: bool = False) -> Method | None:
+    """Return splines through all values of a whole lattice if they suit samples better than the suited prior.
 
-    Such nodes are too few where the largest distance of coordinates is many times the smallest. Both are fitted at
-    every second coordinate of each axis and at the last. Splines are returned if their squared error at the others is
-    lower by 6 dB; a smaller gain may be the noise in the others, which splines do not smooth.
+    Both are fitted at every second coordinate of each axis and at the last. Splines are returned if their squared error
+    at the others is lower by 6 dB; a smaller gain may be the noise in the others, which splines do not smooth. Nodes at
+    equal distances, which the prior has, are too few where the largest distance of coordinates is many times the
+    smallest. On lattices of equal distances, the middle decides, and nothing is fitted unless the signal is smooth
+    (``is_smooth``): there the derivatives of splines are right up to the borders, and photographs are left as they are.
     """
-    method = _on_nodes(samples, progress)
-    geometry = samples.geometry
-    if geometry.is_even or not geometry.is_whole_lattice or max(samples.grid) > LONGEST:
-        return method
+    geometry, samples = samples.geometry, samples.detached()
+    if not geometry.is_whole_lattice or geometry.has_cells or geometry.operator is not None:
+        return None
+    if geometry.shape != geometry.grid or max(samples.grid) > LONGEST:
+        return None
+    if geometry.is_even:
+        part = _middle(samples)
+        if not (is_smooth(part.values) and is_smooth(samples.values)):
+            return None
+        samples = part
     with elapsed("choosing between splines", shown=progress):
-        return _splines(samples) or method
+        return _splines(samples)
 
 
-def _on_nodes(samples: Samples, progress: bool = False) -> Method:
-    prior = suited_prior(samples, progress=progress)
-    return Method(EncoderChoice(default_encoder(samples.geometry, prior)), prior=prior)
+def is_smooth(values: Float[Tensor, "*lattice channels"]) -> bool:
+    """Whether a signal is the polynomial of degree 5 through six neighbors at distances of ±1, ±3 and ±5, everywhere.
+
+    The largest difference from it along any axis must be below ``ROUGH`` standard deviations; rounding to 8 bits is
+    above. Axes of fewer than eleven values are not looked at, and a signal without longer ones is not smooth.
+    """
+    limit = ROUGH * float(values.flatten(0, -2).std(0, correction=0).max())
+    long = [axis for axis in range(values.ndim - 1) if values.shape[axis] >= len(STENCIL)]
+    return bool(long) and all(_largest_difference(values, axis) < limit for axis in long)
+
+
+def _largest_difference(values: Tensor, axis: int) -> float:
+    count = values.shape[axis] - len(STENCIL) + 1
+    difference = values.narrow(axis, len(STENCIL) // 2, count).clone()
+    for start, weight in enumerate(STENCIL):
+        if weight:
+            difference.sub_(values.narrow(axis, start, count), alpha=weight)
+    return float(difference.abs().max())
+
+
+def _middle(samples: Samples) -> Samples:
+    """Return the middle of an even lattice, with an odd length along each axis of three values or more."""
+    values = samples.values[middle(samples.grid, DECIDING)]
+    values = values[tuple(slice(n if n < 3 else n - (n + 1) % 2) for n in values.shape[:-1])]
+    return Samples(RectilinearLattice(*(range(n) for n in values.shape[:-1])), values)
 
 
 def _splines(samples: Samples) -> Method | None:
@@ -57,3 +93,8 @@ def _splines(samples: Samples) -> Method | None:
     if errors[best] * GAIN >= error(_on_nodes(shown)):
         return None
     return Method(EncoderChoice(UnevenSpline, {"degree": best}))
+
+
+def _on_nodes(samples: Samples) -> Method:
+    prior = suited_prior(samples)
+    return Method(EncoderChoice(default_encoder(samples.geometry, prior)), prior=prior)
