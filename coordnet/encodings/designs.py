@@ -35,7 +35,7 @@ def design(
     It is computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples. Where a
     gradient follows the encoder, the matrix is dense and computed in ``dtype``; ``dense`` asks for a tensor always.
     """
-    if any(is_tracked(tensor) for tensor in _tensors(encoder).values()):
+    if _is_followed(encoder):
         return encoder.on_axis(axis, dtype, device)
     band = None if dense else _faster_band(encoder, axis, dtype)
     if band is None:
@@ -168,7 +168,12 @@ def _pairs(encoding: Encoding, axes: Axes) -> list[tuple[Encoder, Axis]]:
 
 
 def _equal(a: tuple[Encoder, Axis], b: tuple[Encoder, Axis]) -> bool:
-    return a[1] == b[1] and same(a[0], b[0])
+    """Whether two designs are the same matrix, and have the same gradients if any are followed."""
+    return a[1] == b[1] and (a[0] is b[0] or (same(a[0], b[0]) and not _is_followed(a[0])))
+
+
+def _is_followed(encoder: Encoder) -> bool:
+    return any(is_tracked(tensor) for tensor in _tensors(encoder).values())
 
 
 def _tensors(encoder: Encoder) -> dict[str, Tensor]:
