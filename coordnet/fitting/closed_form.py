@@ -14,10 +14,10 @@ from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.areas import FoldedPlan, lattice_of
 from coordnet.fitting.defaults import default_prior
-from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
+from coordnet.fitting.least_squares import HELD, LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local.plan import local_plan
 from coordnet.fitting.measured import MeasuredPlan
-from coordnet.fitting.plan import Plan
+from coordnet.fitting.plan import Plan, follows_scales
 from coordnet.fitting.plates.choice import plates_instead
 from coordnet.fitting.plates.plan import ThinPlatePlan
 from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
@@ -74,7 +74,9 @@ def plan(
     ------
     ValueError
         If the encoding has no closed form, the prior does not suit the geometry, the dtype is neither float32 nor
-        float64, or the device is not present.
+        float64, the device is not present, or gradients are followed to learnable scales of an encoding that is not
+        fitted by least squares on a whole lattice. Through those gradients flow to the scales; each ``backward`` needs
+        a plan of its own, unless the graph is retained.
     """
     if not getattr(encoding, "is_factored", False):
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
@@ -96,6 +98,9 @@ def plan(
         prior = default_prior(geometry, device=device, fourier=not encoding.axis_encoders)
     if prior is None:
         prior = LeastSquares() if _is_whole(encoding, geometry) else NO_PENALTY
+    if follows_scales(encoding) and not isinstance(prior, LeastSquares):
+        expected = f"{HELD}: gradients flow to scales through least squares on a whole lattice alone"
+        raise _checks.wrong("encoding", expected, f"learnable scales and prior={prior!r}")
     made = plan_for(
         prior, encoding, geometry, solver=solver, center=center, progress=progress, dtype=dtype, device=device
     )

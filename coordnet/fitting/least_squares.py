@@ -4,12 +4,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.fitting.plan import DirectPlan
-from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
+from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, default_rcond
 from coordnet.sampling.samples import Geometry
+
+HELD = "`encoding.requires_grad_(False)`, or solver='gradient' to train its scales"
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class LeastSquaresPlan(DirectPlan):
 
     A ``RankWarning`` is given if an axis has a lower rank than its smaller dimension. An encoding without one encoder
     per axis, or a geometry that is not a whole lattice, raises a ``ValueError``.
+
+    Gradients flow to learnable scales of the encoding, to which a fit then refers, without a ridge and at full rank.
     """
 
     def __init__(self, encoding: Encoding, geometry: Geometry, method: LeastSquares, **options: Any) -> None:
@@ -50,7 +57,9 @@ class LeastSquaresPlan(DirectPlan):
         if not geometry.is_whole_lattice:
             raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)
         inverse = None
-        if method.ridge == 0:
+        if self.followed:
+            inverse = self._followed_inverse(method)
+        elif method.ridge == 0:
             inverse = separable_inverse(
                 self.encoding, geometry.axes, rcond=method.rcond, dtype=self.dtype, device=self.device
             )
@@ -62,3 +71,14 @@ class LeastSquaresPlan(DirectPlan):
             system = KroneckerLeastSquares(designs, ridge=method.ridge, rcond=method.rcond, dtype=self.dtype)
             operator, ranks, freedom = system.inverse, list(system.ranks), system.degrees_of_freedom
         self._prepare(operator, {"method": "least squares", "ranks": ranks, "degrees_of_freedom": freedom})
+
+    def _followed_inverse(self, method: LeastSquares) -> list[Tensor]:
+        """Return the pseudo-inverse of every axis, as a function of its scales (Golub and Pereyra 1973)."""
+        designs = self.encoding.matrices(self.geometry.axes, device=self.device)
+        conditions = [float(torch.linalg.cond(a.detach())) for a in designs]
+        cut = default_rcond([n for a in designs for n in a.shape], self.dtype) if method.rcond is None else method.rcond
+        if method.ridge or not math.prod(conditions) * cut < 1:
+            found = f"a ridge of {method.ridge:g}" if method.ridge else "one that is singular to rounding"
+            expected = f"{HELD}, unless least squares have no ridge and full rank"
+            raise _checks.wrong("encoding", expected, f"learnable scales and {found}")
+        return [torch.linalg.pinv(a) for a in designs]

@@ -126,6 +126,7 @@ class Method:
         """
         encoding = self.encode(samples, generator)
         if self.solver == "closed-form":
+            encoding.requires_grad_(False)  # nobody else has it
             return fit_closed_form(encoding, samples, self.prior, progress=progress)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
         epochs = default_epochs(network, samples) if epochs is None else epochs

@@ -88,10 +88,17 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
     return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
 
 
+def follows_scales(encoding: Encoding) -> bool:
+    """Whether gradients are followed to learnable scales of an encoding's axes."""
+    learnable = (encoder for encoder in encoding.axis_encoders if encoder.learnable)
+    return torch.is_grad_enabled() and any(p.requires_grad for encoder in learnable for p in encoder.parameters())
+
+
 class Plan(ABC):
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    The plan keeps a copy of the encoding with its trainable numbers held fixed; fits share it if it has no tensors.
+    The plan keeps a copy of the encoding with its trainable numbers held fixed; fits share it if it has no tensors. If
+    its scales are followed (``follows_scales``), the plan and its fits keep the encoding itself.
     """
 
     assumed: str = "none"  # the prior, as reports have it
@@ -109,9 +116,10 @@ class Plan(ABC):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.encoding = copy.deepcopy(encoding)
-        self.encoding.requires_grad_(False)
-        self._has_tensors = any(True for _ in itertools.chain(self.encoding.parameters(), self.encoding.buffers()))
+        self.followed = follows_scales(encoding)
+        self.encoding = encoding if self.followed else copy.deepcopy(encoding).requires_grad_(False)
+        tensors = itertools.chain(self.encoding.parameters(), self.encoding.buffers())
+        self._has_tensors = not self.followed and any(True for _ in tensors)
         self.geometry, self.center, self.dtype = geometry, center, dtype
         self.device = torch.empty(0, device=device).device  # with its index, as tensors have it
         self.solver, self.progress = solver or ConjugateGradients(), progress
@@ -210,8 +218,10 @@ class DirectPlan(Plan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values."""
-        return Fitted(values.map(self._operator), dict(self.report))
+        found = self._operator(values.subtracted()) if self.followed else values.map(self._operator)
+        return Fitted(found, dict(self.report))
 
+    @torch.no_grad()
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
         footprint = "area" if self.geometry.has_cells else "point"

@@ -103,7 +103,8 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     table = []
     for factor in tqdm(SCALES, "tuning", disable=not progress, dynamic_ncols=True):
         scales = {p.name: p.widened(factor) for p in encoder.scales if p.name not in options}
-        fit = fit_closed_form(ComplexEncoding.like(encoder, half, **scales, **options), half, None)
+        encoding = ComplexEncoding.like(encoder, half, **scales, **options).requires_grad_(False)
+        fit = fit_closed_form(encoding, half, None)
         error = (fit.render() - samples.values)[hidden].square().mean()
         table.append({"factor": factor, "score": float(error)})
     best = min(table, key=lambda row: row["score"])

@@ -125,7 +125,7 @@ class Kronecker(LinearOperator):
 
         def sent(a: Matrix) -> Matrix:
             if dtype is not None and isinstance(a, Tensor):
-                a = without_tails(a, float(a.abs().max()))
+                a = without_tails(a, float(a.detach().abs().max()))
             return a.to(device=device, dtype=dtype)
 
         return Kronecker(_per_matrix(self.matrices, sent))

@@ -194,14 +194,41 @@ def test_iterated_fits_do_not_depend_on_the_other_channels(form, generator):
 @pytest.mark.parametrize("kind", ["full", "random:0.6"])
 def test_learnable_encoders_are_fitted_as_they_are(prior, grid, kind, generator):
     samples = cn.sample(torch.rand(*grid, 1, generator=generator), kind, generator=generator)
-    fits = [
-        cn.plan(ComplexEncoding.like(Gaussian, samples, learnable=learnable), samples.geometry, prior=prior).fit(
-            samples.values
-        )
-        for learnable in (False, True)
-    ]
+    encodings = [ComplexEncoding.like(Gaussian, samples, learnable=learnable) for learnable in (False, True)]
+    fits = [cn.plan(e.requires_grad_(False), samples.geometry, prior=prior).fit(samples.values) for e in encodings]
     assert torch.allclose(fits[0].render((30,)), fits[1].render((30,)), atol=1e-4)
     assert not fits[1].render().requires_grad
+
+
+@pytest.mark.parametrize("grid", [(8, 8), (5, 130)], ids=["equal axes", "windows"])
+def test_gradients_flow_to_scales_through_least_squares(grid, generator):
+    values = torch.rand(*grid, 1, generator=generator, dtype=torch.float64)
+    encoding = ComplexEncoding.like(Gaussian, Lattice(grid), learnable=True)
+    logs = [encoder.log_sigma for encoder in encoding.encoders]
+    starts, down = [log.detach().clone() for log in logs], torch.rand(11, 13, 1, generator=generator)
+
+    def score(*numbers):
+        with torch.no_grad():
+            for log, number in zip(logs, numbers, strict=True):
+                log.copy_(number)
+        fit = cn.plan(encoding, Lattice(grid), dtype=torch.float64).fit(values)
+        return (down * fit.render((11, 13))).sum() + fit(torch.full((2,), 0.3, dtype=torch.float64)).sum()
+
+    gradients = torch.autograd.grad(score(*starts), logs)
+    for axis, gradient in enumerate(gradients):
+        steps = [[s + sign * 1e-5 * (i == axis) for i, s in enumerate(starts)] for sign in (1, -1)]
+        assert gradient.item() == pytest.approx((score(*steps[0]) - score(*steps[1])).item() / 2e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("prior", [cn.Smoothness(), cn.Adaptive(), cn.LeastSquares(ridge=0.1)])
+def test_scales_that_a_fit_would_drop_are_refused(prior):
+    encoding = ComplexEncoding.like(Gaussian, Lattice((6, 6)), learnable=True)
+    with pytest.raises(
+        ValueError, match=r"`encoding`: expected `encoding.requires_grad_\(False\)`, or solver='gradient'"
+    ):
+        cn.plan(encoding, Lattice((6, 6)), prior)
+    with torch.no_grad():
+        assert not cn.plan(encoding, Lattice((6, 6)), prior).fit(torch.rand(6, 6, 1)).render().requires_grad
 
 
 def test_values_without_channels_are_refused():
