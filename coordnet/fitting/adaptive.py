@@ -17,6 +17,7 @@ from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
 from coordnet.fitting.systems import System, penalized_system
 from coordnet.linalg.borders import zero_pad
+from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
@@ -120,7 +121,7 @@ class AdaptivePlan(IteratedPlan):
         return problem
 
     def system(self, problem: Problem, penalty: Tensor) -> System:
-        """Return the linear system of a problem for draws: on the lattice, where white right-hand sides converge."""
+        """Return the system for draws and gradients: on the lattice, where white right-hand sides converge."""
         if problem.joint or problem.constrained:
             return problem.system(penalty)
         return penalized_system(problem.modes, problem.measurement, penalty)
@@ -148,12 +149,15 @@ class AdaptivePlan(IteratedPlan):
             if chosen and deciding is problem:  # only the last round is left to learn from all samples
                 last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
             bar.total = bar.n + left + 1
-            for _ in range(left):
-                with torch.no_grad():
+            with torch.no_grad():
+                for _ in range(left):
                     last.advance(self.learning_tolerance)
-                bar.update()
-            solution = last.advance(self.tolerance, self.solver.steps)
+                    bar.update()
+                solution = last.advance(self.tolerance, self.solver.steps)
             bar.update()
+        if is_tracked(problem.values):  # in the form in which the right-hand sides of gradients converge too
+            options = {"start": solution.x, "tolerance": self.tolerance, "steps": self.solver.steps}
+            solution = self.system(problem, last.penalty).solve(problem.values, **options)
         solution.warn_unless_converged(self.tolerance)
         report = {
             "method": f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Inexact, Shaped
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.precision import full_precision
 
 COMPACT_AT = 0.25  # drop converged systems once a quarter of them have converged
 Callback = Callable[[int, float], None]  # receives the step and the worst relative residual
@@ -142,7 +143,8 @@ class _Inverse(torch.autograd.Function):
         with torch.enable_grad():
             ones = torch.ones_like(gradient, requires_grad=True)
             (w,) = torch.autograd.grad(ctx.system.inner(ones, ones.detach()).real.sum(), ones)
-        solution = conjugate_gradients(ctx.system, gradient / w.real, **ctx.options)
+        with full_precision():
+            solution = conjugate_gradients(ctx.system, gradient / w.real, **ctx.options)
         solution.warn_unless_converged(ctx.options["tolerance"])
         return w.real * solution.x, None, None, None
 
