@@ -49,11 +49,33 @@ def test_a_learned_prior_is_held_fixed(pattern):
     """A map with a fixed prior is linear: its gradient times the values is its result."""
     samples = sampled(signal(12, 10, 2), pattern)
     values = samples.values.clone().requires_grad_()
-    fit = made(samples, cn.Adaptive(rounds=2), fourier=True, tolerance=1e-8).fit(values)
+    fit = made(samples, cn.Adaptive(rounds=1), fourier=True, tolerance=1e-8).fit(values)
     found, weights = fit.render(), signal(12, 10, 2, seed=1)
     (gradient,) = torch.autograd.grad((found * weights).sum(), values)
     assert (gradient * values).sum().item() == pytest.approx((found * weights).sum().item(), rel=1e-5)
     assert not any(tensor.requires_grad for tensor in fit.learned.values())
+
+
+@pytest.mark.parametrize("grid", [(13,), (6, 5)])
+@pytest.mark.parametrize("pattern", ["every:2", "random:0.7", "entries:0.7", "scattered:0.9"])
+@pytest.mark.parametrize("prior", [cn.ThinPlate(1, np.inf), cn.ThinPlate(2, np.inf), cn.ThinPlate(2, 1.0)])
+def test_gradients_flow_through_plates(grid, pattern, prior):
+    """Also beyond the samples, and through natural splines, which plates of rows are."""
+    samples = cn.sample(signal(*grid, 2), pattern)
+    plan = cn.plan(cn.FourierEncoding.like(samples), samples.geometry, prior, dtype=torch.float64)
+    values = samples.values.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: plan.fit(v).render(), values, fast_mode=True)
+
+
+def test_plates_that_are_chosen_are_held_fixed():
+    x = torch.linspace(0, 1, 24, dtype=torch.float64)
+    samples = cn.sample((torch.sin(5 * x)[:, None] * torch.cos(3 * x)).unsqueeze(-1), "random:0.5")
+    values = samples.values.clone().requires_grad_()
+    fit = cn.fit(cn.Samples(samples.geometry, values))
+    assert fit.report["method"].startswith("thin plates")
+    found = fit(torch.tensor([0.4, 0.7], dtype=torch.float64)).sum()
+    (gradient,) = torch.autograd.grad(found, values)
+    assert (gradient * values).sum().item() == pytest.approx(found.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("prior", [cn.Smoothness(), cn.Adaptive(rounds=1)])

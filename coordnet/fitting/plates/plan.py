@@ -13,11 +13,13 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.fitting.plates.adjoint import FollowedPlate, adjoint
 from coordnet.fitting.plates.choice import FieldErrors, choose_plate
 from coordnet.fitting.plates.field import Field
 from coordnet.fitting.plates.plate import plate, share_beyond
 from coordnet.fitting.plates.solve import PlateSolution, SingularPlate
 from coordnet.linalg.borders import continue_smoothly
+from coordnet.linalg.buffers import is_tracked
 from coordnet.metrics.stopwatch import elapsed
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import Axis
@@ -29,11 +31,14 @@ class ThinPlatePlan(Plan):
 
     The plate is solved for in float64 on the CPU (see ``plates.plate``), for each mask of the channels. The Fourier
     encoding interpolates the resulting lattice, which is continued smoothly beyond its borders. Scattered points depend
-    on the lattice by quintic interpolation, unless their geometry names another. Gradients do not flow to the values.
+    on the lattice by quintic interpolation, unless their geometry names another. Gradients flow to the values, while
+    the numbers of the prior are held fixed.
 
     The parameters are those of ``plan``; the encoding of a strided lattice is replaced by that of the signal's grid. A
     ``ValueError`` is raised if the encoding is not Fourier's, and by ``fit`` if the samples do not determine a plate.
     """
+
+    has_gradient = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: ThinPlate, **options: Any) -> None:
         if encoding.axis_encoders:
@@ -60,12 +65,32 @@ class ThinPlatePlan(Plan):
         fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
         chosen, errors = choose_plate(fields[0], self.prior)
         solved = [solve_plate(field, chosen) for field in fields]
-        lattices = [torch.from_numpy(f.T.reshape(len(values), -1, *self.geometry.grid)) for f, _, _ in solved]
+        lattices = [
+            self._followed(part, field, f, replace(chosen, order=order), channel)
+            for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
+        ]
         order = max(order for _, order, _ in solved)
         extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, order)  # type: ignore[arg-type]
         report = self._report(replace(chosen, order=order), errors, [solution for *_, solution in solved])
         report["beyond_samples"] = max(map(share_beyond, fields))
         return Fitted(extended.to(values), report)
+
+    def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: ThinPlate, channel: int) -> Tensor:
+        """Return the plate f of some values as a tensor, (signals, channels, *grid), through which gradients flow."""
+        plate = torch.from_numpy(f.T.reshape(*values.shape[:2], *self.geometry.grid))
+        if not is_tracked(values):
+            return plate
+        weights = self.geometry.weights
+        known = slice(None) if weights is None else (weights[..., channel].flatten() > 0).cpu()
+
+        def onto_samples(gradient: Tensor) -> Tensor:
+            g = gradient.reshape(-1, f.shape[0]).T.numpy()
+            found = torch.from_numpy(adjoint(field, chosen.order or 1, chosen.cutoff or math.inf, g).T.copy())
+            result = torch.zeros(values.shape, dtype=torch.float64).flatten(2)
+            result[..., known] = found.reshape(*values.shape[:2], -1)
+            return result.reshape(values.shape).to(values)
+
+        return FollowedPlate.apply(values, plate, onto_samples)
 
     def _report(self, chosen: ThinPlate, errors: FieldErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
         """Return how the choice and the solves went."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from scipy import sparse
-from scipy.interpolate import make_interp_spline
+from scipy.interpolate import BSpline, make_interp_spline
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from coordnet.fitting.plates.energy import Sparse, plate_energy, polynomials
@@ -59,12 +59,10 @@ def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]
     SingularPlate
         If rounding keeps the spline from the samples.
     """
-    at = np.argsort(field.nodes)
-    x, y = field.nodes[at].astype(np.float64), field.values[at]
-    ends = [(derivative, np.zeros(y.shape[1])) for derivative in range(order, 2 * order - 1)] or None
-    spline = make_interp_spline(x, y, k=2 * order - 1, bc_type=(ends, ends))
+    spline, at = spline_through(field, order)
+    x = field.nodes[at].astype(np.float64)
     nodes = np.arange(math.prod(field.lattice), dtype=np.float64)
-    f, inside = np.empty((len(nodes), y.shape[1])), np.clip(nodes, x[0], x[-1])
+    f, inside = np.empty((len(nodes), field.values.shape[1])), np.clip(nodes, x[0], x[-1])
     f[:] = spline(inside)
     for degree in range(1, order):
         f += spline(inside, degree) * ((nodes - inside) ** degree / math.factorial(degree))[:, None]
@@ -73,6 +71,14 @@ def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]
         raise SingularPlate(f"relative residual {residual:.1g}")
     f[field.nodes] = field.values
     return f, PlateSolution(f, "natural spline", 0, residual)
+
+
+def spline_through(field: Field, order: int) -> tuple[BSpline, np.ndarray]:
+    """Return the natural spline of degree 2 ``order`` - 1 through samples at nodes of a line, and their ranks."""
+    at = np.argsort(field.nodes)
+    x, y = field.nodes[at].astype(np.float64), field.values[at]
+    ends = [(derivative, np.zeros(y.shape[1])) for derivative in range(order, 2 * order - 1)] or None
+    return make_interp_spline(x, y, k=2 * order - 1, bc_type=(ends, ends)), at
 
 
 def share_beyond(field: Field) -> float:
