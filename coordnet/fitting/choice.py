@@ -47,6 +47,9 @@ def fit(
     The result is one model. The command and ``cn.inpaint`` cut lattices of more than 4 million points into tiles, which
     take less memory and leave no model.
 
+    Gradients flow to the values of closed-form fits, as those of the linear map that a fit is once its prior is chosen:
+    what was learned or chosen is held fixed. Local priors, robust fits and fits of least norm raise a ``ValueError``.
+
     ``encoder`` to ``robust`` are those of ``choose``, the other options those of ``Method.fit``. Choices that do not go
     together, or not with the samples, raise a ``ValueError``.
     """

@@ -17,7 +17,7 @@ from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
 DEGREES = (1, 3, 5)
-LONGEST = 2048  # coordinates of an axis up to which splines are tried: their matrices are dense
+LONGEST = 2048  # coordinates of an axis up to which splines are tried: at unequal ones their matrices are dense
 STENCIL = (3 / 256, 0.0, -25 / 256, 0.0, 150 / 256, 0.0, 150 / 256, 0.0, -25 / 256, 0.0, 3 / 256)
 ROUGH = 0.005  # standard deviations by which a smooth signal differs from polynomials at most; 8-bit pictures are above
 DECIDING = 2**12  # values of the middle of a lattice that decide
