@@ -12,6 +12,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.predictions import Predictions, predictions
+from coordnet.linalg.buffers import is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
@@ -79,8 +80,9 @@ def fit_gradient(
     Raises
     ------
     ValueError
-        If the samples are not ``Samples``, a number is out of its range, the network's channels or dimensions are not
-        the samples', or a blending is named for an encoding that is not complex.
+        If the samples are not ``Samples`` or gradients are followed to their values, a number is out of its range, the
+        network's channels or dimensions are not the samples', or a blending is named for an encoding that is not
+        complex.
     FloatingPointError
         If the loss stops being finite.
 
@@ -190,6 +192,9 @@ class _BestState:
 def _check(network: CoordinateNetwork, samples: Samples) -> None:
     if not hasattr(samples, "geometry"):
         raise _checks.wrong("samples", "those of one signal, from cn.sample(signal, pattern)", type(samples).__name__)
+    if is_tracked(samples.values):
+        expected = "`samples.detached()`, or a closed-form fit, through which gradients flow to the values"
+        raise _checks.wrong("samples", expected, "values to which gradients are followed")
     if network.channels != samples.channels:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):

@@ -122,6 +122,12 @@ def test_what_has_no_gradient_says_so(prior):
         assert not cn.fit(samples, prior=prior).render().requires_grad
 
 
+def test_training_has_no_gradient_to_its_values():
+    samples = cn.sample(signal(6, 6, 1).requires_grad_(), "random:0.5")
+    with pytest.raises(ValueError, match=r"`samples`: expected `samples.detached\(\)`, or a closed-form fit"):
+        cn.fit(samples, encoder=cn.Gaussian, solver="gradient", epochs=1)
+
+
 def test_transforms_of_fits_that_iterate_say_so():
     samples = cn.sample(signal(12, 12, 1), "random:0.5")
     plan = made(samples, cn.Smoothness(), fourier=True)
