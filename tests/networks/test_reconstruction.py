@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
+from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
@@ -101,6 +102,15 @@ def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_pat
         Reconstruction.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_blending_of_other_features_than_products_is_refused(photograph, tmp_path):
+    samples = sample(photograph, "every:4")
+    network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), MLP(depth=1, width=4))
+    network.blending = Blending("linear", samples.axes)
+    Reconstruction(network, torch.zeros(3), samples.grid).save(tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="`blending`: expected none, for features that are no product of the axes'"):
+        Reconstruction.load(tmp_path / "model.safetensors")
 
 
 def test_points_and_shapes_that_do_not_go_are_refused(made, monkeypatch):
