@@ -161,7 +161,6 @@ MODELS = {
     "head": tampered("head.kind", "subprocess.Popen"),
     "head-arguments": tampered("head.__init__", "x"),
     "head-list": tampered("head", [1]),
-    "head-huge": tampered("head", {"kind": "mlp", "depth": 900, "width": 10**6}),
     "coordinates-one": tampered("coordinates", [[0, 1]]),
     "coordinates-short": tampered("coordinates", [[0, 1, 2], [0, 1]]),
 }

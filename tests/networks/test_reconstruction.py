@@ -1,9 +1,11 @@
 import copy
+import json
 import pickle
 
 import jaxtyping
 import pytest
 import torch
+from safetensors.torch import load_file, safe_open, save_file
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.blending import Blending
@@ -102,6 +104,18 @@ def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_pat
         Reconstruction.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_layers_of_absurd_size_take_no_memory(photograph, tmp_path):
+    """They are refused by their shapes: memory for them is not asked for, so that none is missing."""
+    path = tmp_path / "model.safetensors"
+    trained(photograph, SimpleEncoding).save(path)
+    with safe_open(path, "pt") as file:
+        configuration = json.loads(file.metadata()["coordnet"])
+    configuration["head"]["width"] = 10**8
+    save_file(load_file(path), path, {"coordnet": json.dumps(configuration)})
+    with pytest.raises(ValueError, match=r"another kind of file \(Error\(s\) in loading state_dict"):
+        Reconstruction.load(path)
 
 
 def test_a_blending_of_other_features_than_products_is_refused(photograph, tmp_path):
