@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 MOST = 2**63 - 1  # of any integer: PyTorch and NumPy hold no larger one
@@ -53,11 +53,25 @@ def integer(name: str, value: object, minimum: int) -> int:
     return int(value)
 
 
+def between(name: str, value: object, low: float, high: float) -> float:
+    if not low <= (number := _number(value)) <= high:
+        raise wrong(name, f"a number from {low:g} to {high:g}", repr(value))
+    return number
+
+
+def instance(name: str, value: T, kind: Any, expected: str) -> T:
+    if not isinstance(value, kind):
+        raise wrong(name, expected, repr(value))
+    return value
+
+
 def lengths(name: str, value: object, fewest: int = 1) -> tuple[int, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable) or len(found := tuple(value)) < fewest:
         expected = "lengths, one for each axis" if fewest < 2 else f"at least {fewest} lengths, one for each axis"
         raise wrong(name, expected, repr(value))
-    return tuple(integer(name, length, 1) for length in found)
+    if math.prod(integer(name, length, 1) for length in found) > MOST:
+        raise wrong(name, f"at most {MOST} points in all", repr(value))
+    return tuple(int(length) for length in found)
 
 
 def choice(name: str, value: T, options: Iterable[T]) -> T:

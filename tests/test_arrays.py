@@ -94,6 +94,28 @@ def test_the_fourth_channel_of_a_picture_is_opacity():
     assert not torch.equal(cn.upscale(picture).signal, cn.upscale(picture, alpha=False).signal)
 
 
+def test_two_or_four_channels_beyond_the_unit_interval_are_no_opacity():
+    field = torch.cat([PICTURE, GRAY.unsqueeze(-1)], dim=-1)[..., :4] * 8 - 4
+    for work in (cn.upscale, lambda x, **options: cn.denoise(x, 0.4, prior="adaptive", **options)):
+        assert torch.equal(work(field).signal, work(field, alpha=False).signal)
+        assert torch.equal(work(field[..., 2:]).signal, work(field[..., 2:], alpha=False).signal)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25, 255.0])
+def test_a_mask_is_known_where_it_is_not_zero(scale):
+    prior = cn.Smoothness()
+    made = cn.inpaint(PICTURE, (KNOWN * scale).astype(np.float32), prior=prior)
+    assert torch.equal(made.signal, cn.inpaint(PICTURE, KNOWN, prior=prior).signal)
+
+
+def test_gradients_are_not_followed_through_a_restoration():
+    followed = PICTURE.clone().requires_grad_()
+    for work in (cn.upscale, lambda x: cn.denoise(x, 0.1, prior="adaptive")):
+        made = work(followed).signal
+        assert not made.requires_grad
+        assert torch.equal(made, work(PICTURE).signal)
+
+
 def test_samples_of_arrays():
     given = stored(PICTURE, "uint8", numpy=True)
     samples = cn.sample(given, KNOWN)
@@ -162,6 +184,22 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.psnr(PICTURE, PICTURE, KNOWN.T), r"`mask`: expected bool of shape \(24, 20, 3\) or \(24, 20\)"),
         (lambda: cn.psnr(PICTURE * 1j, PICTURE), "`estimate`: expected real numbers, received torch.complex64"),
         (lambda: cn.psnr(PICTURE, PICTURE * 1j), "`truth`: expected real numbers, received torch.complex64"),
+        (lambda: cn.denoise(PICTURE.to("meta")), "`signal`: expected a dense tensor with values .* 'meta'"),
+        (lambda: cn.upscale(GRAY.to_sparse()), "`image`: expected a dense tensor with values .* torch.sparse_coo"),
+        (lambda: cn.inpaint(PICTURE, GRAY.to_sparse()), "`mask`: expected a dense tensor with values"),
+        (lambda: cn.denoise(PICTURE, seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
+        (lambda: cn.inpaint(PICTURE, KNOWN, prior=cn.Local(), seed=1.5), "`seed`: expected an integer of at least 0"),
+        (lambda: cn.ThinPlate(seed=1.5), "`seed`: expected an integer of at least 0, received 1.5"),
+        (lambda: cn.ThinPlate(cutoff=1e-300), "`cutoff`: expected a number from 1e-09 to 1e.09, received 1e-300"),
+        (lambda: cn.Local(strength=1e300), "`strength`: expected a number from 1e-09 to 1e.09, received 1e.300"),
+        (lambda: cn.Local(rounds=1000), "`rounds`: expected an integer of at most 50, received 1000"),
+        (lambda: cn.Local(pilot=cn.Smoothness()), "`pilot`: expected a prior such as cn.Adaptive.*received Smoothness"),
+        (lambda: cn.Local(patch=4), "`patch`: expected lengths, one for each axis, received 4"),
+        (lambda: cn.LeastSquares(rcond=2.0), "`rcond`: expected a number from 0 to 1, received 2.0"),
+        (lambda: cn.plan(ENCODING, MASK, solver="cg"), "`solver`: expected a stopping rule, .* received 'cg'"),
+        (lambda: FIT.draw(2, generator=5), "`generator`: expected a torch.Generator, received 5"),
+        (lambda: cn.denoise(GRAY, largest=1.5), "`largest`: expected an integer of at least 1, received 1.5"),
+        (lambda: cn.denoise(GRAY, dimensions="a"), "`dimensions`: expected an integer of at least 1, received 'a'"),
         (lambda: cn.psnr(PICTURE, PICTURE - 1), "`data_range`: expected a number, for a truth that is not in"),
     ],
 )

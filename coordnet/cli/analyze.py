@@ -12,6 +12,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Output
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.fitting.methods import head_label
+from coordnet.media.files import mismatch
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
@@ -39,7 +40,10 @@ def run(
     if model is not None:
         name = f"model-{model.stem}"
         loaded = Reconstruction.load(model)
-        drawn, numbers = model_figure(loaded)
+        try:
+            drawn, numbers = model_figure(loaded)
+        except ValueError as error:
+            raise mismatch(model, "a model of finite values", str(error)) from None
         table = _described(loaded, numbers)
     elif figure is not None:
         name = f"figure-{_checks.choice('figure', figure, FIGURES)}"

@@ -73,10 +73,10 @@ def plan(
     Raises
     ------
     ValueError
-        If the encoding has no closed form, the prior does not suit the geometry, the dtype is neither float32 nor
-        float64, the device is not present, or gradients are followed to learnable scales of an encoding that is not
-        fitted by least squares on a whole lattice. Through those gradients flow to the scales; each ``backward`` needs
-        a plan of its own, unless the graph is retained.
+        If the encoding has no closed form, the prior does not suit the geometry, the solver is of another kind, the
+        dtype is neither float32 nor float64, the device is not present, or gradients are followed to learnable scales
+        of an encoding that is not fitted by least squares on a whole lattice. Through those gradients flow to the
+        scales; each ``backward`` needs a plan of its own, unless the graph is retained.
     """
     if not getattr(encoding, "is_factored", False):
         expected = "a ComplexEncoding or FourierEncoding: others have no closed form"
@@ -90,6 +90,7 @@ def plan(
         expected = "a ComplexEncoding, whose axes have matrices, at unequal coordinates (`fit_closed_form` blends)"
         raise _checks.wrong("encoding", expected, type(encoding).__name__)
     _checks.choice("center", center, (True, False))
+    _checks.instance("solver", solver, ConjugateGradients | None, "a stopping rule, cn.fitting.ConjugateGradients()")
     _check_device(device)
     geometry = copy.deepcopy(geometry)  # the plan keeps its mask or points when the caller changes them
     if prior is None and not geometry.is_whole_lattice:

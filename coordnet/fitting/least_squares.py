@@ -26,7 +26,7 @@ class LeastSquares:
     Raises
     ------
     ValueError
-        If a number is negative.
+        If a number is negative, or ``rcond`` is above 1.
     """
 
     ridge: float = 0.0
@@ -35,7 +35,7 @@ class LeastSquares:
     def __post_init__(self) -> None:
         _checks.nonnegative("ridge", self.ridge)
         if self.rcond is not None:
-            _checks.nonnegative("rcond", self.rcond)
+            _checks.between("rcond", self.rcond, 0.0, 1.0)
 
 
 class LeastSquaresPlan(DirectPlan):

@@ -110,7 +110,9 @@ class CoordinateNetwork(nn.Module):
         return math.prod(others) * max((self.channels, *self.head.widths[:1])) + 2 * widest
 
 
-_real = partial(nn.utils.skip_init, nn.Linear)  # initialized below, by the generator
+def _real(fan_in: int, fan_out: int) -> nn.Module:
+    """Return a layer whose weights are not drawn yet."""
+    return nn.utils.skip_init(nn.Linear, fan_in, fan_out, device=torch.get_default_device())
 
 
 def _drawn(module: nn.Module, fan_in: int, head: Head, layer: int, generator: torch.Generator) -> nn.Module:

@@ -273,7 +273,8 @@ class Reconstruction(Uncertain, nn.Module):
                 raise _checks.wrong(name, "finite numbers", "NaN or infinity")
         if not isinstance(configuration["report"], dict):
             raise _checks.wrong("report", "a dictionary", repr(configuration["report"]))
-        encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
+        with torch.device("meta"):  # which takes no memory: the configuration is checked against the tensors first
+            encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
         channels, offset = configuration["channels"], tensors.pop("offset")
         grid, batch = Lattice(tuple(configuration["grid"])).grid, tuple(configuration["batch"])
         if len(grid) != encoding.dimensions:
@@ -282,15 +283,20 @@ class Reconstruction(Uncertain, nn.Module):
             raise _checks.wrong("offset", f"{channels} numbers in a batch of {batch}", tuple(offset.shape))
         state = _under("network.", tensors)
         weight = state["first.weight"] if encoding.is_factored and not head.widths else None
-        network = CoordinateNetwork(encoding, head, channels, weight=weight)
+        with torch.device("meta"):
+            network = CoordinateNetwork(encoding, head, channels, weight=weight)
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
         if kind := configuration.get("blending"):
+            if not encoding.is_factored:
+                raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
             network.blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
         footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
         made = cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors), footprint)
         if coordinates := configuration.get("coordinates"):
-            made.in_units_of(RectilinearLattice(*coordinates))
+            made.lattice = RectilinearLattice(*coordinates)
+            if made.lattice.grid != grid:
+                raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", made.lattice.grid)
         return made
 
 

@@ -80,9 +80,11 @@ class Uncertain:
         Raises
         ------
         ValueError
-            If ``count`` is no positive integer, or the prior has no stationary posterior: none, thin plates, Huber's
-            loss, or a local one on a strided picture or clip, a mosaic, a lattice without gaps, or cells.
+            If ``count`` is no positive integer, the generator is none of PyTorch's, or the prior has no stationary
+            posterior: none, thin plates, Huber's loss, or a local one on a strided picture or clip, a mosaic, a lattice
+            without gaps, or cells.
         """
+        _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
         return self._sure().draw(self, count, generator)
 
     def _sure(self) -> Uncertainty:

@@ -8,6 +8,9 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.axes import ByAxes
 
 PATCH = ByAxes({1: (48,), 2: (8, 8), 3: (4, 6, 6), 4: (3, 4, 4, 4)})  # lengths of a patch, by the number of axes
+MOST_ROUNDS = 50  # rounds of adaptation, each of which takes as long as the first
+STRENGTH_BOUNDS = (1e-9, 1e9)  # patches that the starting classes can be worth: beyond, one of the two sides is all
+NOISE_BOUNDS = (1e-6, 1e6)  # noise that float32 tells from none, and from more, in units of the signal's range
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,10 @@ class Local:
     patch : tuple of int
         The lengths of a patch; by default 48, 8×8 or 4×6×6, by the number of axes. No longer than the lattice.
     rounds : int
-        Rounds of adaptation on mosaics, and at most two on other masks and noise; none is taken where the known samples
-        form a lattice, whose gaps teach nothing.
+        Rounds of adaptation on mosaics, at most 50, and at most two on other masks and noise; none is taken where the
+        known samples form a lattice, whose gaps teach nothing.
     strength : float
-        The number of patches that the starting classes are worth against those of the signal.
+        The number of patches that the starting classes are worth against those of the signal, from 1e-9 to 1e9.
     stride : int
         The distance of neighboring patches in the last pass, along each axis.
     noise : float
@@ -40,7 +43,7 @@ class Local:
     Raises
     ------
     ValueError
-        If a number is out of its range.
+        If a number is out of its range, or the pilot is another prior.
 
     Notes
     -----
@@ -59,16 +62,21 @@ class Local:
     pilot: Adaptive = Adaptive()
 
     def __post_init__(self) -> None:
-        for length in self.patch:
-            _checks.integer("patch", length, 1)
-        _checks.integer("rounds", self.rounds, 0)
-        _checks.positive("strength", self.strength)
+        _checks.lengths("patch", self.patch, fewest=0)
+        if _checks.integer("rounds", self.rounds, 0) > MOST_ROUNDS:
+            raise _checks.wrong("rounds", f"an integer of at most {MOST_ROUNDS}", self.rounds)
+        _checks.between("strength", self.strength, *STRENGTH_BOUNDS)
         _checks.integer("stride", self.stride, 1)
         _checks.nonnegative("noise", self.noise)
+        _checks.instance("pilot", self.pilot, Adaptive, "a prior such as cn.Adaptive()")
 
     def seeded(self, seed: int) -> "Local":
         """Return the prior with another seed of the hidden samples."""
         return replace(self, pilot=self.pilot.seeded(seed))
+
+    def noise_in(self, units: float) -> float:
+        """Return the standard deviation of the noise in units of a signal's range, 0 or within ``NOISE_BOUNDS``."""
+        return self.noise and min(max(self.noise / units, NOISE_BOUNDS[0]), NOISE_BOUNDS[1])
 
     def patch_on(self, lattice: tuple[int, ...]) -> tuple[int, ...]:
         """Return the lengths of a patch on a lattice.

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from coordnet import _checks
 
+CUTOFF_BOUNDS = (1e-9, 1e9)  # radians a sample: the powers of others, up to the 16th, are beyond the range of float64
 ORDERS = (1, 8)  # the lowest and the highest order: above, float64 does not hold the solution
 
 
@@ -23,9 +24,9 @@ class ThinPlate:
     order : int, optional
         The order p of the derivatives, from 1 to 8; hidden samples choose it if it is not given.
     cutoff : float, optional
-        The frequency ω, in radians a sample of the lattice, above which samples count as noise: the energy has the
-        weight ω^(-2p) against squared errors of weight 1. With ``math.inf`` samples are interpolated. Hidden samples
-        choose it if it is not given.
+        The frequency ω, in radians a sample of the lattice, above which samples count as noise, from 1e-9 to 1e9: the
+        energy has the weight ω^(-2p) against squared errors of weight 1. With ``math.inf`` samples are interpolated.
+        Hidden samples choose it if it is not given.
     hold_out : float
         The fraction of the samples that is hidden for a choice.
     seed : int
@@ -54,9 +55,10 @@ class ThinPlate:
         if self.order is not None and not ORDERS[0] <= _checks.integer("order", self.order, ORDERS[0]) <= ORDERS[1]:
             raise _checks.wrong("order", f"an integer from {ORDERS[0]} to {ORDERS[1]}", self.order)
         if self.cutoff is not None and self.cutoff != math.inf:
-            _checks.positive("cutoff", self.cutoff)
+            _checks.between("cutoff", self.cutoff, *CUTOFF_BOUNDS)
         if not 0 < _checks.positive("hold_out", self.hold_out) < 1:
             raise _checks.wrong("hold_out", "a number above 0 and below 1", self.hold_out)
+        _checks.integer("seed", self.seed, 0)
 
     @property
     def is_chosen(self) -> bool:

@@ -77,7 +77,8 @@ def denoise(
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
         which is faster.
     alpha : bool, optional
-        Whether the last channel is opacity, which stays as it is; of pictures with two or four channels if not given.
+        Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
+        not given.
     dimensions : int, optional
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int
@@ -105,8 +106,9 @@ def denoise(
     The windows are the empirical Wiener filter of Ghael, Sayeed and Baraniuk (1997), with Fourier modes; its error is
     estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
+    _checks.integer("seed", seed, 0)
     values, kind = as_signal(signal, dimensions=dimensions)
-    dims = values.ndim - 1
+    values, dims = values.detach(), values.ndim - 1
     alpha = dims == 2 and has_opacity(values) if alpha is None else alpha
     opacity = values[..., -1:] if alpha else values[..., :0]
     values = values[..., :-1] if alpha else values

@@ -5,6 +5,7 @@ import statistics
 import warnings
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,9 +18,9 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, fit_large
-from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_signal
+from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
 from coordnet.sampling.patterns import Pattern, sample
-from coordnet.sampling.samples import Samples
+from coordnet.sampling.samples import Samples, check_weights
 
 # The mean PSNR in dB of photographs of which a share is known at random is 30.0 + 5.2 log10(share) from 2 to 25 %.
 # Holes are harder, so that no more is expected of more known pixels; single photographs are up to 5 dB below the mean.
@@ -79,7 +80,7 @@ def inpaint(
     values, kind = as_signal(signal, dimensions=_dimensions(signal, known) if dimensions is None else dimensions)
     batch = _batch(values, known)
     one = values[(0,) * batch]
-    samples = sample(one, known, dimensions=one.ndim - 1)
+    samples = sample(one, _two_valued(known), dimensions=one.ndim - 1)
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(samples.channels).to(values.device)
@@ -129,6 +130,15 @@ def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:
     n = len(mask)
     ends = 0 < n < len(shape) and shape[-n:] == mask and mask not in (shape[:n], shape[-n - 1 : -1])
     return len(shape) if ends and mask[-1:] > (MOST_CHANNELS,) else None
+
+
+def _two_valued(known: str | Pattern | Array) -> str | Pattern | Array:
+    """Return a mask as 1 where it is not zero, and anything else as it is; see ``as_mask`` for errors."""
+    if not isinstance(known, np.ndarray | Tensor):
+        return known
+    mask = as_mask(known)
+    check_weights(mask)
+    return (mask > 0).to(mask)
 
 
 def _batch(values: Tensor, known: str | Pattern | Array) -> int:

@@ -45,11 +45,13 @@ def regrid(
     Raises
     ------
     ValueError
-        If the array has no coordinates, or a dimension's are not finite, not monotonic, or outside the array's own.
+        If the array has no numbers or no coordinates, or a dimension's are not finite, not monotonic, or outside the
+        array's own.
     """
-    if not all(hasattr(array, name) for name in ("dims", "coords", "attrs", "transpose")):
-        raise _checks.wrong("array", "an xarray.DataArray", type(array).__name__)
-    new, axes = dict(coordinates or {}), tuple(_axes_of(array) if dims is None else dims)
+    _check_array(array)
+    _checks.instance("coordinates", coordinates, Mapping | None, "a mapping from names of dimensions to numbers")
+    _checks.instance("dims", dims, Sequence | None, "a sequence of names of dimensions")
+    new, axes = dict(coordinates or {}), tuple(_axes_of(array) if dims is None else dict.fromkeys(dims))
     for name in new if axes else ():
         _checks.choice("coordinates", name, axes)
     if not axes or not all(d in array.indexes for d in axes):
@@ -69,6 +71,14 @@ def regrid(
     labels = {d: (d, x, array[d].attrs) for d, x in zip(axes, onto, strict=True)}
     made = type(array)(result, {**labels, **kept}, (*axes, *channels), array.name, array.attrs)
     return made.transpose(*array.dims)
+
+
+def _check_array(array: Any) -> None:
+    """Refuse what is no ``xarray.DataArray`` of real numbers with a ``ValueError``."""
+    if not all(hasattr(array, name) for name in ("dims", "coords", "attrs", "transpose", "dtype")):
+        raise _checks.wrong("array", "an xarray.DataArray", type(array).__name__)
+    if array.dtype.kind not in "biuf" or not array.size:
+        raise _checks.wrong("array", "real numbers, at least one", f"shape {array.shape} of {array.dtype}")
 
 
 def _axes_of(array: Any) -> list[str]:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet import _checks
 from coordnet.fitting.hold_out import middle
 from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
@@ -31,7 +32,7 @@ class Tiles:
     """
 
     def __init__(self, grid: tuple[int, ...], largest: int | None = None) -> None:
-        largest = LARGEST if largest is None else largest
+        largest = LARGEST if largest is None else _checks.integer("largest", largest, 1)
         lengths, self.overlap = list(grid), OVERLAP.get(len(grid), 0)
         self.counts = [1] * len(grid)
         while math.prod(grid) > largest and math.prod(lengths) > largest // FEWER:

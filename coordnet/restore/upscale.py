@@ -62,8 +62,8 @@ def upscale(
         By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
         1.75.
     alpha : bool, optional
-        Whether the last channel is opacity, as of two or four channels if not given. Colors are then enlarged times
-        opacity.
+        Whether the last channel is opacity, as of two or four channels in [0, 1] if not given. Colors are then enlarged
+        times opacity.
     progress : bool
         Whether a bar shows the stages.
 
@@ -88,6 +88,7 @@ def upscale(
     if samples == "point" and _checks.choice("prior", prior, PRIORS) == "local":
         raise _checks.wrong("prior", "auto or none for points", "local")
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
+    values = values.detach()
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
     if math.prod(shape) * values.shape[:-3].numel() > LARGEST:
         found = f"{factor:g}, {shape[0]} by {shape[1]}"
@@ -149,8 +150,11 @@ def choose_sigma(values: Pictures) -> tuple[dict[str, Any], float | None]:
 
 
 def has_opacity(values: Pictures) -> bool:
-    """Return whether the last channel of pictures is opacity: of two, beside gray, or of four, beside three colors."""
-    return values.shape[-1] in (2, 4)
+    """Return whether the last channel of pictures is opacity: of two, beside gray, or of four, beside three colors.
+
+    No channel is, where a value is outside of [0, 1], as those of a vector field are.
+    """
+    return values.shape[-1] in (2, 4) and bool(((values >= 0) & (values <= 1)).all())
 
 
 def premultiplied(image: Pictures) -> Pictures:

@@ -53,6 +53,7 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
         If it is no array, is empty, has numbers of another type, or another number of axes.
     """
     signal = as_tensor(array, name)
+    dimensions = None if dimensions is None else _checks.integer("dimensions", dimensions, 1)
     kind = (isinstance(array, np.ndarray), signal.dtype)
     if signal.dtype not in (*PEAKS, *FLOATS):
         raise _checks.wrong(name, "numbers of uint8, uint16, float32 or float64", _type(signal))
@@ -98,8 +99,14 @@ def as_mask(array: Any, name: str = "mask") -> Tensor:
 
 
 def as_tensor(array: Any, name: str) -> Tensor:
-    """Return a NumPy array or a tensor as a tensor, without a copy where that is possible."""
+    """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
+
+    A ``ValueError`` is raised if it is neither, has no numbers, or is a sparse tensor or one without memory.
+    """
     if isinstance(array, Tensor):
+        if array.layout != torch.strided or array.is_meta:
+            found = "a tensor on the device 'meta'" if array.is_meta else f"a tensor of {array.layout}"
+            raise _checks.wrong(name, "a dense tensor with values (`tensor.to_dense()`)", found)
         return array
     if not isinstance(array, np.ndarray):
         raise _checks.wrong(name, "a NumPy array or a tensor", type(array).__name__)

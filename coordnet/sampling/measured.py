@@ -10,10 +10,10 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
-from coordnet.sampling.arrays import FLOATS, Array, as_tensor
+from coordnet.sampling.arrays import Array, as_tensor
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.operators.foreign import as_operator
-from coordnet.sampling.samples import Geometry, Samples, check_weights
+from coordnet.sampling.samples import Geometry, Samples, check_values, check_weights
 
 MISMATCH = 2e-5  # of the norms of A x and y by which ⟨A x, y⟩ and ⟨x, Aᵀ y⟩ may differ
 
@@ -128,15 +128,17 @@ class Measurements(Samples):
         sigma: float | None = None,
         generator: torch.Generator | None = None,
     ) -> "Measurements":
-        """Return the measurements of a signal (*grid, channels), with normal noise if ``sigma`` is given."""
+        """Return the measurements of a signal (*grid, channels), with normal noise if ``sigma`` is given.
+
+        A signal without a channel, or with numbers that are not finite, and another sigma raise a ``ValueError``.
+        """
         signal = as_tensor(signal, "signal")
-        if signal.dtype not in FLOATS:
-            raise _checks.wrong("signal", "numbers of float32 or float64", signal.dtype)
+        check_values("signal", signal)
         operator = as_operator(operator, tuple(signal.shape[:-1]))
         values = operator.to(signal.device, signal.dtype)(signal.movedim(-1, 0)).movedim(0, -1)
         if sigma is not None:
             noise = torch.randn(values.shape, generator=generator, dtype=values.dtype)
-            values = values + sigma * noise.to(values.device)
+            values = values + _checks.positive("sigma", sigma) * noise.to(values.device)
         return cls(operator, values, sigma=sigma)
 
 

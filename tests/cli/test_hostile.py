@@ -161,6 +161,8 @@ MODELS = {
     "head": tampered("head.kind", "subprocess.Popen"),
     "head-arguments": tampered("head.__init__", "x"),
     "head-list": tampered("head", [1]),
+    "coordinates-one": tampered("coordinates", [[0, 1]]),
+    "coordinates-short": tampered("coordinates", [[0, 1, 2], [0, 1]]),
 }
 
 OPTIONS = [
@@ -187,6 +189,10 @@ OPTIONS = [
     ("reconstruct", "--prior", "adaptive:rounds=-1"),
     ("reconstruct", "--prior", "smooth:power=nan"),
     ("reconstruct", "--prior", "smooth:form=__class__"),
+    ("reconstruct", "--prior", "local:strength=1e-300"),
+    ("reconstruct", "--prior", "local:strength=1e300"),
+    ("demosaic", "--prior", "local:rounds=1000"),
+    ("reconstruct", "--prior", "plates:cutoff=1e-300"),
     ("reconstruct", "--epochs", "99999999999999999999"),
     ("reconstruct", "--epochs", "0"),
     ("reconstruct", "--size", "100000x100000"),
@@ -304,6 +310,15 @@ def test_models_that_are_not_finite_are_refused(number, model, refused, tmp_path
     tensors["network.first.weight"][0] = number
     save_file(tensors, tmp_path / "m.safetensors", metadata)
     refused("analyze", "m.safetensors", "--out", "o", names=["m.safetensors: expected a model"])
+
+
+def test_models_whose_values_overflow_are_refused(model, refused, tmp_path):
+    with safe_open(model, "pt") as file:
+        metadata = file.metadata()
+    tensors = load_file(model)
+    tensors["network.first.weight"].fill_(3e38)
+    save_file(tensors, tmp_path / "m.safetensors", metadata)
+    refused("analyze", "m.safetensors", "--out", "o", names=["m.safetensors: expected a model of finite values"])
 
 
 @pytest.mark.parametrize("data", [pickle.dumps(Payload()), b"\xff" * 8, struct.pack("<Q", 2**63)])

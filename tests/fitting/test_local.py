@@ -342,6 +342,16 @@ def test_a_constant_stays_one():
     torch.testing.assert_close(render, torch.full_like(render, 0.3), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("pattern", ["full", "random:0.5", "bayer", "area:2"])
+def test_noise_below_rounding_and_beyond_any_range_is_that_of_the_limits(pattern):
+    """Float32 tells no noise below a millionth of the range, and none above a million ranges, from these."""
+    samples = sample(synthetic_photograph(16, 16), pattern)
+    for extreme, limit in ((1e-300, 1e-30), (1e300, 1e30)):
+        one, other = (fit(samples, Local(rounds=1, noise=noise)).render() for noise in (extreme, limit))
+        assert bool(torch.isfinite(one).all())
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+
+
 def test_one_known_sample_and_all_known_samples():
     truth = synthetic_photograph(16, 16)
     known = torch.zeros(16, 16)

@@ -1,11 +1,14 @@
 import copy
+import json
 import pickle
 
 import jaxtyping
 import pytest
 import torch
+from safetensors.torch import load_file, safe_open, save_file
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
+from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
@@ -101,6 +104,27 @@ def test_damaged_and_foreign_files_give_one_clear_line(kind, photograph, tmp_pat
         Reconstruction.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_layers_of_absurd_size_take_no_memory(photograph, tmp_path):
+    """They are refused by their shapes: memory for them is not asked for, so that none is missing."""
+    path = tmp_path / "model.safetensors"
+    trained(photograph, SimpleEncoding).save(path)
+    with safe_open(path, "pt") as file:
+        configuration = json.loads(file.metadata()["coordnet"])
+    configuration["head"]["width"] = 10**8
+    save_file(load_file(path), path, {"coordnet": json.dumps(configuration)})
+    with pytest.raises(ValueError, match=r"another kind of file \(Error\(s\) in loading state_dict"):
+        Reconstruction.load(path)
+
+
+def test_a_blending_of_other_features_than_products_is_refused(photograph, tmp_path):
+    samples = sample(photograph, "every:4")
+    network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), MLP(depth=1, width=4))
+    network.blending = Blending("linear", samples.axes)
+    Reconstruction(network, torch.zeros(3), samples.grid).save(tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="`blending`: expected none, for features that are no product of the axes'"):
+        Reconstruction.load(tmp_path / "model.safetensors")
 
 
 def test_points_and_shapes_that_do_not_go_are_refused(made, monkeypatch):

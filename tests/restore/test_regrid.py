@@ -1,5 +1,6 @@
 """Labeled arrays at other coordinates: values, labels and attributes."""
 
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -53,12 +54,18 @@ def test_times_and_channels():
     ("call", "said"),
     [
         (lambda a: cn.regrid(a.values), "`array`: expected an xarray.DataArray, received ndarray"),
+        (lambda a: cn.regrid(a.to_dataset(name="t")), "`array`: expected an xarray.DataArray, received Dataset"),
+        (lambda a: cn.regrid(a + 0j), "`array`: expected real numbers, at least one, received .* of complex128"),
+        (lambda a: cn.regrid(a[:0]), r"`array`: expected real numbers, at least one, received shape \(0, "),
+        (lambda a: cn.regrid(a, [1.0]), "`coordinates`: expected a mapping from names of dimensions to numbers"),
+        (lambda a: cn.regrid(a, dims=5), "`dims`: expected a sequence of names of dimensions, received 5"),
         (lambda a: cn.regrid(a.drop_vars(["lat", "lon"])), "`array`: expected a DataArray with coordinates along"),
         (lambda a: cn.regrid(a, {"latt": [1.0]}), "`coordinates`: expected one of"),
         (lambda a: cn.regrid(a, {"lat": [0.0, 95.0]}), "`coordinates`: expected numbers within half a spacing"),
         (lambda a: cn.regrid(a.assign_coords(lon=[*range(11), 10])), r"`coordinates\[1\]`: expected increasing"),
     ],
 )
-def test_wrong_arrays_are_refused(call, said):
+def test_wrong_arrays_are_refused(call, said, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
     with pytest.raises(ValueError, match=said):
         call(temperature())

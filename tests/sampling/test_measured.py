@@ -10,6 +10,7 @@ from coordnet.linalg.operators import LinearOperator
 from tests.helpers import synthetic_photograph
 
 PSF = torch.tensor([[0.1, 0.2, 0.1], [0.1, 0.3, 0.2]])
+BLUR = cn.operators.Blur(PSF, (8, 6))
 
 
 def blurred(channels=3):
@@ -137,6 +138,9 @@ def test_an_operator_without_an_adjoint_is_refused():
         (lambda: cn.operators.Projections([0.0], (8,)), "`grid`: expected at least 2 lengths"),
         (lambda: cn.operators.FourierSamples(torch.zeros(8, 6)), "`mask`: expected at least one frequency"),
         (lambda: cn.operators.Blur(torch.ones(3, 3), (-8, 6)), "`grid`: expected an integer of at least 1"),
+        (lambda: cn.operators.Blur(torch.ones(3, 3), (2**40, 2**40)), "`grid`: expected at most 9223.* points in all"),
+        (lambda: cn.Measurements.of(BLUR, torch.ones(8, 6, 0)), "`signal`: expected at least one number"),
+        (lambda: cn.Measurements.of(BLUR, torch.ones(8, 6, 1), sigma=-1.0), "`sigma`: expected a positive finite"),
         (lambda: cn.operators.Derivatives(()), "`grid`: expected lengths, one for each axis"),
     ],
 )

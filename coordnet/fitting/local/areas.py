@@ -65,7 +65,7 @@ class LocalAreaPlan(Plan):
 
     def _solve(self, values: Float[Tensor, "1 channels *cells"]) -> Fitted:
         span = float(values.max() - values.min()) or 1.0
-        y, noise = values[0] / span, (self.prior.noise / span) ** 2
+        y, noise = values[0] / span, self.prior.noise_in(span) ** 2
         with tqdm(total=2, desc="patches", disable=not self.progress) as bar:
             weight, errors = half_weight(y, noise)
             bar.update()

@@ -162,7 +162,7 @@ class LocalPlan(Plan):
         return classes, weights, grouped
 
     def _noise(self, signal: Signal) -> float:
-        return max(NOISE, (self.prior.noise / signal.range) ** 2)
+        return max(NOISE, self.prior.noise_in(signal.range) ** 2)
 
     def _begin(self, signal: Signal) -> LocalClasses:
         channels = Channels.of(signal.values, signal.known)

@@ -50,7 +50,7 @@ class LocalMosaicPlan(Plan):
 
     def _solve(self, values: Float[Tensor, "1 3 height width"]) -> Fitted:
         signal = Signal.of(values[0], self.known)
-        noise = (self.prior.noise / signal.range) ** 2
+        noise = self.prior.noise_in(signal.range) ** 2
         estimate, mixture = self._estimate(signal, max(noise, FLOOR))
         f = estimate.f if noise else signal.kept(estimate.f)
         sought = torch.ones_like(signal.known) if noise else ~signal.known

@@ -18,7 +18,7 @@ from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.fitting.local.similar_patches import filter_groups
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
-from coordnet.priors.local import Local
+from coordnet.priors.local import NOISE_BOUNDS, Local
 from coordnet.sampling.samples import Geometry
 
 COLORFULNESS = ((0.1, 0.005),)  # noise hides what further kinds of colorfulness would tell
@@ -72,9 +72,11 @@ class LocalDenoiser:
         """Return the estimate of a signal (channels, *lattice)."""
         lattice = tuple(noisy.shape[1:])
         mean = noisy.flatten(1).mean(1).reshape(-1, *(1,) * len(lattice))
-        energy = float((noisy - mean).double().square().mean()) - self.prior.noise**2
-        span = max(DEVIATIONS * math.sqrt(max(energy, 0.0)), self.prior.noise)
-        y, noise = (noisy - mean) / span, self.prior.noise / span
+        # The squares of more noise than that overflow.
+        level = min(self.prior.noise, NOISE_BOUNDS[1] * (float(noisy.abs().max()) or 1.0))
+        energy = float((noisy - mean).double().square().mean()) - level**2
+        span = max(DEVIATIONS * math.sqrt(max(energy, 0.0)), level)
+        y, noise = (noisy - mean) / span, self.prior.noise_in(span)
 
         def variance(f: Signal) -> Float[Tensor, "1 *lattice"]:
             return noise**2 * self.variance(span * f + mean).mean(0, keepdim=True)
