@@ -4,15 +4,15 @@ import functools
 import inspect
 import mimetypes
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option
+
+from coordnet.cli.folders import HIDDEN, refused, staging_folder
 
 
 def number(text: object) -> float:
@@ -25,7 +25,6 @@ def number(text: object) -> float:
     raise BadParameter(f"expected a number, found {text!r}")
 
 
-HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[
     int | None,
@@ -105,22 +104,6 @@ def is_folder(path: str | Path) -> bool:
 def plain_warnings() -> None:
     """Print the warnings of this process as lines of the command."""
     warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
-
-
-@contextmanager
-def staging_folder(final: Path) -> Iterator[Path]:
-    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``."""
-    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
-    try:
-        with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=parent) as folder:
-            yield Path(folder)
-    except OSError as error:
-        raise refused(final, "a folder that can be written", error.strerror or error) from None
-
-
-def refused(folder: Path, expected: str, found: object) -> ValueError:
-    """Return the error that says what was expected of a folder for results and what was found."""
-    return ValueError(f"--out {folder}: expected {expected}, found {found}")
 
 
 @dataclass(frozen=True)
