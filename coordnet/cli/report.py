@@ -17,7 +17,7 @@ import torch
 from matplotlib.figure import Figure
 
 from coordnet.cli.common import Common, Output
-from coordnet.cli.folders import exchange, move, reserve, staging_folder
+from coordnet.cli.folders import RECORD, exchange, move, reserve, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
@@ -134,7 +134,7 @@ def write_results(
 
 def write_record(folder: Path, made: Record) -> None:
     """Write a record into a folder; a ``ValueError`` is raised if one of its numbers is not finite."""
-    (folder / "record.json").write_text(_json(made, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(_json(made, indent=1) + "\n", encoding="utf-8")
 
 
 def show(made: Record, lines: list[str], output: Output) -> None:
