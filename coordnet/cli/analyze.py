@@ -10,6 +10,7 @@ from coordnet import _checks
 from coordnet.analysis.summary import describe
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
+from coordnet.cli.origin import origin, reading
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.fitting.methods import head_label
 from coordnet.media.files import mismatch
@@ -31,6 +32,7 @@ def run(
     output: Output,
 ) -> None:
     """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
+    output = reading(output, model)
     start, table = time.perf_counter(), []
     if model is not None and (encoder or figure is not None):
         raise _checks.wrong("model", "no --encoder and no --figure beside it", encoder or figure)
@@ -54,7 +56,12 @@ def run(
         pages = dict(_encoder(text, samples, output.seed) for text in encoder or ["gaussian"])
         drawn, numbers = encoder_figure(pages, nodes)
         table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()]
-    record |= {"analysis": name, "numbers": numbers, "seconds": time.perf_counter() - start}
+    record |= {
+        **origin("analyze", output),
+        "analysis": name,
+        "numbers": numbers,
+        "seconds": time.perf_counter() - start,
+    }
     if output.out is not None or not output.json:
         with report.results(output, "analyze", name) as (staging, final):
             drawn.savefig(staging / "figure.png", dpi=130)

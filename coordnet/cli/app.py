@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -27,9 +28,10 @@ def command(target: str) -> Callable[[Callable[..., None]], None]:
         def run(**given: Any) -> None:
             signals = given.get("signals", ["-"])
             shared = len(signals) > 1 or options.is_folder(signals[0])
-            for group in given.values():
+            for key, group in given.items():
                 if isinstance(group, options.Output):
                     group.check(shared=shared)  # before the imports, which take seconds
+                    given[key] = replace(group, settings=options.settings(given))
             getattr(import_module(f"coordnet.cli.{module}"), name)(**given)
 
         app.command()(grouped(run))

@@ -4,15 +4,15 @@ import functools
 import inspect
 import mimetypes
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 from typer import Argument, BadParameter, Option
+
+from coordnet.cli.folders import HIDDEN, RESULTS, refused, staging_folder
 
 
 def number(text: object) -> float:
@@ -25,7 +25,6 @@ def number(text: object) -> float:
     raise BadParameter(f"expected a number, found {text!r}")
 
 
-HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
 Epochs = Annotated[
     int | None,
@@ -66,6 +65,8 @@ class Output:
     force: Force = False
     json: Json = False
     quiet: Quiet = False
+    settings: dict[str, Any] = field(default_factory=dict)  # all options that change the results, as a record has them
+    inputs: tuple[dict[str, Any], ...] = ()  # the files that the results follow from, see ``origin.reading``
 
     @property
     def progress(self) -> bool:
@@ -75,8 +76,9 @@ class Output:
     def check(self, *, shared: bool = False) -> None:
         """Refuse a folder for the results that cannot be one with a ``ValueError``.
 
-        That is one that holds files without ``--force``, that cannot be written, or that is named like a picture, a
-        clip or a recording. A folder that the results of several files share may hold some.
+        That is one that holds files without ``--force``, an input that a result would replace, that cannot be written,
+        or that is named like a picture, a clip or a recording. A folder that the results of several files share may
+        hold some.
         """
         if self.out is None:
             return
@@ -93,6 +95,9 @@ class Output:
         is_free = self.force or shared or not self.out.is_dir()
         if not is_free and any(not path.name.startswith(HIDDEN) for path in self.out.iterdir()):
             raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
+        for path in (Path(file["path"]) for file in self.inputs):
+            if path.stem in RESULTS and self.out.exists() and path.parent.exists() and path.parent.samefile(self.out):
+                raise refused(self.out, "another folder than the input's own", f"{path.name}, named like a result")
         with staging_folder(self.out):
             pass
 
@@ -105,22 +110,6 @@ def is_folder(path: str | Path) -> bool:
 def plain_warnings() -> None:
     """Print the warnings of this process as lines of the command."""
     warnings.formatwarning = lambda message, *_, **__: f"coordnet: {message}\n"
-
-
-@contextmanager
-def staging_folder(final: Path) -> Iterator[Path]:
-    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``."""
-    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
-    try:
-        with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=parent) as folder:
-            yield Path(folder)
-    except OSError as error:
-        raise refused(final, "a folder that can be written", error.strerror or error) from None
-
-
-def refused(folder: Path, expected: str, found: object) -> ValueError:
-    """Return the error that says what was expected of a folder for results and what was found."""
-    return ValueError(f"--out {folder}: expected {expected}, found {found}")
 
 
 @dataclass(frozen=True)
@@ -260,21 +249,38 @@ class Place:
     ] = None
 
 
+UNRECORDED = {"signals", "workers", "dask", "out", "force", "json", "quiet", "settings", "inputs"}
+
+
+def settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that change the results of a command, by their names, as a record holds them."""
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        flat |= vars(value) if is_dataclass(value) else {name: value}
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in flat.items()}
+    return {name: value for name, value in plain.items() if name not in UNRECORDED and value is not None}
+
+
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let typer see the fields of a command's dataclass arguments as options of the command itself."""
     parameters = inspect.signature(command).parameters
     groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat: list[inspect.Parameter] = []
     for name, parameter in parameters.items():
-        options = inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
+        options = _options(groups[name]) if name in groups else [parameter]
         flat += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
 
     @functools.wraps(command)
     def called(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+            given[name] = group(**{option.name: given.pop(option.name) for option in _options(group)})
         return command(**given)
 
     called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in flat}
     return called
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    """The fields of a dataclass that a user sees; others have no help."""
+    return [p for p in inspect.signature(group).parameters.values() if get_origin(p.annotation) is Annotated]

@@ -6,6 +6,7 @@ import torch
 
 from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Compared, Sampled
+from coordnet.cli.origin import origin, reading
 from coordnet.comparison.attempts import Attempt
 from coordnet.comparison.compare import compare
 from coordnet.media import read_media
@@ -17,6 +18,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
+    common = reading(common, sampled.signal, specs.mask_file(sampled.sample))
     with report.stage("reading", common):
         media = read_media(sampled.signal, **sampled.part, memory=specs.parse_bytes(common.memory))
     with report.results(common, "compare", media.name) as (staging, final):
@@ -35,6 +37,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
         table = replace(table, name=media.name, pattern=text, rate=media.rate)
         record = {
             "signal": table.name,
+            **origin("compare", common),
             "shape": list(media.signal.shape),
             "sample": table.pattern,
             "known": table.known,

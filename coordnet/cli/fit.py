@@ -9,6 +9,7 @@ from torch import Tensor
 
 from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Place
+from coordnet.cli.origin import origin, reading
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.declared import refuse_large
@@ -27,6 +28,7 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
     refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
     device = specs.choose_device(common.device)
+    common = reading(common, points, place.at)
     with report.stage("reading", common):
         columns = _columns(points, len(shape), values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
@@ -47,6 +49,7 @@ def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common:
             estimate, render_seconds = once(lambda: fit.render().cpu())
         record = {
             "signal": points.stem,
+            **origin("fit", common),
             "points": len(values),
             "shape": [*shape, values.shape[1]],
             "bounds": bounds.tolist(),

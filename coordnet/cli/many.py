@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,52 +15,79 @@ import torch
 import typer
 from tqdm import tqdm
 
+from coordnet.bench.limits import end_with
 from coordnet.cli import report
 from coordnet.cli.common import Common, Many, is_folder, plain_warnings
+from coordnet.cli.folders import refused
+from coordnet.cli.origin import difference, earlier, origin, reading
 from coordnet.cli.report import Outcome
 from coordnet.media import SAMPLES, MediaError
 from coordnet.media.arrays import split_member
 from coordnet.media.read import KINDS
 
 DIED = "its process died (killed, or out of memory)"
-DONE = "record.json"  # moved into a folder of results after all other files
 
 Work = Callable[[str, Common], Outcome]  # one file, which it restores, writes and describes
 Job = Callable[[], Outcome | str]  # the reason where it failed
+Beside = Callable[[str], Iterable[str | Path]]  # the files that the result of a file follows from too
 
 
-def each(command: str, work: Work, signals: list[str], many: Many, common: Common) -> None:
+def each(
+    command: str, work: Work, signals: list[str], many: Many, common: Common, beside: Beside = lambda _: ()
+) -> None:
     """Carry out a command on one signal, or on several files and on those in folders, each into a folder of its own.
 
-    Where there are several, files with results are left out, unless ``--force`` is given. One that fails stops no
-    other; the failures are printed at the end, and the exit status is then 2.
+    Where there are several, a file is left out whose results are there already, by the same command and options and
+    of the file as it is. Anything else in its folder, results by other options among them, is replaced with ``--force``
+    alone; files of one name fail. One that fails stops no other; the failures are printed at the end, and the exit
+    status is then 2.
     """
     files = _files(signals)
     if files == signals and len(files) == 1:
-        outcome = work(signals[0], common)
+        outcome = work(signals[0], reading(common, signals[0], *beside(signals[0])))
         report.show(outcome.record, outcome.lines, common)
         return
     folder = (common.out or Path("results", command)).absolute()
-    places = _places(files, folder)
-    left = {file: place for file, place in places.items() if common.force or not (place / DONE).exists()}
-    quiet = {place: replace(common, out=place, quiet=True, force=True) for place in left.values()}
-    jobs = {file: partial(_attempt, work, _absolute(file), quiet[place]) for file, place in left.items()}
-    lines, failures = [], []
-    with tqdm(total=len(jobs), desc=command, unit="file", disable=not common.progress, dynamic_ncols=True) as bar:
+    jobs, failures = _jobs(command, work, {file: reading(common, file, *beside(file)) for file in files}, folder)
+    done, lines = len(files) - len(jobs) - len(failures), []
+    disable = None if common.progress else True  # None shows the bar on a screen alone, where it hides no failure
+    with tqdm(total=len(jobs), desc=command, unit="file", disable=disable, dynamic_ncols=True) as bar:
         for file, outcome in _outcomes(jobs, many):
             bar.update()
             if isinstance(outcome, str):
-                failures.append(f"coordnet: {file}: {outcome}")
+                failures[file] = outcome
             elif common.json:
                 report.show(outcome.record, outcome.lines, common)
             else:
                 lines.append(f"{file}: {outcome.summary}")
-    before = f", {len(files) - len(left)} done before (--force does them again)" if len(left) < len(files) else ""
+    before = f", {done} done before (--force does them again)" if done else ""
     if not (common.json or common.quiet) and len(failures) < len(files):
-        print("\n".join([*lines, f"{len(jobs) - len(failures)} of {len(jobs)} written to {folder}{before}"]))
+        print("\n".join([*lines, f"{len(lines)} of {len(files) - done} written to {folder}{before}"]))
     if failures:
-        print("\n".join(failures), file=sys.stderr)
+        print("\n".join(f"coordnet: {file}: {reason}" for file, reason in failures.items()), file=sys.stderr)
         raise typer.Exit(2)
+
+
+def _jobs(command: str, work: Work, files: Mapping[str, Common], folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
+    """The jobs of the files that are not done yet, and the reasons why others cannot be done."""
+    jobs: dict[str, Job] = {}
+    refusals: dict[str, str] = {}
+    names = Counter(map(_name, files))
+    for file, options in files.items():
+        place, asked = folder / _name(file), origin(command, options)
+        found = {} if options.force else earlier(place)
+        if found == asked:
+            continue
+        if names[place.name] > 1:
+            named = f"{names[place.name]} whose results belong into {place}"
+            refusals[file] = f"expected files of different names, found {named}; run them apart, each with an --out"
+        elif found:
+            other = f"{difference(found, asked)} (--force replaces)"
+            refusals[file] = str(refused(place, "a new or empty folder", other))
+        else:
+            own = replace(options, out=place, quiet=True)
+            jobs[file] = partial(_attempt, work, _absolute(file), own)
+    return jobs, refusals
 
 
 def _files(signals: list[str]) -> list[str]:
@@ -76,17 +104,13 @@ def _files(signals: list[str]) -> list[str]:
         if not inside:
             raise MediaError(f"{signal}: expected a folder of pictures or other signals, found none in it")
         files += inside
-    return list(dict.fromkeys(files))
+    return list({_absolute(file): file for file in files}.values())
 
 
-def _places(files: list[str], folder: Path) -> dict[str, Path]:
-    """The folder for the results of each file: its name, with its suffix and a number where others have that name."""
-    places: dict[str, Path] = {}
-    for file in files:
-        path = Path(file)
-        names = [path.stem, f"{path.stem}-{path.suffix[1:]}", *(f"{path.stem}-{n}" for n in range(2, len(files) + 2))]
-        places[file] = next(folder / name for name in names if folder / name not in places.values())
-    return places
+def _name(file: str) -> str:
+    """The name of the folder for the results of a file, which depends on its own name alone."""
+    path, member = split_member(file)
+    return path.stem if member is None else f"{path.stem}-{member}".replace("/", "-")
 
 
 def _absolute(signal: str) -> str:
@@ -121,8 +145,9 @@ def _outcomes(jobs: Mapping[str, Job], many: Many) -> Iterator[tuple[str, Outcom
             yield from _outcomes({file: jobs[file]}, replace(many, workers=2))
 
 
-def _start(threads: int) -> None:
+def _start(threads: int, parent: int) -> None:
     """Prepare a local process."""
+    end_with(parent)
     torch.set_num_threads(threads)
     plain_warnings()
 
@@ -132,7 +157,7 @@ def _executor(many: Many) -> Iterator[Executor]:
     """Yield local processes, or the workers of a Dask cluster."""
     if many.dask is None:
         threads = max(1, (os.cpu_count() or 1) // many.workers)
-        local = {"mp_context": get_context("spawn"), "initializer": _start, "initargs": (threads,)}
+        local = {"mp_context": get_context("spawn"), "initializer": _start, "initargs": (threads, os.getpid())}
         executor = ProcessPoolExecutor(many.workers, **local)
         try:
             yield executor

@@ -13,6 +13,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Many, Sampling, Tuning
 from coordnet.cli.many import each
+from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
 from coordnet.fitting.choice import choose, tuned
@@ -38,7 +39,8 @@ def run(
 ) -> None:
     """Reconstruct each signal from some of its samples."""
     work = partial(_reconstruct, sampling=sampling, fitting=fitting, tuning=tuning, uncertainty=uncertainty)
-    each("reconstruct", work, signals, many, common)
+    mask = specs.mask_file(sampling.sample)
+    each("reconstruct", work, signals, many, common, lambda _: [mask] if mask else [])
 
 
 def _reconstruct(
@@ -66,6 +68,7 @@ def _reconstruct(
         sure = Sureness.of(fit, scoring.span, scoring) if uncertainty and fit else None
         record = {
             "signal": media.name,
+            **origin("reconstruct", common),
             "shape": list(media.signal.shape),
             "sample": text,
             **report.describe(method, fit),

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -17,7 +16,8 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from coordnet.cli.common import HIDDEN, Common, Output, refused, staging_folder
+from coordnet.cli.common import Common, Output
+from coordnet.cli.folders import RECORD, exchange, move, reserve, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
@@ -51,15 +51,15 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
     output.check()
     fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
     final = output.out or next(path for path in fresh if not path.exists())
-    made = _reserve(final)
+    made = reserve(final)
     while output.out is None and not made:  # another run was faster
         final = next(fresh)
-        made = _reserve(final)
+        made = reserve(final)
     try:
         with staging_folder(final.parent if made else final) as staging:
             with _naming_final(staging, final):
                 yield staging, final
-            publish = _exchange if made else _move
+            publish = exchange if made else move
             publish(staging, final, output.force)
     except BaseException:
         for folder in made:
@@ -77,44 +77,6 @@ def _naming_final(staging: Path, final: Path) -> Iterator[None]:
         if str(staging) not in str(error):
             raise
         raise MediaError(str(error).replace(str(staging), str(final))) from error
-
-
-def _reserve(folder: Path) -> list[Path]:
-    """Make a folder and those above it; return those that were made, the innermost first, none if it was there."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        for path in reversed(missing):
-            path.mkdir(exist_ok=path != folder)
-    except FileExistsError:
-        return []
-    except OSError as error:
-        raise refused(folder, "a folder that can be written", error.strerror or error) from None
-    return missing
-
-
-def _exchange(staging: Path, final: Path, force: bool) -> None:
-    """Put a folder in the place of an empty one, or its files where another run has written into that."""
-    for file in staging.rglob("*"):
-        file.chmod(0o755 if file.is_dir() else 0o644)  # safetensors writes files that no one else may read
-    staging.chmod(final.stat().st_mode & 0o777)
-    try:
-        os.rename(staging, final)
-    except OSError:
-        _move(staging, final, force)
-
-
-def _move(staging: Path, final: Path, force: bool) -> None:
-    """Move files into a folder, which is looked at once more."""
-    if not force and any(not path.name.startswith(HIDDEN) for path in final.iterdir()):
-        raise refused(final, "a new or empty folder", "files in it that another run has written")
-    for array in staging.glob("*.zarr"):
-        shutil.rmtree(final / array.name, ignore_errors=True)  # chunks of an earlier array would be taken for its own
-    files = [path for path in staging.rglob("*") if path.is_file()]
-    for file in sorted(files, key=lambda path: path.name == "record.json"):  # which says that the others are there
-        target = final / file.relative_to(staging)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file.chmod(0o644)  # safetensors writes files that no one else may read
-        os.replace(file, target)
 
 
 @contextmanager
@@ -172,7 +134,7 @@ def write_results(
 
 def write_record(folder: Path, made: Record) -> None:
     """Write a record into a folder; a ``ValueError`` is raised if one of its numbers is not finite."""
-    (folder / "record.json").write_text(_json(made, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(_json(made, indent=1) + "\n", encoding="utf-8")
 
 
 def show(made: Record, lines: list[str], output: Output) -> None:

@@ -16,6 +16,7 @@ from coordnet import _checks
 from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Many, is_folder
 from coordnet.cli.many import each
+from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
 from coordnet.fitting import methods
@@ -71,7 +72,7 @@ def inpaint(
     reading = partial(read_mask, threshold=threshold, invert=invert)
     chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
     work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
-    each("inpaint", work, signals, many, common)
+    each("inpaint", work, signals, many, common, partial(_mask_of, mask=mask.absolute()))
 
 
 def _inpaint(
@@ -79,7 +80,10 @@ def _inpaint(
 ) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         with specs.naming_option("mask"):
-            known = reading(_mask_of(signal, mask), media.grid)
+            found = _mask_of(signal, mask)
+            if not found:
+                raise MediaError(f"{mask}: expected a mask of the name {Path(signal).stem}, found none")
+            known = reading(*found, media.grid)
         options = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
         made = inpainted(values, known, **chosen, **options)
         return _filled(made, media.signal, known)
@@ -95,14 +99,11 @@ def _prior(text: str) -> Prior:
     return prior
 
 
-def _mask_of(signal: str, mask: Path) -> Path:
-    """The mask of a signal: the file of its name where the masks are in a folder."""
+def _mask_of(signal: str, mask: Path) -> list[Path]:
+    """The mask of a signal, alone in a list: the first of its name where masks are in a folder, or none."""
     if not is_folder(mask):
-        return mask
-    found = sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)
-    if not found:
-        raise MediaError(f"{mask}: expected a mask of the name {Path(signal).stem}, found none")
-    return found[0]
+        return [mask]
+    return sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)[:1]
 
 
 def demosaic(signals: list[str], pattern: str, sigma: float | None, prior: str, many: Many, common: Common) -> None:
@@ -228,7 +229,7 @@ def _restored(
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
         found |= {"seconds": seconds, "report": shown.made.report, "seed": common.seed}
         found["device"] = shown.made.report.get("device", str(device))
-        record = _record(command, media.name, made.signal.shape, **found)
+        record = _record(command, media.name, made.signal.shape, common, **found)
         name = media.name if fit else f"{media.name}, its middle"
         after = made.signal if fit else made.signal[Tiles(made.grid).middle]
         with report.stage("drawing", common):
@@ -244,8 +245,9 @@ def _restored(
     return Outcome(record, lines, shown.sureness)
 
 
-def _record(command: str, name: str, shape: tuple[int, ...], **found: Any) -> report.Record:
-    return {"signal": name, "command": command, "shape": list(shape), **found, "versions": report.versions()}
+def _record(command: str, name: str, shape: tuple[int, ...], common: Common, **found: Any) -> report.Record:
+    said = {"signal": name, **origin(command, common), "shape": list(shape)}
+    return {**said, **found, "versions": report.versions()}
 
 
 def _heading(record: report.Record) -> str:
@@ -290,7 +292,7 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
                 write_pixels(stored, written)
         found = {**_settings(made, factor, source.alpha), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
-        record = _record("upscale", path.stem, shape, **found)
+        record = _record("upscale", path.stem, shape, common, **found)
         if len(shape) == 3:
             result = replace(source, stored=stored)
             _draw_middle(source, result, staging / "figure.png", path.stem)

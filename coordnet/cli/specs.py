@@ -101,12 +101,19 @@ def _value(key: str, text: str, hint: Any) -> Any:
 
 def parse_sample(text: str, grid: tuple[int, ...], **masking: Any) -> Pattern | torch.Tensor:
     """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names, read with some options."""
-    if text.startswith("mask:") and text != "mask:":
+    mask = mask_file(text)
+    if mask is not None:
         with naming_option("sample"):
-            return read_mask(text.removeprefix("mask:"), grid, **masking)
+            return read_mask(mask, grid, **masking)
     if text.partition(":")[0] not in PATTERNS:
         raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))
     return parse_pattern(text)
+
+
+def mask_file(text: str | None) -> str | None:
+    """The file that ``mask:PATH`` names; None for other samples."""
+    named = (text or "").startswith("mask:") and text != "mask:"
+    return text.removeprefix("mask:") if text and named else None
 
 
 @contextmanager

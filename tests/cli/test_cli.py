@@ -12,7 +12,8 @@ import torch
 from PIL import Image
 
 from coordnet.cli import SPINS, bound_spinning, specs
-from coordnet.cli.common import HIDDEN, Output
+from coordnet.cli.common import Output
+from coordnet.cli.folders import HIDDEN
 from coordnet.cli.report import results
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr

@@ -1,6 +1,8 @@
 import json
 import os
+import select
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -78,10 +80,120 @@ def test_every_file_finds_its_mask_in_a_folder(run, folder, tmp_path):
     assert "mask of the name 1" in err
 
 
-def test_files_of_one_name_go_to_places_of_their_own(tmp_path):
-    files = ["a/x.png", "b/x.png", "b/x.tif", "c/x.png", "y.png"]
-    places = module._places(files, tmp_path)
-    assert [places[file].name for file in files] == ["x", "x-png", "x-tif", "x-2", "y"]
+UPSCALE = ("upscale", "--prior", "none", "--quiet", "--out", "out")
+
+
+@pytest.fixture
+def two(run, tmp_path):
+    """Two pictures in a folder, and the names and bytes of what ``UPSCALE`` made of them."""
+    for k in (1, 2):
+        (tmp_path / "two").mkdir(exist_ok=True)
+        write_media(synthetic_photograph(6, 6 + k), tmp_path / "two" / f"{k}.png")
+    assert run(*UPSCALE, "two") == (0, "", "")
+    return lambda: {path: path.read_bytes() for path in Path("out").rglob("*.*")}
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (("upscale", "--factor", 3), "another factor"),
+        (("upscale", "--seed", 1, "--model"), "another keep_model, seed"),
+        (("denoise", "--sigma", 0.1), "the result of upscale on"),
+        (("reconstruct", "--sample", "full"), "the result of upscale on"),
+    ],
+)
+def test_results_by_others_are_not_done_before(run, two, command, found):
+    before = two()
+    status, _, err = run(*command, "--prior", "none" if command[0] == "upscale" else "adaptive", "--out", "out", "two")
+    assert (status, err.count("\n"), err.count(f"{found}"), err.count("--force")) == (2, 2, 2, 2)
+    assert two() == before
+
+
+def test_a_file_that_changed_is_not_done_before(run, two, tmp_path):
+    before = two()
+    write_media(synthetic_photograph(6, 9), tmp_path / "two" / "new.png")
+    (tmp_path / "two" / "new.png").replace(tmp_path / "two" / "2.png")
+    status, _, err = run(*UPSCALE, "two")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "2.png: --out" in err
+    assert "from before a file changed (--force" in err
+    assert two() == before
+    assert run(*UPSCALE, "two", "--force") == (0, "", "")
+    assert read_media("out/2/reconstruction.png").grid == (12, 18)
+
+
+def test_a_mask_that_changed_makes_its_results_others(run, two, tmp_path):
+    np.save("m.npy", np.eye(6, 7) < 1)
+    command = ("inpaint", "two/1.png", "two/1.png", "two", "--mask", "m.npy", "--prior", "smooth", "--out", "filled")
+    (tmp_path / "two" / "2.png").unlink()
+    assert run(*command, "--quiet") == (0, "", "")
+    assert "0 of 0 written" in run(*command)[1]
+    np.save("m.npy", np.eye(6, 7, 1) < 1)
+    os.utime("m.npy", (1, 1))
+    assert run(*command)[0] == 2
+
+
+def test_the_place_of_results_depends_on_their_own_file_alone(run, two, tmp_path):
+    """A second file of the name is refused before and after the first is done, whatever their order."""
+    before = two()
+    write_media(synthetic_photograph(6, 7), tmp_path / "two" / "1.tiff")
+    (tmp_path / "other").mkdir()
+    write_media(synthetic_photograph(6, 5), tmp_path / "other" / "1.png")
+    for signals, name in (
+        (["two"], "1.tiff"),
+        (["other/1.png", "two/1.png"], "other/1.png"),
+        (["other"], "other/1.png"),
+    ):
+        for order in (signals, signals[::-1]):
+            status, _, err = run(*UPSCALE, *order)
+            assert (status, err.count("\n")) == (2, 1)
+            assert f"{name}: " in err
+            assert two() == before
+    status, _, err = run(*UPSCALE[:-1], "fresh", "other", "two")
+    assert (status, [p.name for p in Path("fresh").iterdir()]) == (2, ["2"])
+    assert [f"{name}: expected files of different names, found 3" in err for name in ("1.png", "1.tiff")] == [
+        True,
+        True,
+    ]
+
+
+def test_arrays_of_one_file_have_results_of_their_own(run):
+    np.savez("x.npz", a=np.eye(6), b=np.ones((5, 5)))
+    assert run(*UPSCALE, "x.npz:a", "x.npz:b") == (0, "", "")
+    assert sorted(path.name for path in Path("out").iterdir()) == ["x-a", "x-b"]
+
+
+def test_files_of_others_are_replaced_only_when_forced(run, two, tmp_path):
+    (tmp_path / "o" / "1").mkdir(parents=True)
+    (tmp_path / "o" / "1" / "figure.png").write_text("mine")
+    status, _, err = run(*UPSCALE[:-1], "o", "two")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "1.png: --out" in err
+    assert (tmp_path / "o" / "1" / "figure.png").read_text() == "mine"
+    assert (tmp_path / "o" / "2" / "record.json").exists()
+
+
+def _busy(descriptor):
+    os.write(descriptor, b"x")
+    time.sleep(60)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_workers_end_with_a_process_that_is_killed(monkeypatch):
+    """The end of a pipe that they hold is closed when the last of them has ended."""
+    monkeypatch.setattr(module, "get_context", lambda _: get_context("fork"))  # which imports nothing anew
+    read, write = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        list(module._outcomes({name: partial(_busy, write) for name in "ab"}, Many(workers=2)))
+        os._exit(1)
+    os.close(write)
+    assert os.read(read, 1) + os.read(read, 1) == b"xx"
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    assert select.select([read], [], [], 20)[0] == [read]
+    assert os.read(read, 1) == b""
+    os.close(read)
 
 
 def test_an_empty_folder_is_refused(run, tmp_path):

@@ -1,0 +1,115 @@
+"""Folders for results: written out of sight, and put into place when they are complete."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
+RANDOM = 8  # random characters that follow, as ``tempfile`` appends them
+RECORD = "record.json"
+RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "uncertainty")  # names without a suffix
+
+
+@contextmanager
+def staging_folder(final: Path) -> Iterator[Path]:
+    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``.
+
+    The hidden folders that killed runs have left there are removed: a run locks its own, and the kernel takes the lock
+    away when the process ends. Where the disk has no locks, they stay.
+    """
+    parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
+    try:
+        with _locked(parent.parent):  # a run whose own folder does not exist yet writes beside it
+            _remove_left(parent.parent)
+        with ExitStack() as stack:
+            with _locked(parent):  # a run that begins now would remove a folder that is not locked yet
+                _remove_left(parent)
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=HIDDEN, dir=parent)))
+                stack.enter_context(_locked(folder))
+            yield folder
+    except OSError as error:
+        raise refused(final, "a folder that can be written", error.strerror or error) from None
+
+
+def _remove_left(parent: Path) -> None:
+    """Remove the hidden folders in a folder that no living process has locked."""
+    for folder in parent.glob(HIDDEN + "?" * RANDOM):
+        with suppress(OSError), _locked(folder, wait=False):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Lock a folder against other runs.
+
+    Without ``wait``, a folder that cannot be locked now raises an ``OSError``; with it, one that can never be locked,
+    for want of a permission or on a disk without locks, is left as it is.
+    """
+    with ExitStack() as stack:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if not wait:
+                raise
+        yield
+
+
+def refused(folder: Path, expected: str, found: object) -> ValueError:
+    """Return the error that says what was expected of a folder for results and what was found."""
+    return ValueError(f"--out {folder}: expected {expected}, found {found}")
+
+
+def reserve(folder: Path) -> list[Path]:
+    """Make a folder and those above it; return those that were made, the innermost first, none if it was there."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        for path in reversed(missing):
+            path.mkdir(exist_ok=path != folder)
+    except FileExistsError:
+        return []
+    except OSError as error:
+        raise refused(folder, "a folder that can be written", error.strerror or error) from None
+    return missing
+
+
+def exchange(staging: Path, final: Path, force: bool) -> None:
+    """Put a folder in the place of an empty one, or its files where another run has written into that."""
+    for file in staging.rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)  # safetensors writes files that no one else may read
+    staging.chmod(final.stat().st_mode & 0o777)
+    try:
+        os.rename(staging, final)
+    except OSError:
+        move(staging, final, force)
+
+
+def move(staging: Path, final: Path, force: bool) -> None:
+    """Move files into a folder, which is looked at once more; the results of an earlier run there are removed."""
+    with _locked(final):
+        if not force and any(not path.name.startswith(HIDDEN) for path in final.iterdir()):
+            raise refused(final, "a new or empty folder", "files in it that another run has written")
+        earlier = [path for path in final.iterdir() if path.stem in RESULTS] if (final / RECORD).exists() else []
+        for path in sorted(earlier, key=lambda path: path.name != RECORD):  # which says that the others are there
+            _remove(path)
+        for array in staging.glob("*.zarr"):
+            _remove(final / array.name)  # chunks of an earlier array would be taken for its own
+        files = [path for path in staging.rglob("*") if path.is_file()]
+        for file in sorted(files, key=lambda path: path.name == RECORD):
+            target = final / file.relative_to(staging)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.chmod(0o644)  # safetensors writes files that no one else may read
+            os.replace(file, target)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
