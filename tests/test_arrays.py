@@ -47,6 +47,7 @@ def test_what_is_known_comes_back_to_the_bit_as_it_was_given(signal, numpy, dtyp
     assert made.report["known"] == pytest.approx(KNOWN.mean())
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize(("dtype", "numpy"), [("uint8", True), ("uint16", False), ("float64", True)])
 def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
     given, gray = stored(PICTURE, dtype, numpy), stored(GRAY, dtype, numpy)
@@ -62,6 +63,7 @@ def test_every_restoration_gives_back_what_it_was_given(dtype, numpy):
         assert dtype_of(made.signal) == dtype
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 def test_integers_are_restored_as_their_values_in_the_unit_interval():
     given = stored(PICTURE, "uint8", numpy=True)
     unit = torch.from_numpy(given).float() / 255
@@ -85,6 +87,7 @@ def test_a_batch_is_restored_signal_by_signal():
     assert large.report["strength"] == cn.upscale(batch).report["strength"]
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 def test_the_fourth_channel_of_a_picture_is_opacity():
     opacity = torch.ones(24, 20, 1)
     opacity[:, :7] = 0

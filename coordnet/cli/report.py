@@ -236,6 +236,8 @@ def local_weight(found: Record) -> str:
     if "alpha_mean" not in found:
         return faster
     low, high = found["alpha_range"]
+    if low == high == 0:
+        return f", by which nothing was gained at hidden samples: {found['against']} was used"
     return f", α = {found['alpha_mean']:.2f} ({low:.2f} to {high:.2f}) against {found['against']}{faster}"
 
 

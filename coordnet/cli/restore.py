@@ -126,12 +126,23 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
     how = how if sigma is None else f", noise of standard deviation {sigma:.4g} (given)"
     chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
     measured = "hold-out" if made.std is None else "expected"
-    scored = "no sample was hidden to measure by" if expected is None else f"{measured} PSNR {expected:.2f} dB"
+    scored = f"{measured} PSNR {report.decibels(expected)}" if made.std is not None else _scored(made)
     part = Tiles(tuple(signal.shape[:-1])).middle
     samples = sample(signal, known, dimensions=signal.ndim - 1)
     before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
     kept = {name: made.report[name] for name in ("known", "pattern", "sigma", "prior") if name in made.report}
     return Shown(made, before, chosen, scored, {**kept, f"{measured.replace('-', '_')}_psnr": expected})
+
+
+def _scored(made: Restored) -> str:
+    """The PSNR at hidden samples, or why there is none."""
+    expected, wide = made.expected_psnr, made.report.get("wide_holes", False)
+    if expected is None:
+        unknown = "expected PSNR unknown: the holes are wider than what is known around them"
+        return unknown if wide else "no sample was hidden to measure by"
+    if wide:
+        return f"expected PSNR about {expected:.0f} dB inside the holes, by hidden copies of them"
+    return f"hold-out PSNR {expected:.2f} dB"
 
 
 def _learned(made: Restored) -> str:
@@ -140,6 +151,7 @@ def _learned(made: Restored) -> str:
     learned = made.fit.report
     if made.report.get("prior") == "local":
         return report.local_weight(learned)
+    learned = learned.get("pilot", learned)  # which is left of a local prior whose patches have no weight
     if "start" not in learned:
         return ""
     start, rounds = learned["start"], learned["rounds"]

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import Encoding
+from coordnet.fitting.gaps import are_wide, error_in_gaps
 from coordnet.fitting.hold_out import hide, middle
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan, modes_of
@@ -35,6 +38,9 @@ PATIENCE = 2  # rounds without an improvement by MIN_GAIN after which learning s
 MIN_GAIN = 0.005  # of the hold-out error
 STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
 STRUCTURED_ROUNDS = 2
+COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside them
+COPY_STEPS = 60  # of conjugate gradients for each of them, from the solution without the first one
+COPY_SEED = 2**18  # added to the seed for each further copy
 CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
 
 
@@ -168,12 +174,39 @@ class AdaptivePlan(IteratedPlan):
             "relative_residual": float(solution.relative_residual.max()),
         }
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
-        fitted = Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation})
-        return fitted, None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
+        held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
+        if held_out is not None and are_wide(self.measurement.weights[0] > 0):
+            assert chosen is not None, "samples are hidden for a choice"
+            error = self._error_in_gaps([held_out, *self._copies(deciding, chosen, units)], (units * values)[0])
+            report["gap_psnr"] = None if error is None else decibels(error)
+        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
 
-    def _hidden(self, problem: Problem) -> Tensor | None:
+    def _copies(self, problem: Problem, chosen: Trail, units: Tensor) -> Iterator[HeldOut]:
+        """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""
+        for copy in range(1, COPIES if problem.constrained else 1):
+            hidden = self._hidden(problem, copy)
+            if hidden is not None:
+                shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
+                trail = Trail(shown, chosen.start, chosen.penalties[chosen.best], chosen.best_z)
+                z = trail.advance(self.learning_tolerance, COPY_STEPS).x
+                held_out = self._held_out(problem, z, hidden, units)
+                if held_out is not None:
+                    yield held_out
+
+    def _error_in_gaps(self, copies: list[HeldOut], values: Float[Tensor, "channels *lattice"]) -> float | None:
+        """Return the mean squared error to expect in wide gaps, None where hidden copies of them do not tell it."""
+        known, errors = self.measurement.weights[0] > 0, []
+        for copy in copies:
+            inside = (..., *copy.part)
+            squared = (copy.estimate - values[inside]).square()
+            errors.append(error_in_gaps(known, known[inside] & ~copy.hidden, squared, copy.hidden))
+        found = [error for error in errors if error is not None]
+        return statistics.fmean(found) if found else None
+
+    def _hidden(self, problem: Problem, copy: int = 0) -> Tensor | None:
         """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""
-        generator, share = torch.Generator().manual_seed(self.prior.seed), self.prior.hold_out
+        generator = torch.Generator().manual_seed(self.prior.seed + COPY_SEED * copy)
+        share = self.prior.hold_out
         if not problem.constrained:
             return hide(problem.measurement, problem.values.shape[2:], share, generator)
         hidden = hide(self.measurement, self.measurement.weights.shape[2:], share, generator)

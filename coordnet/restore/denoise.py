@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -40,7 +41,7 @@ TRIED = 2**14  # points of the middle of a picture on which both priors are trie
 TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
 ROOM = 2.0**10  # how far values must be from the largest number of their type, since an estimate may be larger
 BEYOND = 0.01  # share of an estimate beyond [0, 1] from which on its range is its own span
-OVERSHOT = 0.05  # of a given sigma, within which the estimate of clipped noise is no further off than the model
+UNLIKE = 2.0  # the ratio of a given sigma and the estimate, or its inverse, from which on a warning names both
 ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
 
 Signal = Float[Tensor, "*grid channels"]
@@ -70,8 +71,9 @@ def denoise(
     signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
         A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
-        Standard deviation of the noise, of integers after they are scaled; estimated by ``noise_level`` if not given.
-        Where values were clipped, they are filtered by a smaller estimate.
+        Standard deviation of the noise, of integers after they are scaled; before clipping, where values were clipped.
+        It is estimated by ``noise_level`` if not given. A ``CoordnetWarning`` says where the estimate is less than half
+        of what is given, or more than twice as much.
     prior : "local", "adaptive" or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
@@ -117,7 +119,7 @@ def denoise(
     level = _level(tiles, values, sigma, progress=progress)
     chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
     clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
-    report = {"prior": chosen, "sigma": level if sigma is None else sigma, "sigma_given": sigma is not None, **tried}
+    report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
     fit = None
     if len(tiles) == 1:
         clean, error, learned = clean_part(values, seed=seed)
@@ -131,17 +133,20 @@ def denoise(
 
 
 def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
-    """Return the median of the noise levels of a signal's tiles, or sigma.
+    """Return sigma, or if it is not given the median of the noise levels of a signal's tiles.
 
-    Where values were clipped, it is the estimate, unless that is above sigma by more than ``OVERSHOT``, as texture
-    makes it: the filters' model of clipping is not exact, and the estimate by it describes the noise that is left.
+    A warning says where the two are far apart: compressed noise has few high frequencies, and texture has many.
     """
-    if sigma is not None and not any(ClippedNoise.on(signal, sigma).clips):
-        return sigma
     hidden = not progress or len(tiles) == 1
     with tqdm(tiles, desc="estimating the noise", leave=None, disable=hidden, dynamic_ncols=True) as bar:
-        level = statistics.median(noise_level(signal[tile]) for tile in bar)
-    return level if sigma is None or level < (1 + OVERSHOT) * sigma else sigma
+        estimate = statistics.median(noise_level(signal[tile]) for tile in bar)
+    if sigma is None:
+        return estimate
+    rounding = torch.finfo(signal.dtype).eps * float(signal.abs().max())
+    if sigma > 0 and estimate > rounding and not 1 / UNLIKE <= estimate / sigma <= UNLIKE:
+        text = f"`sigma`: {sigma:.3g} is used as given, though the finest details look like noise of {estimate:.2g}"
+        warnings.warn(text, _checks.CoordnetWarning, stacklevel=3)
+    return sigma
 
 
 def _check(values: Signal, sigma: float | None, prior: str) -> None:
@@ -227,7 +232,7 @@ def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, 
     The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
     each value, and the error in that of clipped ones is larger than the risk.
     """
-    noise, values = clipped_noise(signal, level), signal.movedim(-1, 0)
+    noise, values = clipped_noise(signal, level, given=given), signal.movedim(-1, 0)
     made = LocalDenoiser(Local(noise=level), lambda means: noise.variance(means) / level**2, progress)(values)
     error = None
     if seed is not None:
@@ -252,7 +257,7 @@ def _sharpness(values: Tensor, estimate: Tensor, level: float, seed: int) -> flo
 
 def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
     """Return the estimate by the Wiener filter, its expected error unless the seed is None, and its spectrum."""
-    noise, values = clipped_noise(signal, level), signal.movedim(-1, 0).unsqueeze(0)
+    noise, values = clipped_noise(signal, level, given=given), signal.movedim(-1, 0).unsqueeze(0)
     total = (1 + PASSES) * (1 if seed is None else 2)
     error = None
     with tqdm(total=total, desc="denoising", leave=None, disable=not progress, dynamic_ncols=True) as bar:

@@ -13,9 +13,12 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
 from coordnet.fitting.defaults import Prior
+from coordnet.fitting.gaps import are_wide
+from coordnet.fitting.local.masks import PILOT
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
+from coordnet.restore.inverted import looks_inverted
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, fit_large
 from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
@@ -26,6 +29,10 @@ from coordnet.sampling.samples import Samples, check_weights
 # Holes are harder, so that no more is expected of more known pixels; single photographs are up to 5 dB below the mean.
 TYPICAL = (30.0, 5.2)
 MARGIN = 12.0  # dB
+INVERTED = (
+    "only {:.3g} % is known, and what the mask calls unknown holds a picture: is the mask inverted? "
+    "The command takes --invert, Python `~known`"
+)
 
 
 def inpaint(
@@ -67,9 +74,11 @@ def inpaint(
     Returns
     -------
     Restored
-        Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden, or that of ``std``.
-        ``report["known"]`` is the share that is known, and ``report["prior"]`` the name of the prior. ``fit`` is None
-        for a signal in tiles.
+        Its ``expected_psnr`` is the best PSNR at hidden samples, None where none were hidden, or that of ``std``. In
+        wide holes (``report["wide_holes"]``) it is that of hidden copies of the holes, and None where they are wider
+        than what is known around them. ``report["known"]`` is the share that is known, and ``report["prior"]`` the name
+        of the prior: the adaptive one where hidden samples gave the local one no weight. ``fit`` is None for a signal
+        in tiles. A ``CoordnetWarning`` asks whether a mask is inverted (see ``looks_inverted``).
 
     Raises
     ------
@@ -96,17 +105,23 @@ def inpaint(
         return made.fit(torch.where(kept, values, 0.0))
 
     report: dict[str, Any] = {"known": int(kept.sum()) / kept.numel()}
+    mask = kept.movedim(-1, 0)
+    report["wide_holes"] = are_wide(mask[:1] if bool((mask == mask[:1]).all()) else mask)
+    if not batch and looks_inverted(values, kept):
+        warnings.warn(INVERTED.format(100 * report["known"]), _checks.CoordnetWarning, stacklevel=2)
     largest = math.prod(samples.grid) if batch else largest
     made, found = fit_large(
         samples, fit, largest=largest, is_noisy=bool(getattr(chosen, "noise", 0.0)), progress=progress
     )
     model = None if isinstance(made, Tensor) else made
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
-    errors = [10 ** (-psnr / 10) for psnr in map(_hold_out_psnr, found.get("fits", [found])) if psnr is not None]
-    hidden = decibels(statistics.fmean(errors)) if errors else None
+    reports = found.get("fits", [found])
+    scores = [_hold_out_psnr(part, wide=report["wide_holes"]) for part in reports]
+    errors = [10 ** (-psnr / 10) for psnr in scores if psnr is not None]
+    hidden = None if not errors or (report["wide_holes"] and None in scores) else decibels(statistics.fmean(errors))
     sure = model if uncertainty else None
     hidden = hidden if sure is None else sure.expected_psnr()
-    report |= {**found, "prior": chosen.name}
+    report |= {**found, "prior": Adaptive.name if reports and all(map(_is_pilot, reports)) else chosen.name}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made = made.to(values)
     made = made if getattr(chosen, "noise", 0.0) else torch.where(kept, values, made)
@@ -147,18 +162,29 @@ def _batch(values: Tensor, known: str | Pattern | Array) -> int:
     return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0
 
 
-def _hold_out_psnr(report: dict[str, Any]) -> float | None:
+def _hold_out_psnr(report: dict[str, Any], *, wide: bool) -> float | None:
     """Return the best PSNR at hidden samples, the mean over a batch's signals, as of values in [0, 1]."""
-    reports = report.get("signals", [report])
-    found = [max(scores) for scores in map(_scores, reports) if scores]
+    found = [max(scores) for part in report.get("signals", [report]) if (scores := _scores(part, wide=wide))]
     return statistics.fmean(found) if found else None
 
 
-def _scores(report: dict[str, Any]) -> list[float]:
-    """Return the PSNRs at hidden samples of one signal: of the local prior and its pilot, or of every round."""
+def _scores(report: dict[str, Any], *, wide: bool) -> list[float]:
+    """Return the PSNRs at hidden samples of one signal: of the local prior and its pilot, or of every round.
+
+    Where the signal has wide holes, it is that of hidden copies of them alone, if a fit has it.
+    """
+    pilot = report.get("pilot", report)
+    if wide:
+        return [] if pilot.get("gap_psnr") is None else [pilot["gap_psnr"]]
     if "hold_out_psnr" in report:
         return list(report["hold_out_psnr"].values())
-    return [score for tried in report.get("pilot", report).get("tried", []) for score in tried["hold_out_psnr"]]
+    return [score for tried in pilot.get("tried", []) for score in tried["hold_out_psnr"]]
+
+
+def _is_pilot(report: dict[str, Any]) -> bool:
+    """Whether a local prior's fit is its pilot's: hidden samples gave its patches no weight at any unknown sample."""
+    reports = report.get("signals", [report])
+    return all(part.get("against") == PILOT and part["alpha_range"] == [0.0, 0.0] for part in reports)
 
 
 def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:

@@ -48,9 +48,11 @@ def _noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
     return level
 
 
-def clipped_noise(signal: Float[Tensor, "*grid channels"], sigma: float) -> ClippedNoise:
-    """Return noise of standard deviation ``sigma`` as a signal shows it."""
+def clipped_noise(signal: Float[Tensor, "*grid channels"], sigma: float, *, given: bool) -> ClippedNoise:
+    """Return noise of standard deviation ``sigma`` on a signal; if it is not ``given``, with the variance as seen."""
     noise = ClippedNoise.on(signal, sigma)
+    if given:
+        return noise
     return replace(noise, most=seen_level(signal) ** 2 or math.inf) if any(noise.clips) else noise
 
 

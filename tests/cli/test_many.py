@@ -29,6 +29,7 @@ def folder(tmp_path):
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_one_that_fails_is_reported_at_the_end_and_stops_no_other(run, folder, monkeypatch, threads):
     monkeypatch.setattr(module, "_executor", lambda many: ThreadPoolExecutor(many.workers))

@@ -296,6 +296,7 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 def test_denoise_leaves_alpha(run):
     image = synthetic_photograph(40, 33, 4)
     truth = stored("in/a.png", image, "uint16")

@@ -246,6 +246,24 @@ def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
     assert suited_prior(masked(picture, 0.4)).name == "local"
 
 
+def test_a_hole_in_the_middle_makes_no_trial_longer_than_a_part_of_limited_size(monkeypatch):
+    """Where a part has hardly a sample, plates on all of a picture would take longer than its fit."""
+    tried = []
+
+    def tracked(field, *arguments):
+        tried.append(math.prod(field.lattice))
+        assert tried[-1] <= 128**2
+        return plate(field, *arguments)
+
+    plate = choice.plate
+    monkeypatch.setattr(choice, "plate", tracked)
+    picture, known = synthetic_photograph(200, 230, 1), torch.ones(200, 230)
+    known[40:-40, 40:-40] = 0
+    assert suited_prior(cn.sample(picture, known)).name == "local" and not tried
+    field, few = waves((160, 160)), torch.rand(160, 160, generator=torch.Generator().manual_seed(0)) < 0.004
+    assert suited_prior(cn.sample(field, few.float())).name == "plates" and tried
+
+
 def test_noisy_fields_take_plates_and_noisy_photographs_do_not(generator):
     """The noise in the hidden samples leaves less than the 6 dB that plates are better by."""
     field, photograph = waves((48, 48)).float(), synthetic_photograph(48, 48)[..., :1]

@@ -63,6 +63,7 @@ def test_noise_is_removed_from_tiles_that_are_known_as_a_whole():
     assert after < before / 4
 
 
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize("command", ["reconstruct", "denoise"])
 def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr("coordnet.restore.tiles.LARGEST", 12_000)

@@ -26,6 +26,9 @@ from coordnet.sampling.samples import Samples
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides on plates at all
 CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
+# Nodes to which that part is enlarged at most: a plate on it takes a fraction of a second. Beyond it, in pictures with
+# large holes or hardly any samples, the trial would take longer than the fit.
+LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
@@ -114,10 +117,13 @@ class FieldErrors:
 
 
 def deciding_part(field: Field, size: int) -> Field:
-    """Return the middle of a lattice of more than ``size`` nodes, with at least ``FEWEST`` samples, or all of it."""
+    """Return the middle of a lattice of more than ``size`` nodes, or all of it.
+
+    It is enlarged up to ``LARGEST_PART`` nodes until it has ``FEWEST`` samples; it has none in the middle of a hole.
+    """
     while size < math.prod(field.lattice):
         part = field.part(middle(field.lattice, size))
-        if len(part.values) >= FEWEST:
+        if len(part.values) >= FEWEST or 4 * size > LARGEST_PART[field.dims]:
             return part
         size *= 4
     return field

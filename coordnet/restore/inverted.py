@@ -1,0 +1,43 @@
+"""Masks that are inverted: what they call unknown is the picture."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from coordnet.sampling.measurements import Measurement
+
+SMOOTH = 0.5  # mean squared difference of neighbors, of that of any two values, below which values are a picture
+JUMP = 4.0  # mean squared difference across the mask's border, of that inside, up to which values go on over it
+
+
+def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid channels"]) -> bool:
+    """Return whether a mask seems to call the picture unknown, and its damage known.
+
+    Less than half is then known, in areas or strokes and not in single points; the unknown values are a picture: they
+    vary, and neighbors are alike. They go on where the mask begins, or the mask has values of one color.
+    """
+    if 2 * int(known.sum()) >= known.numel() or bool(values.isnan().any()):
+        return False
+    known_part = known.any(-1)
+    if not Measurement.mask((~known_part).float()[None, None]).is_structured_mask:
+        return False
+    unknown = (values[~known_part] - values[~known_part].mean(0)).double()
+    spread = 2 * float(unknown.square().mean())
+    inside, across = _differences(values.double(), known_part)
+    if not (spread > 0 and inside < SMOOTH * spread):
+        return False
+    is_one_color = bool((values[known_part] == values[known_part][0]).all())
+    return is_one_color or across <= JUMP * inside
+
+
+def _differences(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid"]) -> tuple[float, float]:
+    """Return the mean squared difference of neighbors that are unknown, and of those of which one is known."""
+    inside, across = [], []
+    for axis in range(known.ndim):
+        if known.shape[axis] > 1:
+            squared = values.diff(dim=axis).square().mean(-1)
+            first, second = (known.narrow(axis, k, known.shape[axis] - 1) for k in (0, 1))
+            inside.append(squared[~first & ~second])
+            across.append(squared[first != second])
+    means = [float(torch.cat(parts).mean()) if parts else float("nan") for parts in (inside, across)]
+    return means[0], means[1]
