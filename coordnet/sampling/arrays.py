@@ -98,11 +98,17 @@ def as_mask(array: Any, name: str = "mask") -> Tensor:
 
 
 def as_tensor(array: Any, name: str) -> Tensor:
-    """Return a NumPy array or a tensor as a tensor, without a copy where that is possible."""
+    """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
+
+    A masked array that hides numbers is refused with a ``ValueError``, since a tensor would show them.
+    """
     if isinstance(array, Tensor):
         return array
     if not isinstance(array, np.ndarray):
         raise _checks.wrong(name, "a NumPy array or a tensor", type(array).__name__)
+    if np.ma.is_masked(array):
+        expected = "an array without a mask, such as array.filled(numpy.nan), where NaN is unknown"
+        raise _checks.wrong(name, expected, f"one with {np.ma.count_masked(array)} masked numbers")
     try:
         return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
     except TypeError:
