@@ -80,9 +80,9 @@ def upscale(
     Raises
     ------
     ValueError
-        If the picture has NaN or infinity, the factor is below 1, ``samples`` or the prior is of another kind, the
-        local prior is named for points or for less than 4 pixels a side, or the result has more than ``LARGEST``
-        pixels.
+        If the picture has NaN or infinity, or values whose squares are infinite, the factor is below 1, ``samples`` or
+        the prior is of another kind, the local prior is named for points or for less than 4 pixels a side, or the
+        result has more than ``LARGEST`` pixels.
     """
     _checks.choice("samples", samples, KINDS)
     if samples == "point" and _checks.choice("prior", prior, PRIORS) == "local":
@@ -94,6 +94,8 @@ def upscale(
         raise _checks.wrong("factor", f"one that leaves at most {LARGEST:,} pixels", found)
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("image", "a picture known everywhere", "NaN or infinity (see inpaint)")
+    if math.isinf((largest := float(values.abs().max())) * largest):
+        raise _checks.wrong("image", "values whose squares are finite", f"{largest:.3g}")
     alpha = has_opacity(values) if alpha is None else alpha
     values = premultiplied(values) if alpha else values
     chosen, expected = choose(values, samples)
