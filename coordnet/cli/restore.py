@@ -22,6 +22,7 @@ from coordnet.fitting import methods
 from coordnet.fitting.local.areas import DEGREE
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
+from coordnet.media.declared import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
@@ -33,7 +34,6 @@ from coordnet.restore.divide import PRIORS
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
-from coordnet.restore.rows import available_memory
 from coordnet.restore.tiles import Tiles
 from coordnet.restore.upscale import KINDS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
@@ -68,7 +68,8 @@ def inpaint(
     common: Common,
 ) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    reading = partial(read_mask, threshold=threshold, invert=invert)
+    options = {"threshold": threshold, "invert": invert, "memory": specs.parse_bytes(common.memory)}
+    reading = partial(read_mask, **options)
     chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
     work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
     each("inpaint", work, signals, many, common)

@@ -50,7 +50,7 @@ def read_video(
     path = readable_file(path, "a video")
     wanted = slice(None) if frames is None else _parse_frames(frames)
     with decoding(path, "a video"):
-        images, rate = open_clip(path)
+        images, rate = open_clip(path, memory)
         if (wanted.start or 0) < 0 or (wanted.stop or 0) < 0:
             wanted = slice(*wanted.indices(clip_length(path)))
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
@@ -84,13 +84,13 @@ def clip_length(path: StrPath) -> int:
         return sum(1 for _ in open_clip(path)[0])
 
 
-def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
+def open_clip(path: Path, memory: int | None = None) -> tuple[Iterator[np.ndarray], float]:
     """Return the upright frames of a clip and their number per second, in animations that of the first frame.
 
     Frames are uint8 of shape (height, width, channels), without alpha, decoded as they are needed.
     """
     if path.suffix.lower() in ANIMATED_SUFFIXES:
-        declared_pictures(path)
+        declared_pictures(path, memory)
         file: Any
         with iio.imopen(path, "r", plugin="pillow") as file:
             file.read(index=0)  # a WebP file has the duration of a frame only after decoding it
