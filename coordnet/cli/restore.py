@@ -225,7 +225,8 @@ def _restored(
     with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, media.signal.to(device)))
-        made, fit = replace(media, signal=shown.made.signal.detach().cpu()), shown.made.fit
+        made = replace(media, signal=shown.made.signal.detach().cpu(), known=shown.made.known)
+        fit = shown.made.fit
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
         found |= {"seconds": seconds, "report": shown.made.report, "seed": common.seed}
         found["device"] = shown.made.report.get("device", str(device))
@@ -285,7 +286,8 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
         given = split_member(path)[0].suffix.lower()
         suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
         written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
-        stored = write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
+        options = {"channel_axis": source.channel_axis, "alpha": source.alpha}
+        stored = write_rows(written, shape, source.depth, blocks, **options)
         if suffix == ".png":
             with report.stage("writing", common):
                 write_pixels(stored, written)

@@ -71,8 +71,8 @@ def _values(path: Path, suffix: str, shape: tuple[int, ...], memory: int | None)
             raise mismatch(path, f"a mask of the signal's size {'x'.join(map(str, shape))}", f"{frames} pictures")
         with decoding(path, "an animation"):
             return np.stack([image.max(axis=-1) for image in open_clip(path, memory)[0]])
-    pixels = read_pixels(path, memory)
-    if pixels.shape[-1] not in (2, 4):
+    pixels, has_alpha = read_pixels(path, memory)
+    if not has_alpha:
         return pixels.max(axis=-1)
     colors, alpha = pixels[..., :-1], pixels[..., -1]
     varies = (colors != colors[:1, :1]).any() or (alpha == alpha[0, 0]).all()

@@ -62,8 +62,8 @@ def upscale(
         By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
         1.75.
     alpha : bool, optional
-        Whether the last channel is opacity, as of two or four channels if not given. Colors are then enlarged times
-        opacity.
+        Whether the last channel is opacity: if not given, that of two or four which is in [0, 1]. Colors are then
+        enlarged times opacity.
     progress : bool
         Whether a bar shows the stages.
 
@@ -97,6 +97,7 @@ def upscale(
     if math.isinf((largest := float(values.abs().max())) * largest):
         raise _checks.wrong("image", "values whose squares are finite", f"{largest:.3g}")
     alpha = has_opacity(values) if alpha is None else alpha
+    peak = max(1.0, largest)
     values = premultiplied(values) if alpha else values
     chosen, expected = choose(values, samples)
     if samples == "point":
@@ -108,7 +109,7 @@ def upscale(
         with elapsed("fitting", shown=progress):
             fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
     with elapsed("enlarging", shown=progress):
-        large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
+        large = unmultiplied(fit.render(shape), peak) if alpha else fit.render(shape)
     return Restored(kind.restore(large), fit, {**fit.report, "samples": samples, **chosen}, expected)
 
 
@@ -151,8 +152,11 @@ def choose_sigma(values: Pictures) -> tuple[dict[str, Any], float | None]:
 
 
 def has_opacity(values: Pictures) -> bool:
-    """Return whether the last channel of pictures is opacity: of two, beside gray, or of four, beside three colors."""
-    return values.shape[-1] in (2, 4)
+    """Return whether the last channel of pictures is opacity: of two, beside gray, or of four, beside three colors.
+
+    Opacity is in [0, 1].
+    """
+    return values.shape[-1] in (2, 4) and bool(((values[..., -1] >= 0) & (values[..., -1] <= 1)).all())
 
 
 def premultiplied(image: Pictures) -> Pictures:
@@ -160,11 +164,11 @@ def premultiplied(image: Pictures) -> Pictures:
     return torch.cat([image[..., :-1] * image[..., -1:], image[..., -1:]], dim=-1)
 
 
-def unmultiplied(image: Pictures) -> Pictures:
-    """Invert ``premultiplied``; pixels are black where opacity is below half a 16-bit step."""
+def unmultiplied(image: Pictures, peak: float = 1.0) -> Pictures:
+    """Invert ``premultiplied`` for colors from 0 to a peak; pixels are black below an opacity of half a 16-bit step."""
     alpha = image[..., -1:].clamp(0, 1)
     colors = torch.where(alpha > OPAQUE, image[..., :-1] / alpha.clamp(min=OPAQUE), 0.0)
-    return torch.cat([colors.clamp(0, 1), alpha], dim=-1)
+    return torch.cat([colors.clamp(0, peak), alpha], dim=-1)
 
 
 def nearest(image: Tensor, shape: tuple[int, ...]) -> Tensor:
