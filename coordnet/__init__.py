@@ -25,11 +25,15 @@ These conventions hold everywhere:
   blocks of rows.
 - PyTorch's own settings choose the precision of products: ``torch.set_float32_matmul_precision``.
 - PyTorch's threads spin while they wait, so that beside other work on the same cores a fit can take twenty times as
-  long. The command bounds that; in Python set ``GOMP_SPINCOUNT=10000`` in the environment before torch is imported.
+  long. The command bounds that, and so does ``import coordnet`` before ``import torch``; where torch comes first, set
+  ``GOMP_SPINCOUNT=10000`` in the environment.
 """
 
 import lazy_loader
 
+from coordnet.linalg.waiting import bound_spinning
+
 __docformat__ = "numpy"  # for pdoc, which reads it in each public module
+bound_spinning()  # before anything imports torch
 # The public names are listed in __init__.pyi and imported when first used: `coordnet --help` does not wait for torch.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -259,3 +259,14 @@ def test_a_prior_that_was_named_is_kept():
     assert type(fit.network.encoding.axis_encoders[0]).__name__ == "Triangle"
     with pytest.warns(cn.CoordnetWarning, match=r"`prior`: with None, .* or cn.Adaptive\(\) estimates it"):
         assert cn.fit(samples, prior=None).report["prior"] == "none"
+
+
+def test_a_masked_array_is_refused_where_it_hides_numbers():
+    picture = synthetic_photograph(9, 8).numpy()
+    hidden = np.ma.masked_array(picture, picture > np.median(picture))
+    with pytest.raises(
+        ValueError, match=r"`signal`: expected an array without a mask, such as array.filled\(numpy.nan"
+    ):
+        cn.inpaint(hidden, "random:0.5")
+    shown = cn.inpaint(np.ma.masked_array(picture), "random:0.5", prior=cn.Smoothness()).signal
+    assert np.array_equal(shown, cn.inpaint(picture, "random:0.5", prior=cn.Smoothness()).signal)

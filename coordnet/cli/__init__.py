@@ -1,6 +1,5 @@
 """The command line: ``coordnet COMMAND …``."""
 
-import os
 import re
 import signal
 import sys
@@ -10,7 +9,6 @@ from coordnet.cli.common import plain_warnings
 
 TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
 LONGEST = 500  # characters of a message, whose middle is left out beyond
-SPINS = 10_000  # rounds in which a waiting OpenMP thread keeps its core, beside other work at a high price
 
 
 def main() -> int:
@@ -21,7 +19,6 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for an ASCII locale
     plain_warnings()
-    bound_spinning()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # what --debug shows with its traceback
@@ -52,15 +49,6 @@ def shortened(message: str) -> str:
     """Leave out the middle of a long message."""
     half = LONGEST // 2
     return message if len(message) <= LONGEST else f"{message[:half]} … {message[-half:]}"
-
-
-def bound_spinning() -> None:
-    """Bound the time for which OpenMP's threads spin while they wait, unless the user has said how they wait.
-
-    OpenMP reads the variable when torch is imported.
-    """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
 
 
 def as_typed(message: str, arguments: list[str]) -> str:

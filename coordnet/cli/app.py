@@ -82,7 +82,9 @@ def compare(*, sampled: options.Sampled, compared: options.Compared, common: opt
 @command("fit.run")
 def fit(
     *,
-    points: Annotated[Path, Argument(metavar="POINTS.csv", help="Columns x, y, …, then the values.")],
+    points: Annotated[
+        Path, Argument(metavar="POINTS.csv", help="Columns named x, y, …, others for values; unnamed in that order.")
+    ],
     place: options.Place,
     fitting: options.Fitting,
     uncertainty: options.Uncertainty = False,

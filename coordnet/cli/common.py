@@ -119,7 +119,10 @@ class Common(Output):
     device: Device = "auto"
     memory: Annotated[
         str | None,
-        Option(help="Bytes that a signal may take, such as 4GiB; 1GiB if not given. Large files are enlarged in them."),
+        Option(
+            help="Bytes that a signal may take, and its mask, such as 4GiB; an eighth of what is free, or 1GiB where "
+            "that is more, if not given. Large files are enlarged in them."
+        ),
     ] = None
     keep_model: Annotated[bool, Option("--model", help="Write the model of more than 8 million parameters too.")] = (
         False

@@ -18,14 +18,14 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
-    common = reading(common, sampled.signal, specs.mask_file(sampled.sample))
+    common, memory = reading(common, sampled.signal, specs.mask_file(sampled.sample)), specs.parse_bytes(common.memory)
     with report.stage("reading", common):
-        media = read_media(sampled.signal, **sampled.part, memory=specs.parse_bytes(common.memory))
+        media = read_media(sampled.signal, **sampled.part, memory=memory)
     with report.results(common, "compare", media.name) as (staging, final):
         text = sampled.sample or default_pattern(media.grid)
         table = compare(
             media.signal.to(device),
-            specs.parse_sample(text, media.grid, **sampled.masking),
+            specs.parse_sample(text, media.grid, **sampled.masking, memory=memory),
             encoders=encoders,
             heads=heads,
             solvers=compared.solver or [],

@@ -87,27 +87,31 @@ def _found(fit: Reconstruction, geometry: ScatteredPoints, values: Tensor) -> re
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
     """The columns of a file: coordinates first, and after them at least the given number of values, all finite."""
     names, found = read_table(path)
-    if values:
-        _check_names(path, names, found.shape[1], dims)
-    else:
-        found = found[:, :dims]
+    if values and not names and dims == 1 and found.shape[1] > 2:
+        expected = "a position and a value a line, or a header such as x,value0,value1"
+        raise MediaError(f"{path}: expected {expected}, as --shape has one length, found {found.shape[1]} columns")
+    found = found[:, _order(path, names, dims)] if names else found
     if found.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
         raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")
+    found = found if values else found[:, :dims]
     if not bool(torch.isfinite(found).all()):
         raise MediaError(f"{path}: expected finite numbers, found empty cells, NaN or infinity")
     return found
 
 
-def _check_names(path: Path, names: tuple[str, ...], columns: int, dims: int) -> None:
-    """Refuse a table whose names, or without them whose number of columns, are for another number of axes."""
-    named = len(list(takewhile(lambda pair: pair[0].lower() == pair[1], zip(names, COORDINATES, strict=False))))
-    if named and named != dims:
-        columns_named = ", ".join(names[:named])
-        raise MediaError(f"{path}: expected a --shape of {named} lengths for the columns {columns_named}, found {dims}")
-    if not names and dims == 1 and columns > 2:
-        expected = "a position and a value a line, or a header such as x,value0,value1"
-        raise MediaError(f"{path}: expected {expected}, as --shape has one length, found {columns} columns")
+def _order(path: Path, names: tuple[str, ...], dims: int) -> list[int]:
+    """The numbers of a table's columns, those named x, y, z, t first; other names than the axes' are refused."""
+    lower = [name.lower() for name in names]
+    axes = list(takewhile(lower.__contains__, COORDINATES))
+    if len(axes) > dims:
+        columns = ", ".join(axes)
+        raise MediaError(f"{path}: expected a --shape of {len(axes)} lengths for the columns {columns}, found {dims}")
+    if len(axes) < dims or len(set(lower)) < len(lower):
+        wanted, shown = ", ".join(COORDINATES[:dims]), ", ".join(names)
+        expected = f"columns named {wanted} and others for the values, or no names and {wanted} first"
+        raise MediaError(f"{path}: expected {expected}, found {shown}")
+    return [lower.index(axis) for axis in axes] + [i for i, name in enumerate(lower) if name not in axes]
 
 
 def _within(coordinates: Tensor, bounds: Bounds, path: Path | None, *, clamp: bool) -> Tensor:

@@ -49,11 +49,12 @@ def _reconstruct(
     """Read, sample, fit, render, score, write."""
     asked = specs.parse_fitting(fitting)
     device = specs.choose_device(common.device)
+    memory = specs.parse_bytes(common.memory)
     with report.stage("reading", common):
-        media = read_media(signal, **sampling.part, memory=specs.parse_bytes(common.memory))
+        media = read_media(signal, **sampling.part, memory=memory)
     with report.results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        text, samples = _sampled(media, sampling, device, generator)
+        text, samples = _sampled(media, sampling, device, generator, memory)
         suited, choosing = once(partial(choose, samples, **asked, tunable=tuning.tune, progress=common.progress))
         method, tried = _tuned(suited, samples, tuning, common)
         sureness.check(samples, method, asked=uncertainty)
@@ -90,10 +91,12 @@ def _reconstruct(
     return Outcome(record, report.reconstruction_table(record, final), report.score_line(record))
 
 
-def _sampled(media: Media, sampling: Sampling, device: torch.device, generator: torch.Generator) -> tuple[str, Samples]:
+def _sampled(
+    media: Media, sampling: Sampling, device: torch.device, generator: torch.Generator, memory: int | None
+) -> tuple[str, Samples]:
     """The text of a pattern, and the samples of a signal by it."""
     text = sampling.sample or default_pattern(media.grid)
-    pattern = specs.parse_sample(text, media.grid, **sampling.masking)
+    pattern = specs.parse_sample(text, media.grid, **sampling.masking, memory=memory)
     with specs.naming_option("sample"):
         return text, sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
 

@@ -23,6 +23,7 @@ from coordnet.fitting import methods
 from coordnet.fitting.local.areas import DEGREE
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
+from coordnet.media.declared import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.metrics.stopwatch import once
@@ -34,7 +35,6 @@ from coordnet.restore.divide import PRIORS
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
-from coordnet.restore.rows import available_memory
 from coordnet.restore.tiles import Tiles
 from coordnet.restore.upscale import KINDS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
@@ -69,7 +69,8 @@ def inpaint(
     common: Common,
 ) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    reading = partial(read_mask, threshold=threshold, invert=invert)
+    options = {"threshold": threshold, "invert": invert, "memory": specs.parse_bytes(common.memory)}
+    reading = partial(read_mask, **options)
     chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
     work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
     each("inpaint", work, signals, many, common, partial(_mask_of, mask=mask.absolute()))
@@ -237,7 +238,8 @@ def _restored(
     with report.results(common, command, media.name) as (staging, final):
         with report.naming(signal):
             shown, seconds = once(lambda: work(media, media.signal.to(device)))
-        made, fit = replace(media, signal=shown.made.signal.detach().cpu()), shown.made.fit
+        made = replace(media, signal=shown.made.signal.detach().cpu(), known=shown.made.known)
+        fit = shown.made.fit
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
         found |= {"seconds": seconds, "report": shown.made.report, "seed": common.seed}
         found["device"] = shown.made.report.get("device", str(device))
@@ -298,7 +300,8 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
         given = split_member(path)[0].suffix.lower()
         suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
         written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
-        stored = write_rows(written, shape, source.depth, blocks, channel_axis=source.channel_axis)
+        options = {"channel_axis": source.channel_axis, "alpha": source.alpha}
+        stored = write_rows(written, shape, source.depth, blocks, **options)
         if suffix == ".png":
             with report.stage("writing", common):
                 write_pixels(stored, written)

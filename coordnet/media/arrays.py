@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet.media.declared import NEEDED, refuse_large
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
-from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
+from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".zarr")
 MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
@@ -30,7 +30,8 @@ def read_array(path: StrPath, *, memory: int | None = None) -> Media:
     given = last_axis_holds_channels(values.shape)
     scaled = np.ascontiguousarray(from_depth(values, path))
     signal = torch.from_numpy(scaled if given else scaled[..., None])
-    return Media(signal, "array", split_member(path)[0].stem, values.dtype.name, channel_axis=given)
+    stored = rounded_by_float32(values if given else values[..., None])
+    return Media(signal, "array", split_member(path)[0].stem, values.dtype.name, channel_axis=given, stored=stored)
 
 
 def load_array(path: Path, *, mapped: bool = False, memory: int | None = None) -> Any:
@@ -106,14 +107,20 @@ def last_axis_holds_channels(shape: tuple[int, ...]) -> bool:
 
 
 def write_array(
-    signal: Float[Tensor, "*grid channels"], path: StrPath, *, depth: str = "float32", channel_axis: bool = True
+    signal: Float[Tensor, "*grid channels"],
+    path: StrPath,
+    *,
+    depth: str = "float32",
+    channel_axis: bool = True,
+    exact: Exact | None = None,
 ) -> None:
     """Write an array as an .npy file; integers are the signal times their largest value, clipped.
 
     `depth` is the name of a NumPy dtype of booleans, integers or floats. `channel_axis=False` leaves out an axis of
-    channels of length 1.
+    channels of length 1. `exact` are numbers of this dtype that replace the signal's.
     """
     values = to_depth(as_numpy(signal), depth, path)
+    values = values if exact is None else exact.over(values)
     values = values if channel_axis or values.shape[-1] != 1 else values[..., 0]
     with atomic_path(path) as temporary, encoding(path, "an array"):
         np.save(temporary, values, allow_pickle=False)

@@ -19,7 +19,12 @@ UNCLEAR = 0.1  # share of values in the middle half of a mask's range from which
 
 
 def read_mask(
-    path: StrPath, shape: tuple[int, ...], *, threshold: float | int | None = None, invert: bool = False
+    path: StrPath,
+    shape: tuple[int, ...],
+    *,
+    threshold: float | int | None = None,
+    invert: bool = False,
+    memory: int | None = None,
 ) -> Bool[Tensor, "*mask"]:
     """Read which samples of a grid of this shape are known: those whose value in the mask is not zero.
 
@@ -29,11 +34,12 @@ def read_mask(
     ``invert`` is for masks that are not zero where the signal is unknown.
 
     A mask of one frame holds for a whole video. An array may have one more axis than the grid, for channels, and the
-    returned mask then has it too. A mask of another size, or one that knows nothing, raises a ``MediaError``.
+    returned mask then has it too. A mask of another size, one that knows nothing, and one that needs more than
+    ``memory`` bytes (see ``refuse_large``) raise a ``MediaError``.
     """
     file = split_member(path)[0]
     is_array = file.suffix.lower() in ARRAY_SUFFIXES
-    values = _values(Path(path), file.suffix.lower(), shape)
+    values = _values(Path(path), file.suffix.lower(), shape, memory)
     if is_array and values.ndim == len(shape) + 1 and values.shape[-1] == 1:
         values = values[..., 0]
     known = _above(values, threshold, path) & ~np.isnan(values)
@@ -49,10 +55,10 @@ def read_mask(
     return torch.from_numpy(known.copy())  # a broadcast frame is read-only
 
 
-def _values(path: Path, suffix: str, shape: tuple[int, ...]) -> np.ndarray:
+def _values(path: Path, suffix: str, shape: tuple[int, ...], memory: int | None) -> np.ndarray:
     """Return the numbers of a mask, one for each pixel of a picture; of an animation for a grid of this shape."""
     if suffix in ARRAY_SUFFIXES:
-        values = load_array(path)
+        values = load_array(path, memory=memory)
         if values.dtype.kind not in "biuf":
             raise mismatch(path, "a mask of numbers", f"values of type {values.dtype.name}")
         return values
@@ -60,13 +66,13 @@ def _values(path: Path, suffix: str, shape: tuple[int, ...]) -> np.ndarray:
     if suffix not in IMAGE_SUFFIXES:
         raise mismatch(path, "a mask as a picture, GIF, .npy, .npz or .zarr", f"the suffix {suffix!r}")
     if is_video(path):
-        frames = declared_pictures(path)
+        frames = declared_pictures(path, memory)
         if len(shape) != 3 or frames != shape[0]:
             raise mismatch(path, f"a mask of the signal's size {'x'.join(map(str, shape))}", f"{frames} pictures")
         with decoding(path, "an animation"):
-            return np.stack([image.max(axis=-1) for image in open_clip(path)[0]])
-    pixels = read_pixels(path)
-    if pixels.shape[-1] not in (2, 4):
+            return np.stack([image.max(axis=-1) for image in open_clip(path, memory)[0]])
+    pixels, has_alpha = read_pixels(path, memory)
+    if not has_alpha:
         return pixels.max(axis=-1)
     colors, alpha = pixels[..., :-1], pixels[..., -1]
     varies = (colors != colors[:1, :1]).any() or (alpha == alpha[0, 0]).all()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from coordnet.media.declared import declared_pictures, refuse_large
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
-from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
+from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 IMAGE_SUFFIXES = (
@@ -29,6 +29,8 @@ _DEEP_SUFFIXES = (".png", ".apng", ".pgm", ".ppm", ".pnm")
 _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
 # The axes to flip for an orientation (TIFF 6.0, page 36); from 5 on, rows and columns are then exchanged.
 _FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
+# What a channel beyond the colors is (TIFF 6.0, page 31): unspecified, opacity that colors are multiplied by, opacity.
+NO_ALPHA, TIMES_ALPHA, STRAIGHT = 0, 1, 2
 LARGE = 2**24  # numbers of a picture that is compressed less, five times as fast
 AVERAGED = 8  # a side that shrinks by more is first averaged over areas: a wide filter takes seconds a picture
 _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
@@ -47,24 +49,42 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     ``refuse_large``.
     """
     path = readable_file(path, "an image")
-    pixels = read_pixels(path, memory)
-    image = resize_and_crop(from_depth(pixels, path), size, crop, memory)
-    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=path.suffix.lower())
+    pixels, alpha = read_pixels(path, memory)
+    image, suffix = resize_and_crop(from_depth(pixels, path), size, crop, memory), path.suffix.lower()
+    # A GIF has a palette, which is chosen anew unless some of its colors stay.
+    stored = pixels if suffix == ".gif" else rounded_by_float32(pixels)
+    stored = stored if size is None and crop is None else None
+    return Media(
+        torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=suffix, alpha=alpha, stored=stored
+    )
 
 
-def read_pixels(path: Path, memory: int | None = None) -> np.ndarray:
-    """Return the first picture in a file, upright, (height, width, channels), in the file's integer or float type.
+def read_pixels(path: Path, memory: int | None = None) -> tuple[np.ndarray, bool]:
+    """Return the first picture in a file, upright, and whether its last channel is opacity.
 
-    A palette becomes RGB, a transparent color becomes an alpha channel, one bit becomes 0 and 255, and CMYK and
-    other color models become RGB. A small file can unpack to fill the memory; what it declares is therefore
-    held against ``memory`` first, see ``refuse_large``. Pillow refuses more than 178 megapixels by itself.
+    It has the shape (height, width, channels) and the file's integer or float type. A palette becomes RGB, a
+    transparent color becomes an alpha channel, one bit becomes 0 and 255, and CMYK and other color models become RGB;
+    colors that the file has times their opacity are divided by it. A small file can unpack to fill the memory; what it
+    declares is therefore held against ``memory`` first, see ``refuse_large``. Pillow refuses more than 178 megapixels
+    by itself.
     """
     with decoding(path, "an image"):
-        found = _read_deep_tiff(path, memory) if path.suffix.lower() in TIFF_SUFFIXES else None
-        pixels, orientation = _read_raster(path, memory) if found is None else found
+        found = _read_by_tifffile(path, memory) if path.suffix.lower() in TIFF_SUFFIXES else None
+        pixels, orientation, extra = (*_read_raster(path, memory), (STRAIGHT,)) if found is None else found
         pixels = np.flip(pixels, _FLIPPED.get(orientation, ()))
         pixels = pixels.swapaxes(0, 1) if orientation > 4 else pixels
-        return pixels.reshape(*pixels.shape[:2], -1).astype(pixels.dtype.newbyteorder("="), copy=False)
+        pixels = pixels.reshape(*pixels.shape[:2], -1).astype(pixels.dtype.newbyteorder("="), copy=False)
+        alpha = pixels.shape[-1] in (2, 4) and NO_ALPHA not in extra
+        return _divided(pixels) if alpha and TIMES_ALPHA in extra else pixels, alpha
+
+
+def _divided(pixels: np.ndarray) -> np.ndarray:
+    """Return pixels whose colors are divided by their opacity, black where that is zero."""
+    peak = np.iinfo(pixels.dtype).max if pixels.dtype.kind in "iu" else 1
+    colors, alpha = pixels[..., :-1].astype(np.float64) * peak, pixels[..., -1:].astype(np.float64)
+    colors = np.divide(colors, alpha, out=np.zeros_like(colors), where=alpha > 0)
+    colors = colors if pixels.dtype.kind == "f" else np.clip(np.rint(colors), 0, peak)
+    return np.concatenate([colors.astype(pixels.dtype), pixels[..., -1:]], axis=-1)
 
 
 def _read_raster(path: Path, memory: int | None) -> tuple[np.ndarray, int]:
@@ -92,17 +112,19 @@ def _read_by_ffmpeg(path: Path) -> np.ndarray:
     return iio.imread(path, plugin="pyav", format=None, index=0)
 
 
-def _read_deep_tiff(path: Path, memory: int | None) -> tuple[np.ndarray, int] | None:
-    """Return the pixels and the orientation of a TIFF file, or None for 8 bits and fewer, which Pillow reads.
+def _read_by_tifffile(path: Path, memory: int | None) -> tuple[np.ndarray, int, tuple[int, ...]] | None:
+    """Return the pixels, the orientation and the kinds of extra channels of a TIFF file.
 
-    tifffile needs another package for LZW and PackBits; FFmpeg reads these if they have 16 bits.
+    It is None for 8 bits and fewer, which Pillow reads, but for a channel that is neither color nor opacity. tifffile
+    needs another package for LZW and PackBits; FFmpeg reads these if they have 8 or 16 bits.
     """
     with tifffile.TiffFile(path) as file:
         page = file.pages.first
         count = file.series[0].size // max(1, math.prod(page.shape))
         if count > 1:
             raise mismatch(path, "one picture", f"{count} (a stack can be read as .npy)")
-        if page.bitspersample <= 8 and page.samplesperpixel <= 4:
+        extra = tuple(page.extrasamples)
+        if page.bitspersample <= 8 and page.samplesperpixel <= 4 and NO_ALPHA not in extra:
             return None
         refuse_large(path, math.prod(page.shape), memory)
         try:
@@ -111,10 +133,10 @@ def _read_deep_tiff(path: Path, memory: int | None) -> tuple[np.ndarray, int] | 
             if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE and pixels.dtype.kind == "u":
                 pixels = np.iinfo(pixels.dtype).max - pixels
         except ValueError as error:
-            if "imagecodecs" not in str(error) or page.bitspersample != 16:
+            if "imagecodecs" not in str(error) or page.bitspersample not in (8, 16):
                 raise
             pixels = _read_by_ffmpeg(path)
-        return pixels, int(page.tags.valueof("Orientation", 1))
+        return pixels, int(page.tags.valueof("Orientation", 1)), extra
 
 
 def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memory: int | None = None) -> np.ndarray:
@@ -146,11 +168,19 @@ def _parse(option: str, pattern: str, text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in match.groups() if number is not None)
 
 
-def write_image(signal: Float[Tensor, "height width channels"], path: StrPath, *, depth: str = "uint8") -> None:
+def write_image(
+    signal: Float[Tensor, "height width channels"],
+    path: StrPath,
+    *,
+    depth: str = "uint8",
+    alpha: bool = True,
+    exact: Exact | None = None,
+) -> None:
     """Write a picture without loss; integers are the signal times their type's largest value, rounded and clipped.
 
     PNG holds 1 to 4 channels of uint8 or uint16, TIFF any number of channels of any type. ``depth`` is the name of a
-    NumPy dtype; see ``to_depth``.
+    NumPy dtype; see ``to_depth``. ``alpha`` says whether the last of 2 or 4 channels is opacity, which TIFF files note.
+    ``exact`` are numbers of this dtype that replace the signal's.
     """
     suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
     if suffix not in (".png", *TIFF_SUFFIXES):
@@ -161,10 +191,11 @@ def write_image(signal: Float[Tensor, "height width channels"], path: StrPath, *
         found = f"{channels} channels of {depth} (.tiff holds them)"
         raise mismatch(path, "1 to 4 channels of uint8 or uint16 in .png", found)
     pixels = to_depth(as_numpy(signal), depth, path)
+    pixels = pixels if exact is None else exact.over(pixels)
     pixels = pixels[..., 0] if channels == 1 else pixels
     with atomic_path(path) as temporary, encoding(path, "an image"):
         if suffix in TIFF_SUFFIXES:
-            tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels))
+            tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels, alpha=alpha))
         else:
             write_pixels(pixels, temporary)
 
@@ -181,10 +212,10 @@ def write_pixels(pixels: np.ndarray, path: Path) -> None:
         iio.imwrite(path, pixels, plugin="pillow", is_batch=False, **fast)
 
 
-def tiff_options(channels: int) -> dict[str, Any]:
-    """Return tifffile's options for a picture with channels last; the last of 2 or 4 channels is opacity."""
+def tiff_options(channels: int, *, alpha: bool) -> dict[str, Any]:
+    """Return tifffile's options for a picture with channels last; ``alpha``: the last of 2 or 4 channels is opacity."""
     colors = 3 if channels in (3, 4) else 1
-    extra = ["unassalpha" if channels in (2, 4) else "unspecified"] * (channels - colors)
+    extra = ["unassalpha" if alpha and channels in (2, 4) else "unspecified"] * (channels - colors)
     return {
         "photometric": "rgb" if colors == 3 else "minisblack",
         "planarconfig": None if channels == 1 else "contig",

@@ -101,10 +101,11 @@ def _line(image: Media, axis: int, word: str, index: int) -> Media:
     if not 0 <= index < length:
         raise mismatch(image.name, f"a {word} from 0 to {length - 1}", str(index))
     line = image.signal.select(axis, index).contiguous()
-    return replace(image, signal=line, kind="array", suffix="", name=f"{image.name}-{word}{index}")
+    name = f"{image.name}-{word}{index}"
+    return replace(image, signal=line, kind="array", suffix="", name=name, alpha=False, stored=None)
 
 
 def _read_table(path: Path) -> Media:
     columns, values = read_table(path)
     signal = torch.from_numpy(from_depth(values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", columns=columns)
+    return Media(signal, "table", path.stem, "float64", columns=columns, stored=values.numpy())

@@ -14,7 +14,7 @@ import tifffile
 from coordnet.media.arrays import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
 from coordnet.media.declared import refuse_large
 from coordnet.media.files import decoding, encoding, mismatch, readable_file
-from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_pixels, tiff_options
+from coordnet.media.pictures import IMAGE_SUFFIXES, NO_ALPHA, TIFF_SUFFIXES, TIMES_ALPHA, read_pixels, tiff_options
 from coordnet.media.signal import from_depth, to_depth
 
 ROW_SUFFIXES = (*ARRAY_SUFFIXES, *TIFF_SUFFIXES)
@@ -60,13 +60,14 @@ def open_rows(path: Path, memory: int | None = None) -> Iterator[RowFile]:
     A compressed picture is refused as if it were read whole, see ``refuse_large``: a small file may declare any size.
     """
     suffix = split_member(path)[0].suffix.lower()
+    alpha = False
     with ExitStack() as opened:
         if suffix in ARRAY_SUFFIXES:
             stored = load_array(path, mapped=True)
         elif suffix in TIFF_SUFFIXES:
-            stored = _open_tiff(readable_file(path, "an image"), opened, memory)
+            stored, alpha = _open_tiff(readable_file(path, "an image"), opened, memory)
         elif suffix in IMAGE_SUFFIXES:
-            stored = read_pixels(readable_file(path, "an image"), memory)
+            stored, alpha = read_pixels(readable_file(path, "an image"), memory)
         else:
             raise mismatch(path, f"one of {' '.join(ROW_SUFFIXES)} or a picture to read in rows", repr(suffix))
         shape = tuple(stored.shape)
@@ -76,36 +77,46 @@ def open_rows(path: Path, memory: int | None = None) -> Iterator[RowFile]:
             raise mismatch(path, "real numbers", f"values of type {stored.dtype}")
         picture = suffix in IMAGE_SUFFIXES
         channel_axis = len(shape) == 3 if picture else last_axis_holds_channels(shape)
-        yield RowFile(path, stored, channel_axis, alpha=picture and channel_axis and shape[-1] in (2, 4))
+        yield RowFile(path, stored, channel_axis, alpha)
 
 
-def _open_tiff(path: Path, opened: ExitStack, memory: int | None) -> Any:
-    """Map the picture in a TIFF file, or read it by strips or tiles if it is compressed."""
+def _open_tiff(path: Path, opened: ExitStack, memory: int | None) -> tuple[Any, bool]:
+    """Map the picture in a TIFF file, or read it by strips or tiles if it is compressed; see ``read_pixels``."""
     with decoding(path, "an image"):
         page = opened.enter_context(tifffile.TiffFile(path)).pages.first
         plain = page.bitspersample in (8, 16, 32, 64) and page.axes in ("YX", "YXS")
         turned = page.tags.valueof("Orientation", 1) != 1
         if len(page.parent.pages) > 1 or not plain or page.photometric not in (1, 2) or turned:
             raise ValueError("a stack, or pixels that are planar, packed, turned or of a palette")
+        alpha = page.samplesperpixel in (2, 4) and NO_ALPHA not in page.extrasamples
+        if alpha and TIMES_ALPHA in page.extrasamples:
+            raise ValueError("colors times opacity")
         if page.is_memmappable:
-            return tifffile.memmap(path, mode="r")
+            return tifffile.memmap(path, mode="r"), alpha
         refuse_large(path, math.prod(page.shape), memory)
-        return zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r")
+        return zarr_package(path).open(opened.enter_context(page.aszarr()), mode="r"), alpha
 
 
 def write_rows(
-    path: Path, shape: tuple[int, ...], depth: str, blocks: Iterable[np.ndarray], *, channel_axis: bool
+    path: Path,
+    shape: tuple[int, ...],
+    depth: str,
+    blocks: Iterable[np.ndarray],
+    *,
+    channel_axis: bool,
+    alpha: bool = True,
 ) -> Any:
     """Write a signal of this shape (*grid, channels) block by block, into a new .npy, .zarr or uncompressed TIFF file.
 
     The numbers in the file are returned; for a .png file they are all there is, to be written by ``write_pixels``.
 
     ``blocks`` are its rows, (rows, *rest, channels), from the first to the last. ``depth`` is the name of a NumPy
-    dtype; see ``to_depth``. ``channel_axis=False`` leaves out an axis of channels of length 1.
+    dtype; see ``to_depth``. ``channel_axis=False`` leaves out an axis of channels of length 1; ``alpha`` says
+    whether the last channel of a picture is opacity.
     """
     kept = shape if channel_axis else shape[:-1]
     with encoding(path, "a signal in rows"):
-        stored, row = _create(path, kept, np.dtype(depth)), 0
+        stored, row = _create(path, kept, np.dtype(depth), alpha=alpha), 0
         for block in blocks:
             stored[row : row + len(block)] = to_depth(block, depth, path).reshape(-1, *kept[1:])
             row += len(block)
@@ -113,7 +124,7 @@ def write_rows(
     return stored
 
 
-def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, alpha: bool) -> Any:
     """Create a file and return an array whose assigned rows are written to it; of a .png file, the array alone."""
     if path.suffix.lower() == ".png":
         return np.empty(shape, dtype)
@@ -122,4 +133,5 @@ def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     if path.suffix.lower() == ".zarr":
         chunks = (min(64, shape[0]), *(min(1024, n) for n in shape[1:]))
         return zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, chunks=chunks)
-    return tifffile.memmap(path, shape=shape, dtype=dtype, **tiff_options(shape[2] if len(shape) == 3 else 1))
+    options = tiff_options(shape[2] if len(shape) == 3 else 1, alpha=alpha)
+    return tifffile.memmap(path, shape=shape, dtype=dtype, **options)

@@ -5,12 +5,24 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.media.files import StrPath, mismatch
 
 Kind = Literal["image", "video", "audio", "table", "array"]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Numbers of a file that are written again as they were read, although float32 rounds them."""
+
+    numbers: np.ndarray  # (*grid, channels), in the type of the file
+    where: np.ndarray  # bool, broadcast with the numbers: where they are written again
+
+    def over(self, values: np.ndarray) -> np.ndarray:
+        """Return values with these numbers in their places."""
+        return np.where(self.where, self.numbers, values)
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,9 @@ class Media:
     columns: tuple[str, ...] = ()  # the names of a table's columns
     suffix: str = ""  # of the file, for formats that a signal is written in as it was read
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
+    alpha: bool = False  # whether the last channel is opacity: of two, beside gray, or of four, beside three colors
+    stored: np.ndarray | None = None  # the numbers of the file, shaped as the signal, where writing might change them
+    known: Bool[Tensor, "*grid channels"] | None = None  # where the stored numbers are written again
 
     def __post_init__(self) -> None:
         """Replace the bytes of a name that are not UTF-8, which neither figures nor JSON hold."""
@@ -42,9 +57,11 @@ class Media:
         return tuple(self.signal.shape[:-1])
 
     @property
-    def alpha(self) -> bool:
-        """Whether the last channel is opacity: true for images of 2 channels (gray) or 4 (RGB)."""
-        return self.kind == "image" and self.signal.shape[-1] in (2, 4)
+    def exact(self) -> Exact | None:
+        """The stored numbers that are written again, if there are any."""
+        if self.stored is None or self.known is None:
+            return None
+        return Exact(self.stored, self.known.cpu().numpy())
 
     @property
     def lossless_suffix(self) -> str:
@@ -57,6 +74,11 @@ class Media:
         if self.kind == "image" and (self.signal.shape[-1] > 4 or self.depth not in ("uint8", "uint16")):
             return ".tiff"
         return {"image": ".png", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}[self.kind]
+
+
+def rounded_by_float32(values: np.ndarray) -> np.ndarray | None:
+    """Return numbers of a type of which float32 holds not every one, and None for others."""
+    return None if np.can_cast(values.dtype, np.float32) else values
 
 
 def as_numpy(signal: Tensor) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.io import wavfile
 from torch import Tensor
 
 from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
-from coordnet.media.signal import Media, as_numpy, from_depth, refuse_nan
+from coordnet.media.signal import Exact, Media, as_numpy, from_depth, refuse_nan, rounded_by_float32
 
 AUDIO_SUFFIXES = (".wav", ".wave")
 # SciPy's warnings about a file that is shorter than its header announces.
@@ -35,15 +35,22 @@ def read_audio(path: StrPath) -> Media:
         half = 2.0 ** (8 * values.dtype.itemsize - 1)
         zero = half if values.dtype.kind == "u" else 0
         values = ((values.astype(np.float64) - zero) / half).astype(np.float32)
-    return Media(torch.from_numpy(values), "audio", path.stem, samples.dtype.name, float(rate))
+    stored = rounded_by_float32(samples.reshape(values.shape))
+    return Media(torch.from_numpy(values), "audio", path.stem, samples.dtype.name, float(rate), stored=stored)
 
 
 def write_audio(
-    signal: Float[Tensor, "samples channels"], path: StrPath, *, rate: float | int = 44100, depth: str = "int16"
+    signal: Float[Tensor, "samples channels"],
+    path: StrPath,
+    *,
+    rate: float | int = 44100,
+    depth: str = "int16",
+    exact: Exact | None = None,
 ) -> None:
     """Write sound as a WAV file; values written as integers are clipped to [-1, 1) and rounded.
 
     ``rate`` is a whole number of samples per second. ``depth`` is uint8, int16, int32, int64, float32 or float64.
+    ``exact`` are numbers of this type that replace the signal's.
     """
     if signal.numel() == 0:
         raise mismatch(path, "at least one sample", f"shape {tuple(signal.shape)}")
@@ -56,5 +63,6 @@ def write_audio(
         top = half - 1 if depth != "int64" else np.nextafter(half, 0)
         values = np.clip(np.rint(values.astype(np.float64) * half), -half, top)
         values += half if depth == "uint8" else 0
+    values = values.astype(depth) if exact is None else exact.over(values.astype(depth))
     with atomic_path(path) as temporary, encoding(path, "sound"):
-        wavfile.write(temporary, round(rate), values.astype(depth))
+        wavfile.write(temporary, round(rate), values)

@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from coordnet.media.files import StrPath, atomic_path, decoding, mismatch, readable_file
-from coordnet.media.signal import as_numpy
+from coordnet.media.signal import Exact, as_numpy
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 
@@ -54,11 +55,13 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def write_table(path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"]) -> None:
+def write_table(
+    path: StrPath, columns: Sequence[str], array: Float[Tensor, "rows columns"], *, exact: Exact | None = None
+) -> None:
     """Write a table, float32 or float64, in the fewest digits that read back as the same numbers.
 
     ``columns`` are the names in the first row, one for each column; if it is empty, that row is left out. Cells are
-    separated by commas, or by tabs if the suffix is .tsv.
+    separated by commas, or by tabs if the suffix is .tsv. ``exact`` are numbers that replace the array's.
     """
     if array.numel() == 0:
         raise mismatch(path, "a table with numbers", f"shape {tuple(array.shape)}")
@@ -69,4 +72,7 @@ def write_table(path: StrPath, columns: Sequence[str], array: Float[Tensor, "row
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if columns:
             csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting).writerow(columns)
-        np.savetxt(file, as_numpy(array), fmt="%s", delimiter=separator)
+        values = as_numpy(array)
+        if exact is not None:  # as texts, for each has the digits of its own type
+            values = replace(exact, numbers=exact.numbers.astype(str)).over(values.astype(str))
+        np.savetxt(file, values, fmt="%s", delimiter=separator)

@@ -12,12 +12,14 @@ import imageio.v3 as iio
 import numpy as np
 import torch
 from jaxtyping import Float
+from PIL import Image
+from scipy.spatial import KDTree
 from torch import Tensor
 
 from coordnet.media.declared import DEMUXERS, declared_pictures, refuse_large, refuse_long
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
 from coordnet.media.pictures import resize_and_crop
-from coordnet.media.signal import Media, as_numpy, from_depth, to_depth
+from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
 
 VIDEO_SUFFIXES = (
     *(".mp4", ".m4v", ".mov", ".mkv", ".avi", ".webm"),
@@ -25,6 +27,7 @@ VIDEO_SUFFIXES = (
 )
 ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
 CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi", ".gif")
+COLORS = 256  # of a GIF's palette
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
 # The color matrix, primaries and transfer with which FFmpeg converts; players then need not guess them.
 _COLORS = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "smpte170m")
@@ -50,7 +53,7 @@ def read_video(
     path = readable_file(path, "a video")
     wanted = slice(None) if frames is None else _parse_frames(frames)
     with decoding(path, "a video"):
-        images, rate = open_clip(path)
+        images, rate = open_clip(path, memory)
         if (wanted.start or 0) < 0 or (wanted.stop or 0) < 0:
             wanted = slice(*wanted.indices(clip_length(path)))
         selected = islice(images, wanted.start, wanted.stop, wanted.step)
@@ -84,13 +87,13 @@ def clip_length(path: StrPath) -> int:
         return sum(1 for _ in open_clip(path)[0])
 
 
-def open_clip(path: Path) -> tuple[Iterator[np.ndarray], float]:
+def open_clip(path: Path, memory: int | None = None) -> tuple[Iterator[np.ndarray], float]:
     """Return the upright frames of a clip and their number per second, in animations that of the first frame.
 
     Frames are uint8 of shape (height, width, channels), without alpha, decoded as they are needed.
     """
     if path.suffix.lower() in ANIMATED_SUFFIXES:
-        declared_pictures(path)
+        declared_pictures(path, memory)
         file: Any
         with iio.imopen(path, "r", plugin="pillow") as file:
             file.read(index=0)  # a WebP file has the duration of a frame only after decoding it
@@ -118,12 +121,17 @@ def _parse_frames(text: str) -> slice:
 
 
 def write_video(
-    signal: Float[Tensor, "frames height width channels"], path: StrPath, *, rate: float | int = 25
+    signal: Float[Tensor, "frames height width channels"],
+    path: StrPath,
+    *,
+    rate: float | int = 25,
+    exact: Exact | None = None,
 ) -> None:
     """Write a clip as H.264 at high quality (crf 12) 8 bits per channel, or as a GIF; values are clipped to [0, 1].
 
     Colors are 4:2:0, which every player shows, if height and width are even; otherwise they are 4:4:4, which fewer
-    players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB).
+    players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB). The palette of a
+    GIF of one frame has the colors of ``exact``.
     """
     suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
     if suffix not in CLIP_SUFFIXES:
@@ -137,6 +145,9 @@ def write_video(
         with atomic_path(path) as temporary, encoding(path, "an animation"):
             duration = round(100 / rate) * 10  # a GIF counts hundredths of a second
             frames = images if shape[-1] == 3 else images[..., 0]
+            if exact is not None and shape[-1] == 3:
+                indexed(exact.over(frames[0]), np.asarray(exact.where.all(-1))).save(temporary)
+                return
             iio.imwrite(temporary, frames, plugin="pillow", duration=duration, loop=0)
         return
     pixels = "yuv420p" if shape[1] % 2 == 0 and shape[2] % 2 == 0 else "yuv444p"
@@ -151,3 +162,18 @@ def write_video(
         file._video_stream.options = _H264  # imageio has no argument for the codec's options
         for image in images:
             file.write_frame(np.broadcast_to(image, (*shape[1:3], 3)))
+
+
+def indexed(pixels: np.ndarray, kept: np.ndarray) -> Image.Image:
+    """Return a picture (height, width, 3) with a palette that has the colors of the kept pixels (height, width).
+
+    Other pixels get the nearest of 256 colors, those that are left being chosen for them.
+    """
+    others = pixels[~kept]
+    colors = np.unique(pixels[kept], axis=0)
+    if len(others) and len(colors) < COLORS:
+        chosen = Image.fromarray(others[None]).quantize(COLORS - len(colors)).convert("RGB")
+        colors = np.unique(np.concatenate([colors, np.asarray(chosen)[0]]), axis=0)
+    picture = Image.fromarray(KDTree(colors).query(pixels)[1].astype(np.uint8))
+    picture.putpalette(colors.tobytes())
+    return picture

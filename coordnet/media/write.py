@@ -30,7 +30,7 @@ def write_media(
     ``depth`` (the type of the numbers in the file) and ``rate`` (frames or samples per second) are by default those of
     ``media``. A tensor is written with 8 bits in pictures and videos (25 frames per second), with 16 bits in sound
     (44100 samples per second), and as float32 elsewhere. A file that exists, or a signal that the format cannot hold,
-    raises a ``MediaError``.
+    raises a ``MediaError``. Numbers that ``media.known`` keeps are those of the file that ``media`` was read from.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in KINDS or suffix in (".npz", ".zarr"):
@@ -44,17 +44,18 @@ def write_media(
     if signal.ndim - 1 != axes:
         raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")
     same_scale = (source.kind == "audio") == (target == "audio")  # sound scales integers differently
+    exact = source.exact if depth in (None, source.depth) and (target == source.kind or suffix == ".gif") else None
     depth = depth or (source.depth if same_scale else "")
     rate = source.rate if rate is None else rate
     options: dict[str, Any] = {"depth": depth} if depth else {}
     pace: dict[str, Any] = {} if rate is None else {"rate": rate}
     if target == "image":
-        write_image(signal, path, **options)
+        write_image(signal, path, **options, alpha=source.alpha or source is not media, exact=exact)
     elif target == "video":
-        write_video(signal, path, **pace)
+        write_video(signal, path, **pace, exact=exact)
     elif target == "audio":
-        write_audio(signal, path, **pace, **options)
+        write_audio(signal, path, **pace, **options, exact=exact)
     elif target == "table":
-        write_table(path, source.columns, signal)
+        write_table(path, source.columns, signal, exact=exact)
     else:
-        write_array(signal, path, **options, channel_axis=source.channel_axis)
+        write_array(signal, path, **options, channel_axis=source.channel_axis, exact=exact)

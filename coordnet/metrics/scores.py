@@ -1,6 +1,7 @@
 """Scores of a reconstruction against its signal: PSNR and the signal-to-noise ratio in decibels, and SSIM."""
 
 import math
+import sys
 from typing import cast
 
 import torch
@@ -12,12 +13,17 @@ from coordnet.sampling.arrays import Array, as_tensor, scaled
 
 BLOCK = 2**22  # entries that are scored at once, in float64
 WINDOW = 7  # samples of SSIM's window along an axis
+LEAST_PEAK = 1 / 65535  # greatest value of the darkest picture, one step of 16 bits, that is not black
 
 
 def mean_squared_error(
-    estimate: Float[Tensor, "*shape"], truth: Float[Tensor, "*shape"], mask: Bool[Tensor, "..."] | None = None
+    estimate: Float[Tensor, "*shape"],
+    truth: Float[Tensor, "*shape"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    unit: float = 1.0,
 ) -> float:
-    """Mean of (estimate - truth)² in float64, over all entries or those where ``mask`` is true; NaN over none.
+    """Mean of ((estimate - truth) / unit)² in float64, over all entries or those where ``mask`` is true; NaN over none.
 
     The mask has the shape (*grid,) or (*grid, channels). Values that are not finite raise a ``ValueError``, as do two
     shapes that differ.
@@ -30,7 +36,7 @@ def mean_squared_error(
     total, count = 0.0, 0
     step = max(1, BLOCK * len(truth) // max(1, truth.numel()))
     for i in range(0, len(truth), step):
-        error = (estimate[i : i + step].double() - truth[i : i + step].double()).square()
+        error = ((estimate[i : i + step].double() - truth[i : i + step].double()) / unit).square()
         error = error if mask is None else error[mask[i : i + step]]
         total, count = total + float(error.sum()), count + error.numel()
     if not math.isfinite(total):
@@ -49,7 +55,8 @@ def psnr(
     """Peak signal-to-noise ratio, 10 log10(range² / mean squared error), in dB; infinite if the two agree.
 
     Pictures need no range: integers of 8 and 16 bits, and a truth in [0, 1], with which the estimate is clipped to
-    [0, 1] as a display would. For other signals the range is to be given.
+    [0, 1] as a display would. A truth in [0, 1] that is too small for a picture has its own span, see ``value_range``.
+    For other signals the range is to be given.
 
     Parameters
     ----------
@@ -82,25 +89,27 @@ def psnr(
         if bool(((b < 0) | (b > 1)).any()):
             found = f"values from {float(b.min()):.3g} to {float(b.max()):.3g}"
             raise _checks.wrong("data_range", "a number, for a truth that is not in [0, 1]", f"None and {found}")
-        data_range, clip = 1.0, clip is not False
+        data_range, bounded = value_range(b)
+        clip = bounded and clip is not False
     _checks.positive("data_range", data_range)
-    error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where)
-    return math.inf if error == 0 else decibels(error, data_range)
+    error = mean_squared_error(a.clamp(0, data_range) if clip else a, b, where, unit=data_range)
+    return math.inf if error == 0 else decibels(error)
 
 
 def decibels(error: float, data_range: float = 1.0) -> float:
-    """Return the PSNR of a mean squared error, in dB: at most 300 for the range 1, as reports hold no infinity."""
-    return 20 * math.log10(data_range) - 10 * math.log10(max(error, 1e-30))
+    """Return the PSNR of a mean squared error, in dB: about 3000 for none, as reports hold no infinity."""
+    return 20 * math.log10(data_range) - 10 * math.log10(max(error, sys.float_info.min))
 
 
 def value_range(signal: Float[Tensor, "..."]) -> tuple[float, bool]:
     """Return the data range for the PSNR of a signal's estimates, and whether they are clipped to it.
 
-    A signal in [0, 1] has the range 1, with clipping. Any other signal has its own span as the range, or its magnitude
-    if it is constant, without clipping.
+    A signal in [0, 1] has the range 1, with clipping, unless all of it is below ``LEAST_PEAK`` and not zero: it is no
+    picture then. Any other signal has its own span as the range, or its magnitude if it is constant, without clipping.
     """
     low, high = float(signal.min()), float(signal.max())
-    return (1.0, True) if low >= 0 and high <= 1 else (high - low or abs(high), False)
+    has_other_span = low < 0 or high > 1 or 0 < high < LEAST_PEAK
+    return (high - low or abs(high), False) if has_other_span else (1.0, True)
 
 
 def snr(

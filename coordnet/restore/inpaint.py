@@ -123,9 +123,9 @@ def inpaint(
     hidden = hidden if sure is None else sure.expected_psnr()
     report |= {**found, "prior": Adaptive.name if reports and all(map(_is_pilot, reports)) else chosen.name}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
-    made = made.to(values)
-    made = made if getattr(chosen, "noise", 0.0) else torch.where(kept, values, made)
-    return Restored(kind.restore(made), model, report, expected, sure and sure.std())
+    made, stays = made.to(values), None if getattr(chosen, "noise", 0.0) else kept.expand_as(values)
+    made = made if stays is None else torch.where(stays, values, made)
+    return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
 
 
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:

@@ -15,6 +15,7 @@ class Restored:
     ``fit`` renders the signal at any resolution. ``report`` has what was chosen beside what the fit reports. The PSNR
     to expect, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
     is possible. ``std`` is the standard deviation of the errors to expect at every entry, where it was asked for.
+    ``known`` is where the signal is the one that was given, to the bit.
     """
 
     signal: Any  # (*grid, channels), or without the axis of channels where it was given so
@@ -22,6 +23,7 @@ class Restored:
     report: dict[str, Any]
     expected_psnr: float | None
     std: Tensor | None = None  # (*grid, channels), whatever kind of array was given
+    known: Tensor | None = None  # bool, (*grid, channels), whatever kind of array was given; None for nowhere
 
     def __repr__(self) -> str:
         """Return the kind and the shape of the signal, the prior where there is one, and the PSNR to expect."""

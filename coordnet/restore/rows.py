@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,9 +13,9 @@ from coordnet import _checks
 from coordnet.fitting.plan import Plan
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
+from coordnet.media.declared import available_memory
 
 LARGEST_BLOCK = 256  # rows of the result that are computed at once: more take no less time
-UNKNOWN_MEMORY = 2**31  # bytes that are assumed to be free where the system does not say
 COPIES = 4  # copies of a block of the result, and of the rows it needs, that exist at once
 
 
@@ -114,12 +113,3 @@ def _means(source: Rows, chunk: int) -> Tensor:
     if not bool(torch.isfinite(total).all()):
         raise _checks.wrong("source", "finite values", "NaN or infinity")
     return (total / math.prod(source.shape[:-1])).float()
-
-
-def available_memory() -> int:
-    """Return the bytes of memory that are available without swapping."""
-    status = Path("/proc/meminfo")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("MemAvailable"))
-        return int(line.split()[1]) * 1024
-    return UNKNOWN_MEMORY

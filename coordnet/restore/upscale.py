@@ -80,9 +80,9 @@ def upscale(
     Raises
     ------
     ValueError
-        If the picture has NaN or infinity, the factor is below 1, ``samples`` or the prior is of another kind, the
-        local prior is named for points or for less than 4 pixels a side, or the result has more than ``LARGEST``
-        pixels.
+        If the picture has NaN or infinity, or values whose squares are infinite, the factor is below 1, ``samples`` or
+        the prior is of another kind, the local prior is named for points or for less than 4 pixels a side, or the
+        result has more than ``LARGEST`` pixels.
     """
     _checks.choice("samples", samples, KINDS)
     if samples == "point" and _checks.choice("prior", prior, PRIORS) == "local":
@@ -95,7 +95,10 @@ def upscale(
         raise _checks.wrong("factor", f"one that leaves at most {LARGEST:,} pixels", found)
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("image", "a picture known everywhere", "NaN or infinity (see inpaint)")
+    if math.isinf((largest := float(values.abs().max())) * largest):
+        raise _checks.wrong("image", "values whose squares are finite", f"{largest:.3g}")
     alpha = has_opacity(values) if alpha is None else alpha
+    peak = max(1.0, largest)
     values = premultiplied(values) if alpha else values
     chosen, expected = choose(values, samples)
     if samples == "point":
@@ -107,7 +110,7 @@ def upscale(
         with elapsed("fitting", shown=progress):
             fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
     with elapsed("enlarging", shown=progress):
-        large = unmultiplied(fit.render(shape)) if alpha else fit.render(shape)
+        large = unmultiplied(fit.render(shape), peak) if alpha else fit.render(shape)
     return Restored(kind.restore(large), fit, {**fit.report, "samples": samples, **chosen}, expected)
 
 
@@ -162,11 +165,11 @@ def premultiplied(image: Pictures) -> Pictures:
     return torch.cat([image[..., :-1] * image[..., -1:], image[..., -1:]], dim=-1)
 
 
-def unmultiplied(image: Pictures) -> Pictures:
-    """Invert ``premultiplied``; pixels are black where opacity is below half a 16-bit step."""
+def unmultiplied(image: Pictures, peak: float = 1.0) -> Pictures:
+    """Invert ``premultiplied`` for colors from 0 to a peak; pixels are black below an opacity of half a 16-bit step."""
     alpha = image[..., -1:].clamp(0, 1)
     colors = torch.where(alpha > OPAQUE, image[..., :-1] / alpha.clamp(min=OPAQUE), 0.0)
-    return torch.cat([colors.clamp(0, 1), alpha], dim=-1)
+    return torch.cat([colors.clamp(0, peak), alpha], dim=-1)
 
 
 def nearest(image: Tensor, shape: tuple[int, ...]) -> Tensor:

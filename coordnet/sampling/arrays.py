@@ -101,7 +101,8 @@ def as_mask(array: Any, name: str = "mask") -> Tensor:
 def as_tensor(array: Any, name: str) -> Tensor:
     """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
 
-    A ``ValueError`` is raised if it is neither, has no numbers, or is a sparse tensor or one without memory.
+    A ``ValueError`` is raised if it is neither, has no numbers, is a sparse tensor or one without memory, or a masked
+    array that hides numbers, since a tensor would show them.
     """
     if isinstance(array, Tensor):
         if array.layout != torch.strided or array.is_meta:
@@ -110,6 +111,9 @@ def as_tensor(array: Any, name: str) -> Tensor:
         return array
     if not isinstance(array, np.ndarray):
         raise _checks.wrong(name, "a NumPy array or a tensor", type(array).__name__)
+    if np.ma.is_masked(array):
+        expected = "an array without a mask, such as array.filled(numpy.nan), where NaN is unknown"
+        raise _checks.wrong(name, expected, f"one with {np.ma.count_masked(array)} masked numbers")
     try:
         return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
     except TypeError:

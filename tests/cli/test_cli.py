@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.cli import SPINS, bound_spinning, specs
+from coordnet.cli import specs
 from coordnet.cli.common import Output
 from coordnet.cli.folders import HIDDEN
 from coordnet.cli.report import results
@@ -227,19 +226,6 @@ def test_ended_by_a_signal_it_leaves_nothing(run, photo, tmp_path, monkeypatch, 
             signal.signal(number, handler)
     assert (found, len(epochs)) == (status, 2)
     assert {p.name for p in tmp_path.iterdir()} == {"in"}
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [({}, str(SPINS)), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
-)
-def test_waiting_threads_are_bounded_unless_the_user_says_how_they_wait(monkeypatch, environment, expected):
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    bound_spinning()
-    assert os.environ.get("GOMP_SPINCOUNT") == expected
 
 
 @pytest.mark.parametrize("out", ["a.png", "file/a", "file/a/b"])

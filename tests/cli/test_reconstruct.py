@@ -402,6 +402,22 @@ def test_points_of_one_and_three_axes(fit, inputs, dims, shape):
     assert record["residual"] < 0.1
 
 
+@pytest.mark.parametrize("order", ["y,x,v", "v,x,y", "Y,v,X"])
+def test_the_names_of_columns_decide_which_is_which(fit, inputs, order):
+    columns = dict(zip("xyv", scattered().T, strict=True))
+    options = ("--shape", "12,10", "--prior", "smooth", "--force", "--at", inputs / "query.csv")
+    save_points(inputs / "query.csv", scattered(9, seed=1)[:, 1::-1], "y,x")
+    made = {}
+    for header in ("x,y,v", order):
+        points = np.column_stack([columns[name] for name in header.lower().split(",")])
+        path = save_points(inputs / f"{header}.csv", points, header)
+        folder = fit(path, *options)[1]
+        made[header] = load(folder / "reconstruction.png"), read_media(folder / "query.csv").signal
+    for found, expected in zip(made[order], made["x,y,v"], strict=True):
+        assert np.array_equal(found, expected)
+    assert np.allclose(made[order][1][:, :2], scattered(9, seed=1)[:, :2], atol=1e-5)
+
+
 @pytest.mark.figures
 def test_values_at_query_points(fit, inputs):
     path = save_points(inputs / "points.csv", scattered())
@@ -596,6 +612,8 @@ def test_videos_without_frames_are_refused(run, inputs, kind, tmp_path):
         ("0,0\n1,1\n", [], "value"),
         ("x,y,v\n0,0,1\n1,1,2\n", ["--shape", "8"], "expected a --shape of 2 lengths for the columns x, y, found 1"),
         ("x,y,z,v\n0,0,1,1\n1,1,0,2\n", [], "expected a --shape of 3 lengths"),
+        ("height,lon,lat\n0,0,1\n1,1,2\n", [], "expected columns named x, y and others for the values"),
+        ("x,y,x\n0,0,1\n1,1,2\n", [], "found x, y, x"),
         ("0,0,1\n1,1,2\n", ["--shape", "8"], "or a header such as x,value0,value1"),
         ("0,0,nan\n1,1,nan\n", [], "finite"),
         ("0,0,1\n1,nan,2\n", [], "finite"),

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 import torch
 from PIL import Image
+from scipy.io import wavfile
 
 import coordnet as cn
 from coordnet.cli import main
@@ -382,3 +384,70 @@ def test_commands_have_help_and_do_not_overwrite(run, tmp_path, command):
     assert "--force" in err
     ran(run(*arguments, "--force"))
     assert (tmp_path / "out" / "reconstruction.png").read_bytes() == before
+
+
+def wide(shape, kind):
+    """Numbers of a type of which float32 holds few, and a mask of most of them."""
+    generator = np.random.default_rng(0)
+    unit = np.sin(np.arange(np.prod(shape)) / 9).reshape(shape) + 0.01 * generator.normal(size=shape)
+    values = 1e6 + unit if kind == "float64" else (unit / 1.1 * np.iinfo(kind).max / 2 + np.iinfo(kind).max / 2)
+    return values.astype(kind), generator.random(shape) < 0.7
+
+
+def read_numbers(path):
+    readers = {".npy": np.load, ".tif": tifffile.imread, ".wav": lambda p: wavfile.read(p)[1]}
+    return readers[path.suffix](path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"),
+    [(".npy", k) for k in ("float64", "int32", "uint32", "int64")]
+    + [(".tif", k) for k in ("float64", "int32", "uint32")]
+    + [(".wav", k) for k in ("float64", "int32")],
+)
+def test_known_numbers_stay_to_the_bit_where_float32_is_too_narrow(run, tmp_path, suffix, kind):
+    values, known = wide((90,) if suffix == ".wav" else (9, 10), kind)
+    path = tmp_path / f"a{suffix}"
+    writers = {".npy": np.save, ".tif": tifffile.imwrite, ".wav": lambda p, a: wavfile.write(p, 8000, a)}
+    writers[suffix](path, values)
+    np.save(tmp_path / "m.npy", known)
+    ran(run("inpaint", path, "--mask", "m.npy", "--prior", "smooth", "--out", "out", "--quiet"))
+    made = read_numbers(tmp_path / "out" / f"reconstruction{suffix}")
+    assert made.dtype == values.dtype and np.array_equal(made[known], values[known])
+    assert not np.array_equal(made, values)
+
+
+def test_the_cells_of_a_table_stay_to_the_digit(run, tmp_path):
+    cells = [[f"{i / 7 + 1e6:.9f}", f"{i * i / 3:.12g}"] for i in range(30)]
+    known = np.random.default_rng(0).random(30) < 0.7
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(",".join(row) + "\n" for row in cells))
+    np.save(tmp_path / "m.npy", known)
+    ran(run("inpaint", "a.csv", "--mask", "m.npy", "--prior", "smooth", "--out", "out", "--quiet"))
+    rows = (tmp_path / "out/reconstruction.csv").read_text().splitlines()[1:]
+    made = np.array([[float(cell) for cell in row.split(",")] for row in rows])
+    assert np.array_equal(made[known], np.array(cells, dtype=float)[known])
+    assert max(len(cell) for i in np.flatnonzero(~known) for cell in rows[i].split(",")) < 16  # the digits of float32
+
+
+def test_a_palette_keeps_the_colors_of_known_pixels(run, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (16, 20, 3)).astype(np.uint8)
+    Image.fromarray(noise).quantize(256).save(tmp_path / "a.gif")
+    given, known = read_media(tmp_path / "a.gif").signal, holes(16, 20)
+    mask_file(tmp_path / "m.png", known)
+    ran(run("inpaint", "a.gif", "--mask", "m.png", "--prior", "smooth", "--out", "out", "--quiet"))
+    made = result(suffix=".gif")
+    assert torch.equal(made[known], given[known]) and not torch.equal(made, given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_two_channels_of_a_tiff_are_no_color_with_opacity(run, tmp_path, dtype):
+    y, x = np.mgrid[0:12, 0:10]
+    flow = np.dstack([8 * np.sin(x / 5), 8 * np.cos(y / 6)])
+    flow = flow.astype(dtype) if dtype == np.float32 else (flow * 15 + 128).astype(dtype)
+    tifffile.imwrite(tmp_path / "a.tif", flow, planarconfig="contig", photometric="minisblack", metadata=None)
+    ran(run("upscale", "a.tif", "--prior", "none", "--out", "out", "--quiet"))
+    with tifffile.TiffFile(tmp_path / "out/reconstruction.tif") as file:
+        made, extra = file.asarray(), file.pages.first.extrasamples
+    expected = cn.upscale(flow[..., :1], prior="none").signal, cn.upscale(flow[..., 1:], prior="none").signal
+    assert np.allclose(made, np.concatenate(expected, -1), atol=1e-5 if dtype == np.float32 else 1)
+    assert extra == (0,)

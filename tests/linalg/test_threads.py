@@ -1,6 +1,7 @@
 """Work in threads: its order, its errors, and PyTorch's settings during and after it."""
 
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -49,3 +50,19 @@ def test_one_thread_and_other_devices_compute_at_once():
     assert list(in_threads(lambda _: threading.get_ident(), [1, 2], torch.device("meta"))) == [here, here]
     torch.set_num_threads(1)
     assert list(in_threads(lambda _: threading.get_ident(), [1, 2], CPU)) == [here, here]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
+def test_threads_do_not_multiply_with_those_of_openmp():
+    """Every thread computes what OpenMP would share with others, and none of them starts others."""
+
+    def running():
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    def work(item):
+        x = torch.full((512, 512), float(item + 1))
+        torch.linalg.eigh((x @ x).exp().clamp(max=1.0)[:64, :64])
+        return running()
+
+    work(0)  # the threads of the calling thread, which stay
+    assert max(in_threads(work, range(8), CPU)) <= running() + MOST

@@ -285,3 +285,35 @@ def test_tiff_gives_tiff(tmp_path):
         assert media.lossless_suffix == suffix
         write_media(media, tmp_path / f"{depth}{suffix}")
         assert torch.equal(read_media(tmp_path / f"{depth}{suffix}").signal, media.signal)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "float32"])
+def test_colors_times_opacity_are_divided_by_it(tmp_path, dtype):
+    """The straight colors are planted; where opacity is zero, nothing is left of them."""
+    peak = 1 if dtype == "float32" else np.iinfo(dtype).max
+    straight, alpha = np.random.default_rng(0).random((2, 9, 8, 3))
+    alpha = np.maximum(0.2, alpha[..., :1])
+    alpha[0, 0] = 0
+    stored = np.concatenate([straight * alpha, alpha], -1) * peak
+    stored = (stored if peak == 1 else np.rint(stored)).astype(dtype)
+    tifffile.imwrite(tmp_path / "a.tif", stored, photometric="rgb", extrasamples=["assocalpha"], metadata=None)
+    media = read_image(tmp_path / "a.tif")
+    assert media.alpha and media.depth == dtype
+    straight[0, 0] = 0
+    assert np.abs(media.signal[..., :3].numpy() - straight).max() < (0.02 if dtype == "uint8" else 1e-4)
+    write_media(media, tmp_path / "b.tif")
+    with tifffile.TiffFile(tmp_path / "b.tif") as file:
+        assert file.pages.first.extrasamples == (2,)
+    assert np.array_equal(read_image(tmp_path / "b.tif").signal, media.signal)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("channels", [2, 4])
+def test_a_channel_of_no_declared_kind_is_no_opacity(tmp_path, dtype, channels):
+    original = pixels((7, 5, channels), dtype)
+    options = {"photometric": "minisblack" if channels == 2 else "rgb", "planarconfig": "contig", "metadata": None}
+    tifffile.imwrite(tmp_path / "a.tif", original, extrasamples=["unspecified"], **options)
+    media = read_image(tmp_path / "a.tif")
+    assert not media.alpha and media.signal.shape == (7, 5, channels)
+    write_media(media, tmp_path / "b.tif")
+    assert np.array_equal(tifffile.imread(tmp_path / "b.tif"), original)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from skimage.metrics import peak_signal_noise_ratio
 
-from coordnet.metrics.scores import psnr, snr, ssim
+from coordnet.metrics.scores import decibels, psnr, snr, ssim, value_range
 
 
 def test_psnr_equals_scikit_image(generator):
@@ -35,6 +35,22 @@ def test_nothing_is_clipped_and_no_range_assumed_beyond_pictures():
         psnr(estimate, truth)
     assert psnr(estimate, truth, data_range=2.0) == pytest.approx(10 * math.log10(4 / 0.125))
     assert psnr(estimate, truth, data_range=1.0, clip=True) == pytest.approx(10 * math.log10(1 / 0.5))
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1e-16, 1.0, 1e20, 1e200])
+def test_the_scores_of_a_signal_do_not_depend_on_its_unit(scale, generator):
+    truth = scale * (torch.rand(9, 8, 3, generator=generator, dtype=torch.float64) - 0.5)
+    assert psnr(1.01 * truth, truth, data_range=scale) == pytest.approx(
+        psnr(1.01 * truth / scale, truth / scale, data_range=1.0, clip=False)
+    )
+    assert decibels(1e-4 * scale**1.5, scale**0.75) == pytest.approx(40)
+
+
+def test_a_signal_far_below_a_step_of_16_bits_has_its_own_span(generator):
+    truth = torch.rand(9, 8, 3, generator=generator)
+    expected = psnr(1.01 * truth, truth, data_range=float(truth.max() - truth.min()), clip=False)
+    assert psnr(1.01e-12 * truth, 1e-12 * truth) == pytest.approx(expected, abs=1e-4)
+    assert value_range(truth / 60_000) == (1.0, True) and value_range(0 * truth) == (1.0, True)
 
 
 def test_integers_have_the_range_of_their_type(generator):

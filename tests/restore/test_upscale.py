@@ -88,3 +88,11 @@ def test_points_are_met_and_areas_are_not():
 
 def test_what_is_too_small_for_an_estimate_is_not_smoothed():
     assert choose_strength(torch.rand(5, 40, 1)) == ({"noise": 0.0, "strength": 0.0}, None)
+
+
+@pytest.mark.parametrize("samples", ["area", "point"])
+def test_values_whose_squares_overflow_are_refused(samples):
+    picture = synthetic_photograph(9, 8).double()
+    with pytest.raises(ValueError, match="`image`: expected values whose squares are finite, received"):
+        cn.upscale(1e200 * picture, samples=samples)
+    assert bool(cn.upscale(1e150 * picture, samples=samples).signal.isfinite().all())
