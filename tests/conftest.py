@@ -28,6 +28,11 @@ def pytest_xdist_auto_num_workers(config):
     return min(len(usable), MAX_WORKERS)
 
 
+def pytest_addoption(parser):
+    """Let the tests of devices run on a real GPU: ``pytest --device cuda tests/test_devices.py``."""
+    parser.addoption("--device", default="pretend", help="pretend (default), or cuda or cuda:1 for a real GPU")
+
+
 annotated.install()  # before coordnet is imported
 
 

@@ -172,11 +172,12 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
         encoding = Scaled(encoding.to(places.device), places, choices["norm"])
     inputs, batch = training.tokens.shape[-1], task.batch
     net = AttentionClassifier(encoding, inputs, task.classes, **task.model, generator=generator)
-    net = net.to(training.tokens.device)
+    device = training.tokens.device
+    net = net.to(device)
     optimizer = torch.optim.Adam(net.parameters(), lr=choices["rate"])
     steps = epochs * math.ceil(len(training.labels) / batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # of dropout alone
         for index in _batches(len(training.labels), batch, epochs, generator):
             optimizer.zero_grad(set_to_none=True)

@@ -19,6 +19,7 @@ from coordnet.fitting.effort import denoising_seconds
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.noise import LocalDenoiser
 from coordnet.linalg.borders import make_periodic
+from coordnet.linalg.precision import full_precision
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
@@ -48,6 +49,7 @@ Signal = Float[Tensor, "*grid channels"]
 Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
 
 
+@full_precision()
 def denoise(
     signal: Array,
     sigma: float | None = None,

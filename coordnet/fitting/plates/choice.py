@@ -177,7 +177,8 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     6 dB as well, for a hidden sample is farther from its neighbors than the points between the samples are.
 
     The middle of a large lattice decides, and if it is for plates, two of its corners with it. Nothing more than a
-    smoothness and a few plates of low orders is fitted where these are close, as they are on photographs.
+    smoothness and a few plates of low orders is fitted where these are close, as they are on photographs. The pilot of
+    a local prior is compared first, and the local prior itself only with plates that are better than its pilot.
     """
     geometry = samples.geometry
     if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
@@ -194,18 +195,27 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     if min(early + [first.of_plate(LOWEST, w) * gain for w in cutoffs]) > rough:
         return None
     chosen, _ = choose_plate(field, plates)
+    can_smooth = math.isfinite(chosen.cutoff or math.inf) and not geometry.is_whole_lattice
+    rivals = dict.fromkeys((getattr(prior, "pilot", prior), prior))  # the pilot is fitted in a tenth of the time
+    better = all(
+        _are_better(chosen, rival, fit, (part, *_corners(field, part.lattice)), can_smooth) for rival in rivals
+    )
+    return chosen if better else None
+
+
+def _are_better(chosen: ThinPlate, prior: Prior, fit: Fit, parts: Sequence[Field], smooths: bool) -> bool:
+    """Whether plates are better than a prior in parts of a lattice: by 6 dB, or surely if they smooth."""
     order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
-    smooths = math.isfinite(cutoff) and not geometry.is_whole_lattice
     ours, theirs = np.empty(0), np.empty(0)
-    for compared in (part, *_corners(field, part.lattice)):
-        errors = FieldErrors(compared, plates, SMOOTHED_FOLDS if smooths else 1)
+    for compared in parts:
+        errors = FieldErrors(compared, ThinPlate(), SMOOTHED_FOLDS if smooths else 1)
         if errors.folds:
             our, their = errors.squares_of_plate(order, cutoff), errors.squares_of_prior(fit, prior)
             smooths = smooths and our.mean() < their.mean()
             ours, theirs = np.append(ours, our), np.append(theirs, their)
         if not smooths and ours.sum() * GAIN > theirs.sum():
-            return None
-    return chosen if ours.sum() * GAIN <= theirs.sum() or (smooths and _is_surely_less(ours, theirs)) else None
+            return False
+    return bool(ours.sum() * GAIN <= theirs.sum()) or (smooths and _is_surely_less(ours, theirs))
 
 
 def _is_surely_less(ours: np.ndarray, theirs: np.ndarray) -> bool:
