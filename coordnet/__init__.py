@@ -23,7 +23,11 @@ These conventions hold everywhere:
 - Device and dtype follow the tensors. Randomness comes from an explicit ``generator``, or from a ``seed``.
 - The same signal and seed give the same bits in Python and by the command, but for what ``coordnet upscale`` reads in
   blocks of rows.
-- PyTorch's own settings choose the precision of products: ``torch.set_float32_matmul_precision``.
+- PyTorch's own settings choose the precision of products in direct fits, renders and training
+  (``torch.set_float32_matmul_precision``). Fits that iterate, draws and ``denoise`` round as float32 does, whatever
+  they say.
+- A seed gives the same bits on a CPU. On a GPU sums of scattered parts (``index_add_``) come in another order, unless
+  ``torch.use_deterministic_algorithms(True)`` is set, and iterations look at their residuals less often.
 - PyTorch's threads spin while they wait, so that beside other work on the same cores a fit can take twenty times as
   long. The command bounds that, and so does ``import coordnet`` before ``import torch``; where torch comes first, set
   ``GOMP_SPINCOUNT=10000`` in the environment.
