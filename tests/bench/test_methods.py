@@ -1,6 +1,7 @@
 """The tables' settings, and what the cells' methods make of them."""
 
 import math
+import os
 import pickle
 import signal
 import subprocess
@@ -163,7 +164,7 @@ def test_a_peer_beyond_its_limit_is_stopped():
 
 
 def test_a_peer_whose_run_was_killed_ends_at_its_limit():
-    task = pickle.dumps((1, partial(time.sleep, 60)))
+    task = pickle.dumps((1, os.getpid(), partial(time.sleep, 60)))
     done = subprocess.run([sys.executable, "-m", limits.__name__], input=task, capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGALRM
 

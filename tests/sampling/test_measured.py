@@ -50,7 +50,7 @@ def test_weights_are_arrays_too():
 
 
 def test_a_signal_of_integers_is_refused():
-    with pytest.raises(ValueError, match="`signal`: expected numbers of float32 or float64"):
+    with pytest.raises(ValueError, match="`signal`: expected a tensor of torch.float32 or torch.float64"):
         cn.Measurements.of(cn.operators.Blur(PSF, (8, 6)), np.zeros((8, 6, 1), np.uint8))
 
 
