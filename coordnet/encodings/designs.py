@@ -148,8 +148,7 @@ def _axis_inverse(
     """The pseudo-inverse of an axis and a bound on its condition; None where the rank is not full."""
     band = _faster_band(encoder, axis)
     if band is not None:
-        solved = pseudo_inverse(band, dtype)
-        return None if solved is None else (solved[0].to(device), solved[1])
+        return pseudo_inverse(band.to(device), dtype)
     matrix = encoder.on_axis(axis, device=device)
     factor = factorize(matrix, default_rcond(matrix.shape, dtype))
     if factor.rank < min(matrix.shape):

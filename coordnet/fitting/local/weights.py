@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.ndimage import distance_transform_cdt, maximum_filter
 from torch import Tensor
 
 from coordnet.metrics.scores import decibels
@@ -142,11 +141,24 @@ def distances(
     If the unknown points are ``clustered``, holes wider than a patch have ``FARTHEST + 1`` everywhere: all points of
     squares (or cubes) of unknown points whose sides are that long.
     """
-    found = torch.empty(known.shape, dtype=torch.int32)
-    for channel, far in zip(known.cpu().numpy(), found.numpy(), strict=True):
-        distance_transform_cdt(~channel, "chessboard", distances=far)
-        if clustered:
-            centers = far > FARTHEST // 2  # of squares of FARTHEST + 1 unknown points
-            far[maximum_filter(centers, size=FARTHEST + 1)] = FARTHEST + 1
-    found = found.to(known.device, torch.long)
-    return torch.where(found < 0, FARTHEST + 1, found.clamp(max=FARTHEST + 1))  # -1 where nothing is known
+    distance = torch.full(known.shape, FARTHEST + 1, dtype=torch.int16, device=known.device)
+    reached = known
+    for _ in range(FARTHEST + 1):  # each step reaches one farther, and is one less to go for what is reached
+        distance -= reached.to(distance)
+        reached = _dilated(reached)
+    if clustered:
+        holes = distance > FARTHEST // 2  # the centers of squares of FARTHEST + 1 unknown points
+        for _ in range(FARTHEST // 2):
+            holes = _dilated(holes)
+        distance.masked_fill_(holes, FARTHEST + 1)
+    return distance.long()
+
+
+def _dilated(mask: Bool[Tensor, "c *lattice"]) -> Bool[Tensor, "c *lattice"]:
+    """Return whether a point of the mask is among each point's neighbors along axes and diagonals, or is the point."""
+    for axis in range(1, mask.ndim):
+        rest, wider = mask.shape[axis] - 1, mask.clone()
+        wider.narrow(axis, 1, rest).logical_or_(mask.narrow(axis, 0, rest))
+        wider.narrow(axis, 0, rest).logical_or_(mask.narrow(axis, 1, rest))
+        mask = wider
+    return mask
