@@ -142,7 +142,7 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> int:
     if not records.quiet:
         print(text)
     if failed:
-        print(f"coordnet: {failed} cells failed; --retry runs them again", file=sys.stderr)
+        print(f"coordnet: {failed} cells failed (--retry runs them again)", file=sys.stderr)
     return min(failed, 1)
 
 

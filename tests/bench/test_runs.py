@@ -250,3 +250,20 @@ def test_a_broken_file_ends_a_run_before_it_began(run, folder, tmp_path):
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert f"{file}: expected" in err
     assert not (tmp_path / "out").exists()
+
+
+def broken(cell):
+    raise ValueError("no result")
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_run_of_which_a_cell_failed_ends_with_status_1(run, monkeypatch, fails):
+    cell = synthetic.cell(0)
+    study = Synthetic([replace(cell, work=broken) if fails else cell])
+    study.experiments = (cell.experiment,)
+    study.tables = lambda records: {".md": "a table"}
+    monkeypatch.setitem(STUDIES, "table1", study)
+    status, out, err = run("bench", "table1", "--out", "records")
+    assert status == fails
+    assert ("1 cells failed" in err) == fails
+    assert "a table" in out
