@@ -58,10 +58,8 @@ class Folding(LinearOperator):
         """Return the modes of the pixels for modes of the means."""
         return torch.mul(self._unfolded(x), self.gain, out=out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_cells"]:
-        """Return the adjoint."""
-        result = self._folded(self.gain * y)
-        return result if out is None else out.copy_(result)
+    def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*signals_cells"]:
+        return self._folded(self.gain * y)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Folding":
         """Return the operator on another device, or for tensors of another dtype."""

@@ -1,6 +1,6 @@
 """Linear operators: maps of tensors that have an adjoint and are composed by ``@``."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +17,8 @@ Shape = tuple[int, ...]
 class LinearOperator(ABC):
     """A linear map A of tensors (*batch, *domain) to tensors (*batch, *codomain).
 
-    The domain and the codomain are the trailing dimensions of the argument and of the result.
+    The domain and the codomain are the trailing dimensions of the argument and of the result. A subclass defines
+    ``_apply`` and ``_apply_adjoint``, or overrides ``__call__`` and ``adjoint`` where it can write into ``out`` itself.
     """
 
     domain: Shape
@@ -25,16 +26,26 @@ class LinearOperator(ABC):
     in_place: bool = False  # whether the result may be written into the argument's memory
     is_portable: bool = False  # whether it follows the device and the dtype of its argument
 
-    @abstractmethod
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x; with ``out``, a contiguous tensor, the result is written there, without autograd.
 
         ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself as ``out``.
         """
+        result = self._apply(x)
+        return result if out is None else out.copy_(result)
 
-    @abstractmethod
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
         """Return Aᵀ y, with ⟨A x, y⟩ = ⟨x, Aᵀ y⟩; see ``__call__`` for ``out``."""
+        result = self._apply_adjoint(y)
+        return result if out is None else out.copy_(result)
+
+    def _apply(self, x: Tensor) -> Tensor:
+        """Return A x in memory of its own, or x itself."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither _apply nor __call__")
+
+    def _apply_adjoint(self, y: Tensor) -> Tensor:
+        """Return Aᵀ y in memory of its own, or y itself."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither _apply_adjoint nor adjoint")
 
     @property
     def T(self) -> "LinearOperator":  # noqa: N802 - as tensors have it
@@ -170,13 +181,10 @@ class Identity(LinearOperator):
     def __init__(self, shape: Shape) -> None:
         self.domain = self.codomain = tuple(shape)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return x."""
-        return x if out is None or out is x else out.copy_(x)
+    def _apply(self, x: Tensor) -> Tensor:
+        return x
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return y."""
-        return self(y, out)
+    _apply_adjoint = _apply
 
     def diagonal(self) -> Tensor:
         """Return ones."""
@@ -223,18 +231,15 @@ class ChannelRotation(LinearOperator):
         """Return the operator on another device, or for tensors of another dtype."""
         return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return R x of signals (signals, channels, *lattice)."""
-        return rotate(self.rotation, x, out)
+    def _apply(self, x: Float[Tensor, "signals channels *lattice"]) -> Tensor:
+        return rotate(self.rotation, x)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Rᵀ y of signals (signals, channels, *lattice)."""
-        return rotate(self.rotation.mT, y, out)
+    def _apply_adjoint(self, y: Float[Tensor, "signals channels *lattice"]) -> Tensor:
+        return rotate(self.rotation.mT, y)
 
 
 def rotate(
-    rotation: Float[Tensor, "#signals c k"], f: Float[Tensor, "signals k *lattice"], out: Tensor | None = None
+    rotation: Float[Tensor, "#signals c k"], f: Float[Tensor, "signals k *lattice"]
 ) -> Float[Tensor, "signals c *lattice"]:
     """Multiply the channels at every lattice point by a matrix, one for each signal or one for all."""
-    result = (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])
-    return result if out is None else out.copy_(result)
+    return (rotation @ f.flatten(2)).reshape(f.shape[0], rotation.shape[1], *f.shape[2:])

@@ -57,13 +57,11 @@ class SparseMatrix(LinearOperator):
         self.domain, self.codomain = tuple(domain), tuple(codomain)
         self._forward, self._backward = (SparseRows.of(sparse.csr_array(part)) for part in (matrix, matrix.T))
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x."""
-        return _finished(self._forward.times(x.flatten(x.ndim - len(self.domain))), self.codomain, out)
+    def _apply(self, x: Tensor) -> Tensor:
+        return self._forward.times(x.flatten(x.ndim - len(self.domain))).unflatten(-1, self.codomain)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Aᵀ y."""
-        return _finished(self._backward.times(y.flatten(y.ndim - len(self.codomain))), self.domain, out)
+    def _apply_adjoint(self, y: Tensor) -> Tensor:
+        return self._backward.times(y.flatten(y.ndim - len(self.codomain))).unflatten(-1, self.domain)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SparseMatrix":
         """Return the operator on another device, or for tensors of another dtype."""
@@ -71,8 +69,3 @@ class SparseMatrix(LinearOperator):
         moved.domain, moved.codomain = self.domain, self.codomain
         moved._forward, moved._backward = self._forward.to(device, dtype), self._backward.to(device, dtype)
         return moved
-
-
-def _finished(flat: Tensor, shape: Shape, out: Tensor | None) -> Tensor:
-    result = flat.reshape(*flat.shape[:-1], *shape)
-    return result if out is None else out.copy_(result)

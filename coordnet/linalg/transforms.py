@@ -33,13 +33,15 @@ class CosineBasis(LinearOperator):
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return B x, the inverse transform."""
-        return self._apply(inverse_cosines, self._matrices, x, out)
+        return self._transform(inverse_cosines, self._matrices, x, out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
         """Return Bᵀ y, the transform."""
-        return self._apply(cosines, self._transposed, y, out)
+        return self._transform(cosines, self._transposed, y, out)
 
-    def _apply(self, transform: Callable[..., Tensor], matrices: list[Tensor], x: Tensor, out: Tensor | None) -> Tensor:
+    def _transform(
+        self, transform: Callable[..., Tensor], matrices: list[Tensor], x: Tensor, out: Tensor | None
+    ) -> Tensor:
         if not self.fast or is_tracked(x):
             return mode_product(x, matrices, out)
         result = transform(x, len(self.domain), overwrite=out is not None)

@@ -39,18 +39,15 @@ class FourierModes(Modes):
         encoding = FourierEncoding(tuple(Axis(n) for n in self.padded), self.padded)
         return FourierModes(encoding, dtype=self._dtype, device=self._device)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "signals channels *lattice"]:
-        """Return the lattice signal with the modes x: an inverse FFT, cropped."""
-        result = self.coefficients(x)[(..., *(slice(0, n) for n in self.lattice))]
-        return result if out is None else out.copy_(result)
+    def _apply(self, x: Tensor) -> Float[Tensor, "signals channels *lattice"]:
+        return self.coefficients(x)[(..., *(slice(0, n) for n in self.lattice))]
 
-    def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
+    def _apply_adjoint(self, y: Float[Tensor, "signals channels *lattice"]) -> Tensor:
         """Return the real FFT of a lattice signal, padded by zeros.
 
         It is the adjoint for ``inner``, the inner product over all signed frequencies.
         """
-        result = torch.fft.rfftn(y, s=self.padded, dim=self._dims, norm="ortho")
-        return result if out is None else out.copy_(result)
+        return torch.fft.rfftn(y, s=self.padded, dim=self._dims, norm="ortho")
 
     def coefficients(self, z: Tensor) -> Float[Tensor, "signals channels *padded"]:
         """Return the encoding's coefficients: the signal on the padded lattice."""

@@ -142,7 +142,6 @@ class EncodingModes(Modes):
         return self.basis(x, out)
 
     def adjoint(self, y: Float[Tensor, "signals channels *lattice"], out: Tensor | None = None) -> Tensor:
-        """Return the modes Bᵀ y."""
         """Return Bᵀ y."""
         return self.basis.adjoint(y, out)
 

@@ -103,16 +103,14 @@ class CellMeans(LinearOperator):
         self.domain, self.cells = tuple(lattice), tuple(cells)
         self.codomain = tuple(n // cell for n, cell in zip(lattice, cells, strict=True))
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_cells"]:
-        """Return the mean of every cell."""
+    def _apply(self, x: Tensor) -> Float[Tensor, "*signals_cells"]:
         split = [length for pair in zip(self.codomain, self.cells, strict=True) for length in pair]
         inner = tuple(range(-2 * len(self.cells) + 1, 0, 2))
-        result = x.reshape(*self.batch_of(x), *split).mean(inner)
-        return result if out is None else out.copy_(result)
+        return x.reshape(*self.batch_of(x), *split).mean(inner)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_lattice"]:
+    def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*signals_lattice"]:
         """Return each cell's value, divided by the number of its pixels, at all of them."""
         result = y / math.prod(self.cells)
         for axis, cell in enumerate(self.cells, -len(self.cells)):
             result = result.repeat_interleave(cell, axis)
-        return result if out is None else out.copy_(result)
+        return result

@@ -98,21 +98,17 @@ class Interpolation(LinearOperator):
         self.domain, self.codomain = tuple(lattice), (len(index),)
         self.index, self.weights = index, weights
 
-    def __call__(self, x: Float[Tensor, "*signals_lattice"], out: Tensor | None = None) -> Float[Tensor, "*signals n"]:
-        """Return S x."""
+    def _apply(self, x: Float[Tensor, "*signals_lattice"]) -> Float[Tensor, "*signals n"]:
         batch = self.batch_of(x)
         rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
         values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
-        result = values.reshape(*batch, *self.codomain)
-        return result if out is None else out.copy_(result)
+        return values.reshape(*batch, *self.codomain)
 
-    def adjoint(self, y: Float[Tensor, "*signals n"], out: Tensor | None = None) -> Float[Tensor, "*signals_lattice"]:
-        """Return Sᵀ y."""
+    def _apply_adjoint(self, y: Float[Tensor, "*signals n"]) -> Float[Tensor, "*signals_lattice"]:
         result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
         for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
             result.index_add_(-1, index, y * weight)
-        result = result.reshape(*y.shape[:-1], *self.domain)
-        return result if out is None else out.copy_(result)
+        return result.reshape(*y.shape[:-1], *self.domain)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Interpolation":
         """Return the operator on another device, or for tensors of another dtype."""

@@ -56,16 +56,14 @@ class Blur(LinearOperator):
         self._inside = (..., *(slice(k - 1, n) for n, k in zip(self._extended, lengths, strict=True)))
         self._transfer = torch.fft.rfftn(self.psf, s=self._lengths)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_codomain"]:
-        """Return the convolution."""
+    def _apply(self, x: Tensor) -> Float[Tensor, "*batch_codomain"]:
         if self.border != "valid":
             for axis in self._axes:
                 index, kept = self._source(axis, x)
                 x = x.index_select(axis, index) * kept
-        result = self._filter(x, self._transfer)[self._inside]
-        return result if out is None else out.copy_(result)
+        return self._filter(x, self._transfer)[self._inside]
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_domain"]:
+    def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*batch_domain"]:
         """Return the correlation, with what falls beyond the border added to where it came from."""
         x = y.new_zeros(*y.shape[: y.ndim - len(self.codomain)], *self._extended)
         x[self._inside] = y
@@ -76,7 +74,7 @@ class Blur(LinearOperator):
                 shape = list(x.shape)
                 shape[axis] = self.domain[axis]
                 x = x.new_zeros(shape).index_add(axis, index, x * kept)
-        return x if out is None else out.copy_(x)
+        return x
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Blur":
         """Return the operator on another device, or for tensors of another dtype."""

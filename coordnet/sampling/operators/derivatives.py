@@ -21,14 +21,12 @@ class Derivatives(LinearOperator):
         grid = _checks.lengths("grid", grid)
         self.domain, self.codomain = grid, (len(grid), *grid)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_d_grid"]:
-        """Return the differences."""
+    def _apply(self, x: Tensor) -> Float[Tensor, "*batch_d_grid"]:
         dims = len(self.domain)
         parts = [torch.diff(x, dim=j, append=x.narrow(j, self.domain[j] - 1, 1)) for j in range(-dims, 0)]
-        result = torch.stack(parts, -dims - 1)
-        return result if out is None else out.copy_(result)
+        return torch.stack(parts, -dims - 1)
 
-    def adjoint(self, y: Float[Tensor, "*batch_d_grid"], out: Tensor | None = None) -> Float[Tensor, "*batch_grid"]:
+    def _apply_adjoint(self, y: Float[Tensor, "*batch_d_grid"]) -> Float[Tensor, "*batch_grid"]:
         """Return the negative divergence."""
         dims = len(self.domain)
         result = torch.zeros_like(y.select(-dims - 1, 0))
@@ -36,4 +34,4 @@ class Derivatives(LinearOperator):
             inner = part.narrow(axis, 0, self.domain[axis] - 1)
             zero = torch.zeros_like(part.narrow(axis, 0, 1))
             result = result - torch.diff(torch.cat([zero, inner, zero], axis), dim=axis)
-        return result if out is None else out.copy_(result)
+        return result

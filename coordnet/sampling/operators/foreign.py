@@ -33,19 +33,18 @@ class SciPyOperator(LinearOperator):
         self.is_complex = np.issubdtype(operator.dtype, np.complexfloating)
         self.codomain = (rows, 2) if self.is_complex else (rows,)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x."""
+    def _apply(self, x: Tensor) -> Tensor:
         found: Any = self.operator.matmat(_columns(x, len(self.domain))).T
         if self.is_complex:
             found = np.stack([found.real, found.imag], -1)
-        return _like(found, x, (*self.batch_of(x), *self.codomain), out)
+        return _like(found, x, (*self.batch_of(x), *self.codomain))
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
+    def _apply_adjoint(self, y: Tensor) -> Tensor:
         """Return Aᵀ y, or the real part of Aᴴ y."""
         columns = _columns(torch.view_as_complex(y.contiguous()), 1) if self.is_complex else _columns(y, 1)
         batch = y.shape[: y.ndim - len(self.codomain)]
         found: Any = self.operator.rmatmat(columns).T
-        return _like(found.real, y, (*batch, *self.domain), out)
+        return _like(found.real, y, (*batch, *self.domain))
 
 
 class PhysicsOperator(LinearOperator):
@@ -61,16 +60,12 @@ class PhysicsOperator(LinearOperator):
         with torch.no_grad():
             self.codomain = tuple(physics.A(torch.zeros(1, 1, *grid)).shape[2:])
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x."""
-        result = self.physics.A(x.reshape(-1, 1, *self.domain)).reshape(*self.batch_of(x), *self.codomain)
-        return result if out is None else out.copy_(result)
+    def _apply(self, x: Tensor) -> Tensor:
+        return self.physics.A(x.reshape(-1, 1, *self.domain)).reshape(*self.batch_of(x), *self.codomain)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Aᵀ y."""
+    def _apply_adjoint(self, y: Tensor) -> Tensor:
         batch = y.shape[: y.ndim - len(self.codomain)]
-        result = self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain)).reshape(*batch, *self.domain)
-        return result if out is None else out.copy_(result)
+        return self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain)).reshape(*batch, *self.domain)
 
 
 def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
@@ -99,6 +94,5 @@ def _columns(x: Tensor, dims: int) -> np.ndarray:
     return x.detach().flatten(x.ndim - dims).reshape(-1, math.prod(x.shape[x.ndim - dims :])).cpu().numpy().T
 
 
-def _like(found: np.ndarray, like: Tensor, shape: Shape, out: Tensor | None) -> Tensor:
-    result = torch.from_numpy(np.ascontiguousarray(found)).to(like).reshape(shape)
-    return result if out is None else out.copy_(result)
+def _like(found: np.ndarray, like: Tensor, shape: Shape) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(found)).to(like).reshape(shape)

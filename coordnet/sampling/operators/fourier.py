@@ -26,18 +26,16 @@ class FourierSamples(LinearOperator):
         self.codomain = (len(self._index), 2)
         self._axes = tuple(range(-known.ndim, 0))
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch n 2"]:
-        """Return the coefficients."""
+    def _apply(self, x: Tensor) -> Float[Tensor, "*batch n 2"]:
         spectrum = torch.fft.fftn(x, dim=self._axes, norm="ortho").flatten(x.ndim - len(self.domain))
-        result = torch.view_as_real(spectrum.index_select(-1, self._index))
-        return result if out is None else out.copy_(result)
+        return torch.view_as_real(spectrum.index_select(-1, self._index))
 
-    def adjoint(self, y: Float[Tensor, "*batch n 2"], out: Tensor | None = None) -> Tensor:
+    def _apply_adjoint(self, y: Float[Tensor, "*batch n 2"]) -> Tensor:
         """Return the real part of the inverse transform, with zeros where nothing was measured."""
         known = torch.view_as_complex(y.contiguous())
         spectrum = known.new_zeros(*y.shape[:-2], self.mask.numel()).index_copy(-1, self._index, known)
-        result = torch.fft.ifftn(spectrum.reshape(*y.shape[:-2], *self.domain), dim=self._axes, norm="ortho").real
-        return result.contiguous() if out is None else out.copy_(result)
+        found = torch.fft.ifftn(spectrum.reshape(*y.shape[:-2], *self.domain), dim=self._axes, norm="ortho")
+        return found.real.contiguous()
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "FourierSamples":
         """Return the operator on another device; it has no numbers of a dtype."""

@@ -54,13 +54,12 @@ class Projections(LinearOperator):
         self._on_plane = SparseMatrix(_joseph(np.deg2rad(degrees.astype(np.float64)), plane, shape), plane, shape)
         self.domain, self.codomain = grid, (*grid[:-2], *shape)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_codomain"]:
-        """Return the projections."""
-        return self._on_plane(x, out)
+    def _apply(self, x: Tensor) -> Float[Tensor, "*batch_codomain"]:
+        return self._on_plane(x)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Float[Tensor, "*batch_domain"]:
+    def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*batch_domain"]:
         """Return the back-projection, without a filter."""
-        return self._on_plane.adjoint(y, out)
+        return self._on_plane.adjoint(y)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Projections":
         """Return the operator on another device, or for tensors of another dtype."""
