@@ -10,7 +10,8 @@ from coordnet.fitting import adaptive
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.fitting.local import classes, mixture
-from coordnet.fitting.local.classes import Channels, LocalClasses
+from coordnet.fitting.local.channels import Channels
+from coordnet.fitting.local.classes import LocalClasses
 from coordnet.fitting.local.mixture import Gaussians, evidence
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws

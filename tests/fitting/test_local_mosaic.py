@@ -5,8 +5,8 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.color_classes import SharedPatches, joint_shapes
+from coordnet.fitting.local.estimate import Observed
 from coordnet.fitting.local.mixture import distinct_masks
 from coordnet.fitting.local.mosaics import bilinear, is_mosaic
 from coordnet.fitting.local.patches import Patches

@@ -4,8 +4,8 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.local import scale_mixture, similar_patches
-from coordnet.fitting.local.classes import Observed
 from coordnet.fitting.local.color_classes import SharedPatches
+from coordnet.fitting.local.estimate import Observed
 from coordnet.fitting.local.noise import smoothed
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import ScaleMixture

@@ -4,7 +4,7 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.local import similar_unknown
-from coordnet.fitting.local.classes import Observed
+from coordnet.fitting.local.estimate import Observed
 from coordnet.fitting.local.similar_unknown import FLOOR, SHARE, condition, fill_from_similar
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive

@@ -16,8 +16,10 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
-from coordnet.fitting.local.classes import FLOOR, Channels
+from coordnet.fitting.local.channels import Channels
+from coordnet.fitting.local.classes import FLOOR
 from coordnet.fitting.local.color_classes import ENERGIES, gray_shapes, joint_shapes
+from coordnet.fitting.local.estimate import Estimate, Posterior
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import ScaleMixture
 from coordnet.fitting.local.weights import best_weight
@@ -134,26 +136,24 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     view = mixture.view(_means(shape, cells, len(y)).to(y))
     own = mixture.shapes.diagonal(dim1=1, dim2=2)
 
-    def posterior(parts: tuple[Patches, Patches]) -> tuple[Patches, Tensor, Tensor]:
+    def posterior(parts: tuple[Patches, Patches]) -> Posterior:
         """Return patches of pixels with the means and the variances of their entries."""
         seen, patches = parts
         values = seen.of(y)
         means = values.mean(2, keepdim=True)
         x = (values - means).flatten(1)
         mean, second = (x.new_zeros(len(x), own.shape[1]) for _ in range(2))
-        for pairs in mixture.assign(x, view, torch.arange(len(x), device=x.device)).pairs:
+        assigned = mixture.assign(x, view, torch.arange(len(x), device=x.device))
+        for pairs in assigned.pairs:
             pairs.add(own[pairs.shape], mean, second)
         variance = (second - mean.square()).clamp(min=0)
-        return patches, mean.unflatten(1, (len(y), -1)) + means, variance.unflatten(1, (len(y), -1))
+        mean, variance = (part.unflatten(1, (len(y), -1)) for part in (mean, variance))
+        return Posterior(patches, mean + means, variance, assigned.likeliest, noise)
 
     seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(AT_ONCE)
     fine = Patches.every(cells, lattice, shape, y.device).split(AT_ONCE)
-    total, precision = (y.new_zeros(len(y), *lattice) for _ in range(2))
-    for patches, mean, variance in in_threads(posterior, zip(seen, fine, strict=True), y.device):
-        weight = 1 / (variance + noise)
-        patches.add(weight * mean, total)
-        patches.add(weight, precision)
-    return total / precision
+    nothing = y.new_zeros(len(y), *lattice)
+    return Estimate.of(in_threads(posterior, zip(seen, fine, strict=True), y.device), nothing).f
 
 
 def _means(shape: tuple[int, ...], cells: tuple[int, ...], channels: int) -> Float[Tensor, "means size"]:

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from coordnet.fitting.local.channels import Channels
+from coordnet.fitting.local.estimate import Estimate, Observed, Posterior
 from coordnet.fitting.local.mixture import Gaussians, Group, evidence, few_masks
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
@@ -24,40 +26,7 @@ FLOATS_AT_ONCE = 2**26  # of covariances of patches, if all of their entries wer
 SHARED_AT_ONCE = 2**13  # patches of few masks that are held in memory together
 MIN_PROBABILITY = 0.05  # below which a class of a patch is neglected
 WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
-LUMA = ((1.0, 1.0, 1.0), (1.0, 0.0, -1.0), (1.0, -2.0, 1.0))  # luma and two differences of colors, not normalized
-COLOR_ENERGIES = (1.0, 0.08, 0.03)  # of luma and the differences in photographs, relative to luma's
 DIFFERENCE_WEIGHT = 0.4  # of channels but the first in evidence and adaptation: a class says less of them
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Uncorrelated channels, the first of the largest energy: their basis (columns) and relative energies."""
-
-    basis: Float[Tensor, "channels channels"]
-    energies: Float[Tensor, " channels"]
-
-    @classmethod
-    def of(cls, values: Float[Tensor, "channels *lattice"], known: Bool[Tensor, "#channels *lattice"]) -> "Channels":
-        """Return luma and two color differences for three channels, principal components for other numbers."""
-        if len(values) == 3:
-            basis = torch.tensor(LUMA, dtype=values.dtype, device=values.device).T
-            return cls(basis / basis.norm(dim=0), basis.new_tensor(COLOR_ENERGIES))
-        mask = known.expand_as(values).flatten(1).to(values)
-        y = values.flatten(1) * mask
-        covariance = (y @ y.T).double() / (mask @ mask.T).clamp(min=1).double()
-        energies, basis = torch.linalg.eigh(covariance)
-        floor = 1e-3 * energies[-1:].clamp(min=torch.finfo(values.dtype).tiny)
-        energies = torch.maximum(energies, floor).flip(0)
-        return cls(basis.flip(1).to(values), (energies / energies[0]).to(values))
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Known entries of a signal and a pilot of all of them; see ``LocalClasses.observe``."""
-
-    values: Float[Tensor, "channels *lattice"]
-    known: Bool[Tensor, "#channels *lattice"]
-    pilot: Float[Tensor, "channels *lattice"]
 
 
 @dataclass(frozen=True)
@@ -212,29 +181,21 @@ class LocalClasses:
         gaussians = replace(self.gaussians, covariances=(covariances + covariances.mT) / 2)
         return replace(self, gaussians=gaussians, weights=weights.clamp(min=1e-6))
 
-    def estimate(self, observed: Observed, patches: Patches) -> "Estimate":
+    def estimate(self, observed: Observed, patches: Patches) -> Estimate:
         """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
         Entries of no patch are the pilot's.
         """
 
-        def posterior(part: Patches) -> tuple[Patches, Tensor, Tensor, Tensor]:
+        def posterior(part: Patches) -> Posterior:
             assigned = self.assign(observed, part)
             mean, variance = self._posterior(assigned)
             likeliest = assigned.probabilities.argmax(1, keepdim=True)
-            return part, mean + assigned.means, variance, assigned.labels.gather(1, likeliest)[:, 0]
+            classes = assigned.labels.gather(1, likeliest)[:, 0]
+            return Posterior(part, mean + assigned.means, variance, classes, self.gaussians.noise)
 
-        total, precision, spread = (torch.zeros_like(observed.values) for _ in range(3))
-        classes, variances = [], []
-        for part, mean, variance, label in in_threads(posterior, self._parts(observed, patches), total.device):
-            weight = 1 / (variance + self.gaussians.noise)
-            part.add(weight * mean, total)
-            part.add(weight * variance, spread)
-            part.add(weight, precision)
-            classes.append(label)
-            variances.append(variance.mean((1, 2)))
-        f, spread = (torch.where(precision > 0, x / precision, y) for x, y in ((total, observed.pilot), (spread, 0.0)))
-        return Estimate(f, torch.cat(classes), torch.cat(variances), spread)
+        parts = self._parts(observed, patches)
+        return Estimate.of(in_threads(posterior, parts, observed.pilot.device), observed.pilot)
 
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
         """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
@@ -253,22 +214,3 @@ class LocalClasses:
             return mean.reshape(shape), variance.reshape(shape)
         energies = self.channels.energies.unsqueeze(1)
         return mean * energies.sqrt(), variance * energies
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The signal as its patches see it, in the channels of ``LocalClasses.observe``."""
-
-    f: Float[Tensor, "channels *lattice"]
-    classes: Int[Tensor, " patches"]  # the likeliest of each patch
-    variances: Float[Tensor, " patches"]  # the mean posterior variance of a patch's entries
-    spread: Float[Tensor, "channels *lattice"]  # the mean posterior variance of an entry in its patches, 0 without any
-
-    def learned(self, span: float) -> dict[str, Tensor]:
-        """Return the class and the posterior standard deviation of every patch, for a signal with a range."""
-        deviations = span * self.variances.sqrt()
-        return {"patch_class": self.classes.unsqueeze(0), "patch_deviation": deviations.unsqueeze(0)}
-
-    def mapped(self, span: float) -> dict[str, Tensor]:
-        """Return what ``learned`` does, with the posterior standard deviation of every entry, for all channels."""
-        return self.learned(span) | {"deviation": span * self.spread.mean(0, keepdim=True).sqrt()}

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from coordnet.fitting.local.classes import LUMA, Estimate, Observed
+from coordnet.fitting.local.channels import LUMA
+from coordnet.fitting.local.estimate import Estimate, Observed, Posterior
 from coordnet.fitting.local.mixture import distinct_masks
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import Spectra
@@ -68,22 +69,15 @@ class SharedPatches:
         variance is that of the noise times the derivative of the estimate by its own sample (Robbins, "An empirical
         Bayes approach to statistics", 1956), of which Stein's estimate of the risk has the sum.
         """
-        values = self.observed.values
-        total, precision, spread = (torch.zeros_like(values) for _ in range(3))
         views: dict[bytes, View] = {}
-        classes, variances = [], []
-        for part in self.patches.split(AT_ONCE):
+
+        def posterior(part: Patches) -> Posterior:
             means = part.of(self.observed.pilot).mean(2, keepdim=True)
             scale = self._relative_variance(part, mixture)
-            mean, variance, likeliest = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
-            mean, variance = mean * scale.sqrt() + means, variance * scale
-            weight = 1 / (variance + scale * mixture.noise)
-            part.add(weight * mean, total)
-            part.add(weight * variance, spread)
-            part.add(weight, precision)
-            classes.append(likeliest)
-            variances.append(variance.mean((1, 2)))
-        return Estimate(total / precision, torch.cat(classes), torch.cat(variances), spread / precision)
+            mean, variance, classes = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
+            return Posterior(part, mean * scale.sqrt() + means, variance * scale, classes, scale * mixture.noise)
+
+        return Estimate.of(map(posterior, self.patches.split(AT_ONCE)), self.observed.pilot)
 
     def _relative_variance(self, part: Patches, mixture: ScaleMixture) -> Float[Tensor, "#patches 1 1"]:
         if self.variance is None:

@@ -7,7 +7,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.local.classes import Channels, Estimate, LocalClasses
+from coordnet.fitting.local.channels import Channels
+from coordnet.fitting.local.classes import LocalClasses
+from coordnet.fitting.local.estimate import Estimate
 from coordnet.fitting.local.masks import Signal
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.weights import Weights, choose_weights

@@ -12,7 +12,9 @@ from tqdm import tqdm
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan, HeldOut
 from coordnet.fitting.hold_out import middle
-from coordnet.fitting.local.classes import NOISE, Channels, Estimate, LocalClasses, Observed
+from coordnet.fitting.local.channels import Channels
+from coordnet.fitting.local.classes import NOISE, LocalClasses
+from coordnet.fitting.local.estimate import Estimate, Observed
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.similar_unknown import SHARE, fill_from_similar
 from coordnet.fitting.local.weights import FARTHEST, Weights, choose_weights, distances

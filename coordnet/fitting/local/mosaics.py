@@ -9,8 +9,9 @@ from torch.nn.functional import conv2d
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.local.classes import FLOOR, Estimate, Observed
+from coordnet.fitting.local.classes import FLOOR
 from coordnet.fitting.local.color_classes import ENERGIES, SharedPatches, joint_shapes
+from coordnet.fitting.local.estimate import Estimate, Observed
 from coordnet.fitting.local.masks import Signal
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture

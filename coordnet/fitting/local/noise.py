@@ -11,8 +11,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.local.classes import Channels, Estimate, Observed
+from coordnet.fitting.local.channels import Channels
 from coordnet.fitting.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
+from coordnet.fitting.local.estimate import Estimate, Observed
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.fitting.local.similar_patches import filter_groups

@@ -1,4 +1,4 @@
-"""Overlapping patches of a lattice: their entries, and the lattice that they agree on."""
+"""Overlapping patches of a lattice: their entries, and the mean of what they say of each lattice point."""
 
 import math
 from collections.abc import Iterator
@@ -104,6 +104,41 @@ class Patches:
         index = self.index().flatten()
         for plane, entries in zip(onto.flatten(1), x.unbind(1), strict=True):
             plane.index_add_(0, index, entries.flatten())
+
+
+class Overlap:
+    """The mean of overlapping patches on a lattice, where every entry has its precision as weight.
+
+    Parameters
+    ----------
+    like : (channels, *lattice)
+        A signal of the dtype, the device and the lengths of the mean.
+    """
+
+    def __init__(self, like: Float[Tensor, "channels *lattice"]) -> None:
+        self._total, self._precision, self._spread = (torch.zeros_like(like) for _ in range(3))
+
+    def add(
+        self,
+        patches: Patches,
+        mean: Float[Tensor, "patches channels size"],
+        variance: Float[Tensor, "patches channels size"],
+        noise: float | Float[Tensor, "#patches 1 1"] = 0.0,
+    ) -> None:
+        """Add patches with the means and variances of their entries; the precision is 1 / (variance + noise)."""
+        weight = 1 / (variance + noise)
+        patches.add(weight * mean, self._total)
+        patches.add(weight * variance, self._spread)
+        patches.add(weight, self._precision)
+
+    def mean(self, pilot: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
+        """Return the mean, and the pilot's entries where no patch was added."""
+        return torch.where(self._precision > 0, self._total / self._precision, pilot)
+
+    @property
+    def spread(self) -> Float[Tensor, "channels *lattice"]:
+        """The mean variance of each lattice point in its patches, 0 where there is none."""
+        return torch.where(self._precision > 0, self._spread / self._precision, 0.0)
 
 
 def _flat(positions: list[Tensor], lattice: tuple[int, ...]) -> Int[Tensor, " n"]:

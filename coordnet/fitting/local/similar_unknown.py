@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.fitting.local.classes import Observed
-from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.estimate import Observed
+from coordnet.fitting.local.patches import Overlap, Patches
 from coordnet.fitting.local.similar_patches import Picture, references, similar
 from coordnet.linalg.threads import in_threads
 
@@ -70,15 +70,14 @@ def fill_from_similar(
             known = patches.of(observed.known.expand_as(pilot)).flatten(1)
             mean, variance = condition(patches.of(observed.values).flatten(1), known, x, noise, share)
             shape = (len(corner), len(pilot), side * side)
-            found.append((patches, (mean / variance).reshape(shape), (1 / variance).reshape(shape)))
+            found.append((patches, mean.reshape(shape), variance.reshape(shape)))
         return found
 
-    total, precision = torch.zeros_like(pilot), torch.zeros_like(pilot)
+    overlap = Overlap(pilot)
     for found in in_threads(band, rows.split(max(1, BAND // len(columns))), pilot.device):
-        for patches, weighted, weights in found:
-            patches.add(weighted, total)
-            patches.add(weights, precision)
-    return torch.where(precision > 0, total / precision, pilot)
+        for part in found:
+            overlap.add(*part)
+    return overlap.mean(pilot)
 
 
 def condition(
