@@ -9,10 +9,11 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting import adaptive
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.local import classes, mixture
+from coordnet.fitting.local import classes
+from coordnet.fitting.local import gaussians as any_mask
 from coordnet.fitting.local.channels import Channels
 from coordnet.fitting.local.classes import LocalClasses
-from coordnet.fitting.local.mixture import Gaussians, evidence
+from coordnet.fitting.local.gaussians import Gaussians, evidence
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
 from coordnet.fitting.local.weights import choose_weights, distances
@@ -59,8 +60,8 @@ def pairs_of(labels):
 @pytest.fixture(params=[1, 10**6])
 def limits(request, monkeypatch):
     """Only full masks are shared, or always where there are few."""
-    monkeypatch.setattr(mixture, "FEW_MASKS", 0 if request.param == 1 else 3)
-    monkeypatch.setattr(mixture, "FLOATS_AT_ONCE", 6 * request.param)
+    monkeypatch.setattr(any_mask, "FEW_MASKS", 0 if request.param == 1 else 3)
+    monkeypatch.setattr(any_mask, "FLOATS_AT_ONCE", 6 * request.param)
 
 
 def textbook(gaussians, y, known, label):
@@ -262,7 +263,7 @@ def test_the_seed_fixes_it_and_chunks_and_threads_do_not_change_it(monkeypatch):
     prior = Local(rounds=1, pilot=Adaptive((Smoothness(1.5, 0.01),), rounds=1))
     expected = fit(samples, prior).render()
     assert torch.equal(fit(samples, prior).render(), expected)
-    monkeypatch.setattr(mixture, "FLOATS_AT_ONCE", 1000)
+    monkeypatch.setattr(any_mask, "FLOATS_AT_ONCE", 1000)
     monkeypatch.setattr(classes, "FLOATS_AT_ONCE", 77 * 5 * 64**2)
     chunked = fit(samples, prior).render()
     torch.testing.assert_close(chunked, expected, atol=2e-3, rtol=0)

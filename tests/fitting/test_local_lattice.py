@@ -4,7 +4,7 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.fitting.local import classes
-from coordnet.fitting.local.mixture import Gaussians
+from coordnet.fitting.local.gaussians import Gaussians
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive

@@ -5,11 +5,11 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.local import scale_mixture
 from coordnet.fitting.local.color_classes import SharedPatches, joint_shapes
 from coordnet.fitting.local.estimate import Observed
-from coordnet.fitting.local.mixture import distinct_masks
 from coordnet.fitting.local.mosaics import bilinear, is_mosaic
-from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.patches import Patches, distinct_masks
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
@@ -45,28 +45,27 @@ def twin(mixture, y, matrix, shape, energy):
 
 
 @pytest.mark.parametrize("matrix", [rows_of([1, 0, 1, 1, 0, 0]), rows_of([1] * 6), PAIRS])
-def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, matrix, generator):
+def test_evidence_means_variances_and_moments_are_the_textbook_s(mixture, matrix, generator, monkeypatch):
+    monkeypatch.setattr(scale_mixture, "MIN_PROBABILITY", 0.0)  # all six classes count
     view = mixture.view(matrix)
     y = 2 * torch.randn(5, len(matrix), generator=generator, dtype=torch.float64)
     evidence, moments = mixture.evidence(y, view), Moments.zero(mixture)
+    shares = (evidence + mixture.weights.log()).flatten(1).softmax(1).unflatten(1, (2, 3))
+    sums, mean, second = torch.zeros_like(mixture.shapes), torch.zeros(5, 6).double(), torch.zeros(5, 6, 6).double()
     for i, j, e in itertools.product(range(5), range(2), range(3)):
-        torch.testing.assert_close(evidence[i, j, e], twin(mixture, y[i], matrix, j, e)[2])
-    sums, seen = torch.zeros_like(mixture.shapes), torch.zeros(5, dtype=torch.float64)
-    for pairs in mixture.assign(y, view, torch.arange(5)).pairs:
-        moments.add(pairs)
-        variances = pairs.variances(mixture.shapes[pairs.shape].diagonal())
-        for row, p, energy, mean, variance in zip(
-            pairs.rows, pairs.probabilities, pairs.energies, pairs.means, variances, strict=True
-        ):
-            number = int((mixture.energies == energy).nonzero())
-            expected, covariance, _ = twin(mixture, y[row], matrix, pairs.shape, number)
-            torch.testing.assert_close(mean, expected)
-            torch.testing.assert_close(variance, covariance.diagonal())
-            second = (expected.outer(expected) + covariance) / energy
-            sums[pairs.shape] += p * (second - mixture.shapes[pairs.shape])
-            seen[row] += p
+        x, covariance, density = twin(mixture, y[i], matrix, j, e)
+        torch.testing.assert_close(evidence[i, j, e], density)
+        products = x.outer(x) + covariance
+        sums[j] += shares[i, j, e] * (products / mixture.energies[e] - mixture.shapes[j])
+        mean[i] += shares[i, j, e] * x
+        second[i] += shares[i, j, e] * products
+    found, variance, classes = mixture.posterior(y, view, moments)
+    torch.testing.assert_close(found, mean)
+    torch.testing.assert_close(variance, second.diagonal(dim1=1, dim2=2) - mean.square())
+    assert torch.equal(classes, shares.flatten(1).argmax(1))
     torch.testing.assert_close(moments.sums, sums)
-    torch.testing.assert_close(seen, torch.ones_like(seen))
+    torch.testing.assert_close(moments.weights, shares.sum(0))
+    torch.testing.assert_close(moments.counts, shares.sum((0, 2)))
 
 
 def test_adaptation_does_not_lower_the_likelihood_of_one_class(generator):
@@ -81,10 +80,7 @@ def test_adaptation_does_not_lower_the_likelihood_of_one_class(generator):
             view = mixture.view(torch.eye(4, dtype=torch.float64)[mask])
             y = part[:, mask]
             objective += float(mixture.evidence(y, view).sum())
-            assigned = mixture.assign(y, view, torch.arange(40))
-            moments.weights += assigned.weights
-            for pairs in assigned.pairs:
-                moments.add(pairs)
+            mixture.posterior(y, view, moments)
         objective -= 0.5 * strength * float(torch.logdet(s[0]) + torch.trace(torch.linalg.solve(s[0], start[0])))
         objectives.append(objective)
         mixture = mixture.updated(moments, start, strength)

@@ -134,7 +134,6 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     start = joint_shapes(shape) if len(y) == 3 else gray_shapes(shape)
     mixture = ScaleMixture.begin(start.to(y), ENERGIES, noise)
     view = mixture.view(_means(shape, cells, len(y)).to(y))
-    own = mixture.shapes.diagonal(dim1=1, dim2=2)
 
     def posterior(parts: tuple[Patches, Patches]) -> Posterior:
         """Return patches of pixels with the means and the variances of their entries."""
@@ -142,13 +141,9 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
         values = seen.of(y)
         means = values.mean(2, keepdim=True)
         x = (values - means).flatten(1)
-        mean, second = (x.new_zeros(len(x), own.shape[1]) for _ in range(2))
-        assigned = mixture.assign(x, view, torch.arange(len(x), device=x.device))
-        for pairs in assigned.pairs:
-            pairs.add(own[pairs.shape], mean, second)
-        variance = (second - mean.square()).clamp(min=0)
+        mean, variance, classes = mixture.posterior(x, view)
         mean, variance = (part.unflatten(1, (len(y), -1)) for part in (mean, variance))
-        return Posterior(patches, mean + means, variance, assigned.likeliest, noise)
+        return Posterior(patches, mean + means, variance, classes, noise)
 
     seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(AT_ONCE)
     fine = Patches.every(cells, lattice, shape, y.device).split(AT_ONCE)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from coordnet.fitting.local.channels import Channels
 from coordnet.fitting.local.estimate import Estimate, Observed, Posterior
-from coordnet.fitting.local.mixture import Gaussians, Group, evidence, few_masks
+from coordnet.fitting.local.gaussians import Gaussians, Group, evidence, few_masks
+from coordnet.fitting.local.mixture import CANDIDATES, likely, mixed, most_probable
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.power_laws import power_laws
 from coordnet.linalg.threads import in_threads
@@ -20,7 +21,6 @@ FLOOR = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
 MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
 PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
 PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; the pilot knows little of the others
-CANDIDATES = 8  # classes that the pilot names for each patch
 ADAPTED = 2  # classes that a patch adapts
 FLOATS_AT_ONCE = 2**26  # of covariances of patches, if all of their entries were known
 SHARED_AT_ONCE = 2**13  # patches of few masks that are held in memory together
@@ -41,9 +41,8 @@ class Assigned:
     def likely(self, count: int) -> tuple[Float[Tensor, " pairs"], Iterator[Group]]:
         """Return the probabilities of the ``count`` likeliest classes of each patch, 0 for others, and their groups."""
         p, order = self.probabilities.sort(1, descending=True)
-        p[:, 1:] *= p[:, 1:] > MIN_PROBABILITY
         p[:, count:] = 0
-        p = torch.zeros_like(p).scatter_(1, order, p / p.sum(1, keepdim=True)).flatten()
+        p = torch.zeros_like(p).scatter_(1, order, likely(p, MIN_PROBABILITY)).flatten()
         return p, (group.only(p > 0) for group in self.groups)
 
 
@@ -62,8 +61,10 @@ class LocalClasses:
         The uncorrelated channels.
     joint : bool
         Whether masks differ by channel.
-    gaussians, start : Gaussians
-        The classes, and as they were at the start.
+    gaussians : Gaussians
+        The classes.
+    start : (classes, size, size)
+        Their covariances before any adaptation.
     weights : (classes,)
         The share of the patches that belong to each class.
     """
@@ -72,7 +73,7 @@ class LocalClasses:
     channels: Channels
     joint: bool
     gaussians: Gaussians
-    start: Gaussians
+    start: Float[Tensor, "classes size size"]
     weights: Float[Tensor, " classes"]
 
     @classmethod
@@ -86,9 +87,8 @@ class LocalClasses:
             mixing = channels.basis * channels.energies @ channels.basis.T
             covariances = torch.stack([torch.kron(mixing, c) for c in covariances])
         covariances = covariances + FLOOR * torch.eye(covariances.shape[-1]).to(covariances)
-        gaussians = Gaussians(covariances, noise)
-        count = len(covariances)
-        return cls(shape, channels, joint, gaussians, gaussians, covariances.new_full((count,), 1 / count))
+        weights = covariances.new_full((len(covariances),), 1 / len(covariances))
+        return cls(shape, channels, joint, Gaussians(covariances, noise), covariances, weights)
 
     def _parts(self, observed: Observed, patches: Patches) -> Iterator[Patches]:
         """Return the patches in parts whose factorizations fit into memory together.
@@ -157,11 +157,7 @@ class LocalClasses:
         return -0.5 * energies - factors.diagonal(dim1=1, dim2=2).log().sum(1)
 
     def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
-        """Return the classes after one round of expectation-maximization, MAP with an inverse Wishart prior.
-
-        Each covariance becomes (ν S_start + Σ p E[xxᵀ]) / (ν + Σ p), where ν is the ``strength`` of the start and the
-        sums go over patches with the probability p of the class.
-        """
+        """Return the classes after one round of expectation-maximization; see ``most_probable``."""
 
         def expectation(part: Patches) -> tuple[Tensor, Tensor]:
             assigned = self.assign(observed, part)
@@ -174,11 +170,10 @@ class LocalClasses:
         for added, number in in_threads(expectation, self._parts(observed, patches), counts.device):
             moments += added
             counts += number
-        n = counts[:, None, None]
-        covariances = (strength * self.start.covariances + n * self.gaussians.covariances + moments) / (strength + n)
+        covariances = most_probable(self.start, strength, self.gaussians.covariances, moments, counts)
         few = WEIGHT_PRIOR * len(patches)
         weights = (counts + few / len(counts)) / (len(patches) + few)
-        gaussians = replace(self.gaussians, covariances=(covariances + covariances.mT) / 2)
+        gaussians = replace(self.gaussians, covariances=covariances)
         return replace(self, gaussians=gaussians, weights=weights.clamp(min=1e-6))
 
     def estimate(self, observed: Observed, patches: Patches) -> Estimate:
@@ -200,15 +195,10 @@ class LocalClasses:
     def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
         """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
         p, groups = assigned.likely(CANDIDATES)
-        size = self.gaussians.covariances.shape[-1]
-        mean = p.new_zeros(len(assigned.means), len(self.column_weights), size)
-        second = torch.zeros_like(mean)
-        for group in groups:
-            x, variance = self.gaussians.posterior(group)
-            at, weight = group.pairs.flatten() // assigned.labels.shape[1], p[group.pairs][:, :, None, None]
-            mean.index_add_(0, at, (weight * x).flatten(0, 1))
-            second.index_add_(0, at, (weight * (x.square() + variance)).flatten(0, 1))
-        variance = (second - mean.square()).clamp(min=0)
+        zero = p.new_zeros(len(assigned.means), len(self.column_weights), self.gaussians.covariances.shape[-1])
+        candidates = assigned.labels.shape[1]
+        each = ((g.pairs // candidates, p[g.pairs], *self.gaussians.posterior(g)) for g in groups)
+        mean, variance = mixed(each, zero)
         if self.joint:
             shape = (len(mean), len(self.channels.energies), -1)
             return mean.reshape(shape), variance.reshape(shape)

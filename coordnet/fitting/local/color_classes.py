@@ -8,8 +8,7 @@ from torch import Tensor
 
 from coordnet.fitting.local.channels import LUMA
 from coordnet.fitting.local.estimate import Estimate, Observed, Posterior
-from coordnet.fitting.local.mixture import distinct_masks
-from coordnet.fitting.local.patches import Patches
+from coordnet.fitting.local.patches import Patches, distinct_masks
 from coordnet.fitting.local.power_laws import Spectra
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture, View
 
@@ -98,22 +97,14 @@ class SharedPatches:
         The patches are divided by their ``scale``.
         """
         y = ((part.of(self.observed.values) - means) / scale).flatten(1)
-        mean, second = torch.zeros_like(y), torch.zeros_like(y)
-        likeliest = torch.zeros(len(y), dtype=torch.long, device=y.device)
+        mean, variance = torch.empty_like(y), torch.empty_like(y)
+        classes = torch.empty(len(y), dtype=torch.long, device=y.device)
         known = part.of(self.observed.known).expand(-1, means.shape[1], -1).flatten(1)
         masks, which = distinct_masks(known)
         for i, mask in enumerate(masks):
             rows, key = (which == i).nonzero()[:, 0], mask.cpu().numpy().tobytes()
             if key not in views:
                 views[key] = mixture.view(torch.eye(len(mask)).to(y)[mask])
-            view = views[key]
-            assigned = mixture.assign(y[rows][:, mask], view, rows)
-            likeliest[rows] = assigned.likeliest
-            if moments is not None:
-                moments.weights += assigned.weights
-            for pairs in assigned.pairs:
-                if moments is not None:
-                    moments.add(pairs)
-                pairs.add(mixture.shapes[pairs.shape].diagonal(), mean, second)
+            mean[rows], variance[rows], classes[rows] = mixture.posterior(y[rows][:, mask], views[key], moments)
         shape = (len(y), means.shape[1], -1)
-        return mean.reshape(shape), (second - mean.square()).clamp(min=0).reshape(shape), likeliest
+        return mean.reshape(shape), variance.reshape(shape), classes

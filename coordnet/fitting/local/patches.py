@@ -141,6 +141,15 @@ class Overlap:
         return torch.where(self._precision > 0, self._spread / self._precision, 0.0)
 
 
+def distinct_masks(known: Bool[Tensor, "patches size"]) -> tuple[Bool[Tensor, "masks size"], Int[Tensor, " patches"]]:
+    """Return the distinct masks and the number of each patch's mask."""
+    generator = torch.Generator().manual_seed(0)
+    whole = torch.randint(2**44, (known.shape[1],), generator=generator).double()  # their sums are exact in any order
+    distinct, which = (known.double() @ whole.to(known.device)).unique(return_inverse=True)
+    last = torch.zeros_like(distinct, dtype=torch.long).scatter_(0, which, torch.arange(len(which)).to(which))
+    return known[last], which
+
+
 def _flat(positions: list[Tensor], lattice: tuple[int, ...]) -> Int[Tensor, " n"]:
     """Return the flat indices of the lattice points with all combinations of positions along the axes."""
     flat = positions[0].new_zeros(1)

@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from coordnet.fitting.local.mixture import CANDIDATES, likely, mixed, most_probable
+
 MIN_PROBABILITY = 0.02  # below which a class of a patch is neglected
-CANDIDATES = 8  # classes of a patch that are followed
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 
 
@@ -56,21 +57,6 @@ class Pairs:
         removed = (energies.unsqueeze(1) * self.gains[first]) @ self.view.cross[self.shape].square().T
         return (energies.unsqueeze(1) * own - removed).clamp(min=0)[which]
 
-    def add(self, own: Float[Tensor, " size"], mean: Tensor, second: Tensor) -> None:
-        """Add the first and second moments of the patches, times their probabilities, to sums (patches, size)."""
-        x, p = self.means, self.probabilities.unsqueeze(1)
-        mean.index_add_(0, self.rows, p * x)
-        second.index_add_(0, self.rows, p * (x.square() + self.variances(own)))
-
-
-@dataclass(frozen=True)
-class Assigned:
-    """Patches of one matrix with their classes."""
-
-    likeliest: Int[Tensor, " patches"]  # shape times the number of energies, plus energy
-    pairs: Iterator[Pairs]
-    weights: Float[Tensor, "shapes energies"]  # the sum over patches of the probabilities of every class
-
 
 @dataclass(frozen=True)
 class ScaleMixture:
@@ -105,36 +91,53 @@ class ScaleMixture:
             torch.addmm(volumes[j], (y @ vectors).square_(), (1 / variances[j]).T, out=result[:, j])
         return result.mul_(-0.5)
 
-    def assign(self, y: Float[Tensor, "patches n"], view: View, rows: Int[Tensor, " patches"]) -> "Assigned":
-        """Return the likely classes of patches of one matrix; ``rows`` are the numbers that name the patches."""
+    def posterior(
+        self, y: Float[Tensor, "patches n"], view: View, moments: "Moments | None" = None
+    ) -> tuple[Float[Tensor, "patches size"], Float[Tensor, "patches size"], Int[Tensor, " patches"]]:
+        """Return the posterior means and variances of patches of one matrix, and the likeliest class of each.
+
+        A class is its shape times the number of energies, plus its energy. The moments from which the mixture learns
+        are added to those given.
+        """
         shares = self.evidence(y, view).add_(self.weights.log()).flatten(1).softmax(1)
         p, labels = shares.topk(min(CANDIDATES, shares.shape[1]), 1)
-        likely = p * (p > MIN_PROBABILITY)
-        likely[:, 0] = p[:, 0]
-        likely = likely / likely.sum(1, keepdim=True)
-        patches, columns = likely.nonzero(as_tuple=True)
-        pairs = self._by_shape(y, view, rows, patches, labels[patches, columns], likely[patches, columns])
-        return Assigned(labels[:, 0], pairs, shares.sum(0).reshape(self.weights.shape))
+        own = self.shapes.diagonal(dim1=1, dim2=2)
+        if moments is not None:
+            moments.weights += shares.sum(0).reshape(self.weights.shape)
 
-    def _by_shape(
-        self, y: Tensor, view: View, rows: Tensor, patches: Tensor, labels: Tensor, p: Tensor
+        def each() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+            for pairs in self.pairs(y, view, labels, likely(p, MIN_PROBABILITY)):
+                if moments is not None:
+                    moments.add(pairs)
+                yield pairs.rows, pairs.probabilities, pairs.means, pairs.variances(own[pairs.shape])
+
+        mean, variance = mixed(each(), y.new_zeros(len(y), own.shape[1]))
+        return mean, variance, labels[:, 0]
+
+    def pairs(
+        self,
+        y: Float[Tensor, "patches n"],
+        view: View,
+        labels: Int[Tensor, "patches candidates"],
+        probabilities: Float[Tensor, "patches candidates"],
     ) -> Iterator[Pairs]:
-        count = len(self.energies)
+        """Yield the pairs of a patch and a class of positive probability, those of one shape together."""
+        patches, columns = probabilities.nonzero(as_tuple=True)
+        labels, p, count = labels[patches, columns], probabilities[patches, columns], len(self.energies)
         order = labels.argsort(stable=True)
         shapes, sizes = (labels[order] // count).unique_consecutive(return_counts=True)
         for j, part in zip(shapes.tolist(), order.split(sizes.tolist()), strict=True):
             e = self.energies[labels[part] % count]
             gains = e.unsqueeze(1) / (e.unsqueeze(1) * view.energies[j] + self.noise)
             z = y[patches[part]] @ view.vectors[j]
-            yield Pairs(j, view, rows[patches[part]], p[part], e, gains, z)
+            yield Pairs(j, view, patches[part], p[part], e, gains, z)
 
     def updated(self, moments: "Moments", start: Float[Tensor, "shapes size size"], strength: float) -> "ScaleMixture":
         """Return the classes of the largest posterior density, under an inverse Wishart prior around the start."""
-        n = moments.counts[:, None, None]
-        shapes = (strength * start + n * self.shapes + moments.sums) / (strength + n)
+        shapes = most_probable(start, strength, self.shapes, moments.sums, moments.counts)
         weights = moments.weights / moments.weights.sum().clamp(min=1e-30)
         weights = (1 - WEIGHT_PRIOR) * weights + WEIGHT_PRIOR / weights.numel()
-        return replace(self, shapes=(shapes + shapes.mT) / 2, weights=weights)
+        return replace(self, shapes=shapes, weights=weights)
 
 
 @dataclass
