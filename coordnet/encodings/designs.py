@@ -17,7 +17,7 @@ from coordnet.sampling.axes import Axes, Axis
 
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
 TOLERANCE = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
-MAX_CONDITION = 1e5  # of a design whose normal matrix is factorized in float64
+MAX_CONDITION = 1e5  # largest condition of a design whose normal matrix is factorized in float64
 
 
 def design(

@@ -35,7 +35,7 @@ from coordnet.sampling.samples import Geometry
 LEARNING_TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 5e-4})
 FINALISTS = 2  # starts that are followed beyond their first solve
 PATIENCE = 2  # rounds without an improvement by MIN_GAIN after which learning stops
-MIN_GAIN = 0.005  # of the hold-out error
+MIN_GAIN = 0.005  # relative fall of the hold-out error that counts as an improvement
 STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
 STRUCTURED_ROUNDS = 2
 COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside them
@@ -90,7 +90,7 @@ class Trail:
 class HeldOut:
     """Hidden samples of a part of the lattice, and the estimate of a fit that did not see them."""
 
-    part: tuple[slice, ...]  # of the lattice
+    part: tuple[slice, ...]  # where the part is on the lattice
     hidden: Bool[Tensor, "#channels *part"]
     estimate: Float[Tensor, "channels *part"]  # of the centered signal
 

@@ -19,7 +19,7 @@ from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.samples import Geometry
 
-LEAST = 1e-150  # lower bound of the roughness, by which is divided; its square is above zero
+SMALLEST_DIVISOR = 1e-150  # lower bound of what roughness and sines divide by; its square is above zero
 
 
 def lattice_of(encoding: Encoding, geometry: Geometry) -> Axes:
@@ -51,7 +51,7 @@ class Folding(LinearOperator):
         folds = [_fold(n, m) for n, m in zip(self.codomain, self.domain, strict=True)]
         self.index = [index.to(roughness.device) for index, _ in folds]
         d = outer_product([factor.to(roughness.device) for _, factor in folds])
-        numerator = d / roughness.double().clamp(min=LEAST)
+        numerator = d / roughness.double().clamp(min=SMALLEST_DIVISOR)
         self.gain = numerator / self._unfolded(strength + self._folded(d * numerator))
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_pixels"]:
@@ -107,7 +107,7 @@ def _fold(pixels: int, cells: int) -> tuple[Tensor, Float[Tensor, " n"]]:
     turn = torch.div(k + cells, 2 * cells, rounding_mode="floor")
     index = (k - 2 * cells * turn).abs().long()
     half = math.pi / 2 * k / pixels
-    means = torch.where(k == 0, 1.0, (size * half).sin() / (size * half.sin()).clamp(min=LEAST))
+    means = torch.where(k == 0, 1.0, (size * half).sin() / (size * half.sin()).clamp(min=SMALLEST_DIVISOR))
     scale = torch.where((index == 0) & (k > 0), math.sqrt(2 / size), math.sqrt(1 / size))
     visible = index < cells
     return torch.where(visible, index, 0), torch.where(visible, (1 - 2 * (turn % 2)) * means * scale, 0.0)

@@ -21,7 +21,7 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-MAX_LOG_RATIO = 5.0  # by which the logarithm of a variance changes in a round at most
+MAX_LOG_RATIO = 5.0  # largest change of the logarithm of a variance in a round
 POWER_LAWS = 4  # first rounds in which the variances remain a power law of the roughness
 START_NOISE = 1e-4  # the noise variance to start from, relative to the values' mean square
 LEAST_NOISE = 1e-10  # the least noise variance, relative to the values' mean square

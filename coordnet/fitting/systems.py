@@ -23,7 +23,7 @@ from coordnet.sampling.measurements import Measurement
 ROUNDING = 32.0  # epsilons of a dtype by which sums over samples are off
 NEWTON_STEPS = 12  # enough for an effective density to a thousandth
 MAX_LOG_STEP = 2.5  # maximum step in log q
-POWER_STEPS = 10  # of the estimate of an operator's largest gain, which need not be accurate
+POWER_STEPS = 10  # steps that estimate an operator's largest gain, which need not be accurate
 COVARIANCE_FLOOR = 2e-4  # relative to the mean penalty, in the constrained system's preconditioner
 
 
@@ -191,7 +191,8 @@ class LatticeSystem(System):
         shift = (lower_median(subsample).unsqueeze(-1) / 2).clamp(min=least)
         low = effective_density(subsample, measurement.density).minimum(shift)
         self.inverse = 1 / (low.reshape(*low.shape[:2], *ones) + self.penalty)
-        row_sums = measurement.operator.adjoint(measurement.weights).clamp(min=0)  # of SᵀWS, if the rows of S sum to 1
+        # These are the row sums of SᵀWS if the rows of S sum to 1.
+        row_sums = measurement.operator.adjoint(measurement.weights).clamp(min=0)
         self.damping = (zero_pad(row_sums, self.padded.lattice) + shift.reshape(*shift.shape[:2], *ones)).rsqrt_()
 
     def operator(self, x: Tensor) -> Tensor:

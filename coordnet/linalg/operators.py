@@ -184,7 +184,8 @@ class Identity(LinearOperator):
     def _apply(self, x: Tensor) -> Tensor:
         return x
 
-    _apply_adjoint = _apply
+    def _apply_adjoint(self, y: Tensor) -> Tensor:
+        return y
 
     def diagonal(self) -> Tensor:
         """Return ones."""

@@ -5,7 +5,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.local import similar_unknown
 from coordnet.fitting.local.estimate import Observed
-from coordnet.fitting.local.similar_unknown import FLOOR, SHARE, condition, fill_from_similar
+from coordnet.fitting.local.similar_unknown import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
@@ -22,7 +22,7 @@ def test_the_posterior_is_the_textbook_s(count, size, generator):
     mean, variance = condition(y, known, x, 0.01)
     for i, o in enumerate(known):
         deviations = x[i] - x[i].mean(0)
-        floor = FLOOR + SHARE * deviations.square().mean()
+        floor = GROUP_FLOOR + GROUP_SHARE * deviations.square().mean()
         s = torch.cov(x[i].T, correction=0) + floor * torch.eye(size)
         gain = s[:, o] @ torch.linalg.inv(s[o][:, o] + 0.01 * torch.eye(int(o.sum())))
         unknown = ~o  # a known entry has the noise's and the floor's share of the floor left
@@ -57,7 +57,7 @@ def test_chunks_do_not_change_it(monkeypatch, stripes):
     observed = Observed(f * known, known, pilot)
     expected = fill_from_similar(observed, ~known, 1e-5)
     monkeypatch.setattr(similar_unknown, "BAND", 25)
-    monkeypatch.setattr(similar_unknown, "AT_ONCE", 7)
+    monkeypatch.setattr(similar_unknown, "GROUPS_AT_ONCE", 7)
     torch.testing.assert_close(fill_from_similar(observed, ~known, 1e-5), expected)
 
 

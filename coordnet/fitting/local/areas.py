@@ -17,11 +17,11 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline
 from coordnet.fitting.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.fitting.local.channels import Channels
-from coordnet.fitting.local.classes import FLOOR
+from coordnet.fitting.local.classes import ENTRY_VARIANCE
 from coordnet.fitting.local.color_classes import ENERGIES, gray_shapes, joint_shapes
 from coordnet.fitting.local.estimate import Estimate, Posterior
 from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.scale_mixture import ScaleMixture
+from coordnet.fitting.local.scale_mixture import EVIDENCE_AT_ONCE, ScaleMixture
 from coordnet.fitting.local.weights import best_weight
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
@@ -30,14 +30,13 @@ from coordnet.metrics.scores import decibels
 from coordnet.priors.local import Local
 from coordnet.sampling.areas import AreaLattice, CellMeans
 
-CELLS = 4  # of a patch along each axis
-AT_ONCE = 2**12  # patches whose evidence is held in memory together
-SHORTEST = 2 * CELLS  # cells along an axis from which on a picture's own half decides the weight
+CELLS = 4  # cells of a patch along each axis
+FEWEST_CELLS = 2 * CELLS  # cells along an axis from which on a picture's own half decides the weight
 # The splines that the patches are weighted against, and that enlarge pictures: those of degree 2 have means over the
 # pixels at which they are centered that are cubic B-splines. The bound keeps all of their singular values, at any size.
 DEGREE, INTERPOLATION = 2, LeastSquares(rcond=1e-6)
-# Of the weight that suits the half, at most 1, as a half has sharper edges: on eight of scikit-image's pictures 0.3 to
-# 1.1 of it suited best, the least on text.
+# Share that is taken of the weight that suits the half, at most 1, as a half has sharper edges: on eight of
+# scikit-image's pictures 0.3 to 1.1 of it suited best, the least on text.
 TRUST = 0.85
 Picture = Float[Tensor, "channels height width"]
 Pixels = Float[Tensor, "channels *pixels"]
@@ -73,7 +72,7 @@ class LocalAreaPlan(Plan):
             bar.update()
             f = splines(y, self.cells)
             if weight:
-                f = f + weight * (divided(y, self.cells, max(noise, FLOOR)) - f)
+                f = f + weight * (divided(y, self.cells, max(noise, ENTRY_VARIANCE)) - f)
             bar.update()
         if not noise:
             means = CellMeans(tuple(f.shape[1:]), self.cells)
@@ -91,15 +90,15 @@ class LocalAreaPlan(Plan):
 def half_weight(y: Picture, noise: float) -> tuple[float, dict[str, float]]:
     """Return the weight of patches against splines that suits a picture's own half, and the squared errors there.
 
-    It is ``TRUST``, without errors, for a picture of fewer than ``SHORTEST`` cells on an axis.
+    It is ``TRUST``, without errors, for a picture of fewer than ``FEWEST_CELLS`` cells on an axis.
     """
     height, width = (n // 2 * 2 for n in y.shape[1:])
-    if min(height, width) < SHORTEST:
+    if min(height, width) < FEWEST_CELLS:
         return TRUST, {}
     truth, cells = y[:, :height, :width], (2, 2)
     half = CellMeans((height, width), cells)(truth)
     error = splines(half, cells) - truth
-    step = divided(half, cells, max(noise / 4, FLOOR)) - truth - error
+    step = divided(half, cells, max(noise / 4, ENTRY_VARIANCE)) - truth - error
     weight = TRUST * min(1.0, best_weight(error.flatten(), step.flatten()))
     parts = {"pilot": error, "local": error + weight * step}
     return weight, {name: float(part.square().mean()) for name, part in parts.items()}
@@ -145,8 +144,8 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
         mean, variance = (part.unflatten(1, (len(y), -1)) for part in (mean, variance))
         return Posterior(patches, mean + means, variance, classes, noise)
 
-    seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(AT_ONCE)
-    fine = Patches.every(cells, lattice, shape, y.device).split(AT_ONCE)
+    seen = Patches.every(1, tuple(y.shape[1:]), coarse, y.device).split(EVIDENCE_AT_ONCE)
+    fine = Patches.every(cells, lattice, shape, y.device).split(EVIDENCE_AT_ONCE)
     nothing = y.new_zeros(len(y), *lattice)
     return Estimate.of(in_threads(posterior, zip(seen, fine, strict=True), y.device), nothing).f
 

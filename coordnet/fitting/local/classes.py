@@ -16,17 +16,17 @@ from coordnet.fitting.local.power_laws import power_laws
 from coordnet.linalg.threads import in_threads
 
 ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
-NOISE = (1 / 255) ** 2  # variance of the known entries' noise
-FLOOR = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
+KNOWN_NOISE = (1 / 255) ** 2  # variance of the known entries' noise
+ENTRY_VARIANCE = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
 MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
 PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
 PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; the pilot knows little of the others
 ADAPTED = 2  # classes that a patch adapts
-FLOATS_AT_ONCE = 2**26  # of covariances of patches, if all of their entries were known
+FLOATS_AT_ONCE = 2**26  # numbers in the covariances of patches, if all of their entries were known
 SHARED_AT_ONCE = 2**13  # patches of few masks that are held in memory together
-MIN_PROBABILITY = 0.05  # below which a class of a patch is neglected
+MIN_PROBABILITY = 0.05  # probability up to which a class of a patch is neglected
 WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
-DIFFERENCE_WEIGHT = 0.4  # of channels but the first in evidence and adaptation: a class says less of them
+DIFFERENCE_WEIGHT = 0.4  # weight of the other channels in evidence and adaptation: a class says less of them
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Assigned:
     means: Float[Tensor, "patches channels 1"]
     labels: Int[Tensor, "patches candidates"]
     probabilities: Float[Tensor, "patches candidates"]
-    groups: list[Group]  # of the pairs of a patch and a candidate
+    groups: list[Group]  # the pairs of a patch and a candidate
 
     def likely(self, count: int) -> tuple[Float[Tensor, " pairs"], Iterator[Group]]:
         """Return the probabilities of the ``count`` likeliest classes of each patch, 0 for others, and their groups."""
@@ -77,7 +77,9 @@ class LocalClasses:
     weights: Float[Tensor, " classes"]
 
     @classmethod
-    def begin(cls, shape: tuple[int, ...], channels: Channels, *, joint: bool, noise: float = NOISE) -> "LocalClasses":
+    def begin(
+        cls, shape: tuple[int, ...], channels: Channels, *, joint: bool, noise: float = KNOWN_NOISE
+    ) -> "LocalClasses":
         """Return the classes before any adaptation, all of the same weight."""
         shapes = power_laws(shape).to(channels.basis)
         shapes = shapes + MEAN_ERROR
@@ -86,7 +88,7 @@ class LocalClasses:
         if joint:
             mixing = channels.basis * channels.energies @ channels.basis.T
             covariances = torch.stack([torch.kron(mixing, c) for c in covariances])
-        covariances = covariances + FLOOR * torch.eye(covariances.shape[-1]).to(covariances)
+        covariances = covariances + ENTRY_VARIANCE * torch.eye(covariances.shape[-1]).to(covariances)
         weights = covariances.new_full((len(covariances),), 1 / len(covariances))
         return cls(shape, channels, joint, Gaussians(covariances, noise), covariances, weights)
 

@@ -10,7 +10,7 @@ from coordnet.fitting.local.channels import LUMA
 from coordnet.fitting.local.estimate import Estimate, Observed, Posterior
 from coordnet.fitting.local.patches import Patches, distinct_masks
 from coordnet.fitting.local.power_laws import Spectra
-from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture, View
+from coordnet.fitting.local.scale_mixture import EVIDENCE_AT_ONCE, Moments, ScaleMixture, View
 
 ENERGIES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # variances of a patch, for signals of range 1
 # The energy of color differences relative to luma's at low and at high frequency: three kinds of colorfulness.
@@ -18,7 +18,6 @@ COLORFULNESS = ((0.02, 0.0015), (0.1, 0.005), (0.3, 0.03))
 CROSSOVER, STEEPNESS = 0.07, 4  # frequency in cycles per sample between low and high, and the power of the transition
 SECOND_DIFFERENCE = 0.6  # energy of the second difference of colors, relative to the first
 MEAN_ERRORS = (0.1, 0.02, 0.02)  # variances of the pilot's patch means in luma and the differences, relative to energy
-AT_ONCE = 2**13  # patches whose evidence is held in memory together
 
 
 def joint_shapes(
@@ -59,7 +58,7 @@ class SharedPatches:
 
     observed: Observed
     patches: Patches
-    variance: Float[Tensor, "1 *lattice"] | None = None  # of the noise; the mixture's if not given
+    variance: Float[Tensor, "1 *lattice"] | None = None  # the noise's; the mixture's if not given
 
     def estimate(self, mixture: ScaleMixture, moments: Moments | None = None) -> Estimate:
         """Return the mean of overlapping patches, each entry weighted by its posterior precision.
@@ -76,7 +75,7 @@ class SharedPatches:
             mean, variance, classes = self._posterior(part, means, scale.sqrt(), mixture, views, moments)
             return Posterior(part, mean * scale.sqrt() + means, variance * scale, classes, scale * mixture.noise)
 
-        return Estimate.of(map(posterior, self.patches.split(AT_ONCE)), self.observed.pilot)
+        return Estimate.of(map(posterior, self.patches.split(EVIDENCE_AT_ONCE)), self.observed.pilot)
 
     def _relative_variance(self, part: Patches, mixture: ScaleMixture) -> Float[Tensor, "#patches 1 1"]:
         if self.variance is None:

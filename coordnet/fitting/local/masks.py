@@ -13,10 +13,11 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan, HeldOut
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.channels import Channels
-from coordnet.fitting.local.classes import NOISE, LocalClasses
+from coordnet.fitting.local.classes import KNOWN_NOISE, LocalClasses
 from coordnet.fitting.local.estimate import Estimate, Observed
+from coordnet.fitting.local.mixture import MOST_ROUNDS
 from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.similar_unknown import SHARE, fill_from_similar
+from coordnet.fitting.local.similar_unknown import GROUP_SHARE, fill_from_similar
 from coordnet.fitting.local.weights import FARTHEST, Weights, choose_weights, distances
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
@@ -25,7 +26,6 @@ from coordnet.sampling.samples import Geometry
 
 LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
 LEARNED_PATCHES = 2**15  # the most that adapt the classes
-ROUNDS = 2  # of adaptation, at most: three gain 0.001 dB on development crops
 GROUPED = 2**16  # points of the middle of a picture whose hidden samples give the weights of groups
 PILOT = "the adaptive prior"
 Lattice = Float[Tensor, "channels *lattice"]
@@ -64,7 +64,9 @@ class Signal:
         """Return an estimate with the known entries in their places."""
         return torch.where(self.known, self.values, f)
 
-    def from_similar(self, pilot: Tensor, sought: Tensor, noise: float = NOISE, share: float = SHARE) -> Tensor:
+    def from_similar(
+        self, pilot: Tensor, sought: Tensor, noise: float = KNOWN_NOISE, share: float = GROUP_SHARE
+    ) -> Tensor:
         """Return the estimate of a picture's groups of similar patches; see ``fill_from_similar``."""
         return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)
 
@@ -164,7 +166,7 @@ class LocalPlan(Plan):
         return classes, weights, grouped
 
     def _noise(self, signal: Signal) -> float:
-        return max(NOISE, self.prior.noise_in(signal.range) ** 2)
+        return max(KNOWN_NOISE, self.prior.noise_in(signal.range) ** 2)
 
     def _begin(self, signal: Signal) -> LocalClasses:
         channels = Channels.of(signal.values, signal.known)
@@ -172,7 +174,7 @@ class LocalPlan(Plan):
 
     @property
     def _rounds(self) -> int:
-        return min(ROUNDS, self.prior.rounds)
+        return min(MOST_ROUNDS, self.prior.rounds)
 
     def _adapted(self, classes: LocalClasses, signal: Signal, pilot: Tensor, update: Callable[[], Any]) -> LocalClasses:
         lattice = tuple(pilot.shape[1:])

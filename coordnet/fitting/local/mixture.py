@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 CANDIDATES = 8  # classes that are followed for each patch
+MOST_ROUNDS = 2  # rounds of adaptation; a third gains 0.001 dB on masked development crops, 0.005 dB on noisy ones
 
 
 def likely(p: Float[Tensor, "patches classes"], least: float) -> Float[Tensor, "patches classes"]:

@@ -9,7 +9,7 @@ from torch.nn.functional import conv2d
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.local.classes import FLOOR
+from coordnet.fitting.local.classes import ENTRY_VARIANCE
 from coordnet.fitting.local.color_classes import ENERGIES, SharedPatches, joint_shapes
 from coordnet.fitting.local.estimate import Estimate, Observed
 from coordnet.fitting.local.masks import Signal
@@ -20,11 +20,11 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.priors.local import Local
 from coordnet.sampling.samples import MaskedLattice
 
-LONGEST_PERIOD = 4  # of a mosaic, along an axis
+LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
 STRIDE, LEARNED_STRIDE = 4, 8  # distance of patches, and of those that adapt the classes
 # Patches are also at these shifts, so that every phase of a mosaic of 2×2 pixels comes.
 SHIFTS, LEARNED_SHIFTS = ((2, 1), (1, 2), (3, 3)), ((2, 1), (5, 2), (3, 7))
-STRENGTH = 0.75  # of the starting shapes relative to the prior's: all energies of a shape learn together
+STRENGTH = 0.75  # strength of the starting shapes relative to the prior's: all energies of a shape learn together
 # The weight of the estimate from groups of similar patches, and the share of a group's variance that a patch has alone.
 # On the middle 256² of scikit-image's astronaut, chelsea, coffee and rocket the best weights are from 1.0 to 2.1. This
 # is half of the least: other photographs have finer texture, which groups blur.
@@ -52,10 +52,10 @@ class LocalMosaicPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 3 height width"]) -> Fitted:
         signal = Signal.of(values[0], self.known)
         noise = self.prior.noise_in(signal.range) ** 2
-        estimate, mixture = self._estimate(signal, max(noise, FLOOR))
+        estimate, mixture = self._estimate(signal, max(noise, ENTRY_VARIANCE))
         f = estimate.f if noise else signal.kept(estimate.f)
         sought = torch.ones_like(signal.known) if noise else ~signal.known
-        f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, max(noise, FLOOR), SHARE) - f)
+        f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, max(noise, ENTRY_VARIANCE), SHARE) - f)
         f = f if noise else signal.kept(f)
         report = {
             "method": "posterior means of patches, local prior, colors jointly, then groups of similar patches",

@@ -14,6 +14,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.local.channels import Channels
 from coordnet.fitting.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
 from coordnet.fitting.local.estimate import Estimate, Observed
+from coordnet.fitting.local.mixture import MOST_ROUNDS
 from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.fitting.local.similar_patches import filter_groups
@@ -24,9 +25,8 @@ from coordnet.sampling.samples import Geometry
 
 COLORFULNESS = ((0.1, 0.005),)  # noise hides what further kinds of colorfulness would tell
 STRIDE = 4  # distance of patches
-ROUNDS = 2  # of adaptation, at most: three gain 0.005 dB on development crops
-STRENGTH = 2.5  # of the starting shapes relative to the prior's
-SIDES = (5, 6)  # of the similar patches, in one filter after the other
+STRENGTH = 2.5  # strength of the starting shapes relative to the prior's
+SIDES = (5, 6)  # sides of the similar patches, in one filter after the other
 DEVIATIONS = 4.0  # range of a signal in its standard deviations
 
 Signal = Float[Tensor, "channels *lattice"]
@@ -96,7 +96,7 @@ class LocalDenoiser:
 
     @property
     def _rounds(self) -> int:
-        return min(ROUNDS, self.prior.rounds)
+        return min(MOST_ROUNDS, self.prior.rounds)
 
     def _posterior(
         self, noisy: Signal, variance: Tensor, noise: float, joint: bool, bar: tqdm

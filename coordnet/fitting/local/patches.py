@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-AT_ONCE = 2**14  # patches that are held in memory together
+PATCHES_AT_ONCE = 2**14  # patches that are held in memory together
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Patches:
         """Return the number of patches."""
         return len(self.corners)
 
-    def split(self, count: int = AT_ONCE) -> Iterator["Patches"]:
+    def split(self, count: int = PATCHES_AT_ONCE) -> Iterator["Patches"]:
         """Yield the patches in parts of at most ``count``."""
         for corners in self.corners.split(count):
             yield Patches(self.lattice, self.shape, corners)

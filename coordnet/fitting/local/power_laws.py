@@ -10,7 +10,7 @@ from torch import Tensor
 
 SLOPES = (1.0, 1.6)  # exponents of isotropic spectra in squared frequency: flat textures and soft edges
 ORIENTED_SLOPES = (1.2, 1.75)  # exponents of spectra with a direction
-ELONGATIONS = (3.0, 10.0)  # of oriented spectra along their direction
+ELONGATIONS = (3.0, 10.0)  # ratios by which oriented spectra are longer along their direction
 PERIOD, PERIOD_IN_SPACE = 64, 16  # samples after which covariances repeat, in up to two dimensions and in more
 CORNER = 0.7  # frequency below which the spectrum is flat, in periods
 

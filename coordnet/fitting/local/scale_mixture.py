@@ -20,7 +20,8 @@ from torch import Tensor
 
 from coordnet.fitting.local.mixture import CANDIDATES, likely, mixed, most_probable
 
-MIN_PROBABILITY = 0.02  # below which a class of a patch is neglected
+MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
+EVIDENCE_AT_ONCE = 2**12  # patches whose evidence is held in memory together
 WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
 
 
@@ -144,7 +145,7 @@ class ScaleMixture:
 class Moments:
     """Sums over patches, weighted by the probabilities of their classes."""
 
-    sums: Float[Tensor, "shapes size size"]  # of E[xxᵀ]/e - S
+    sums: Float[Tensor, "shapes size size"]  # sums of E[xxᵀ]/e - S
     counts: Float[Tensor, " shapes"]
     weights: Float[Tensor, "shapes energies"]
 

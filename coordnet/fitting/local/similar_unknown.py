@@ -27,15 +27,15 @@ from coordnet.linalg.threads import in_threads
 # Chosen on the middle 160² to 256² of scikit-image's astronaut, chelsea, coffee, rocket, brick and camera, of which 10,
 # 25 and 50 % were known: sides of 5 to 7, groups of 16 to 64, steps of 2 to 4, displacements of up to 6 to 12.
 SIDE, STEP = 6, 3
-REACH = 8  # largest displacement of a similar patch along each axis
-FLOOR = 2e-5  # the part of v that is the same for all groups, for signals of range 1
-SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
+SIMILAR_REACH = 8  # largest displacement of a similar patch along each axis
+GROUP_FLOOR = 2e-5  # the part of v that is the same for all groups, for signals of range 1
+GROUP_SHARE = 0.15  # the other part of v, relative to the mean variance of a group's entries
 BAND = 2**12  # reference patches whose similar patches are found at once
-AT_ONCE = 256  # groups that are solved at once
+GROUPS_AT_ONCE = 256  # groups that are solved at once
 
 
 def fill_from_similar(
-    observed: Observed, sought: Bool[Tensor, "#channels height width"], noise: float, share: float = SHARE
+    observed: Observed, sought: Bool[Tensor, "#channels height width"], noise: float, share: float = GROUP_SHARE
 ) -> Picture:
     """Return the mean of overlapping patches, each entry weighted by its posterior precision.
 
@@ -48,7 +48,7 @@ def fill_from_similar(
     noise : float
         The variance of the noise on known entries.
     share : float
-        The part of v beside ``FLOOR``, relative to the mean variance of a group's entries.
+        The part of v beside ``GROUP_FLOOR``, relative to the mean variance of a group's entries.
     """
     pilot = observed.pilot
     height, width = pilot.shape[1:]
@@ -56,14 +56,15 @@ def fill_from_similar(
     rows, columns = (references(n, side, STEP, pilot.device) for n in (height, width))
 
     def band(part: Tensor) -> list[tuple[Patches, Tensor, Tensor]]:
-        top, bottom = max(0, int(part[0]) - REACH), min(height, int(part[-1]) + side + REACH)
+        top, bottom = max(0, int(part[0]) - SIMILAR_REACH), min(height, int(part[-1]) + side + SIMILAR_REACH)
         corners = (part.unsqueeze(1) * width + columns).flatten()
         needed = Patches((height, width), (side, side), corners).of(sought).flatten(1).any(1)
         if not bool(needed.any()):
             return []
         found = []
-        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, REACH)
-        for group, corner in zip(groups[needed].split(AT_ONCE), corners[needed].split(AT_ONCE), strict=True):
+        groups = top * width + similar(pilot[:, top:bottom], part - top, columns, side, SIMILAR_REACH)
+        for at in needed.nonzero()[:, 0].split(GROUPS_AT_ONCE):
+            group, corner = groups[at], corners[at]
             patches = Patches((height, width), (side, side), corner)
             similars = Patches((height, width), (side, side), group.flatten()).of(pilot)
             x = similars.unflatten(0, group.shape).flatten(2)
@@ -85,12 +86,12 @@ def condition(
     known: Bool[Tensor, "groups size"],
     x: Float[Tensor, "groups n size"],
     noise: float,
-    share: float = SHARE,
+    share: float = GROUP_SHARE,
 ) -> tuple[Float[Tensor, "groups size"], Float[Tensor, "groups size"]]:
     """Return the posterior mean and variances of patches y under the Gaussians of their groups x, by known entries."""
     mean = x.mean(1)
     x = x - mean.unsqueeze(1)
-    floor = FLOOR + share * x.square().mean((1, 2))
+    floor = GROUP_FLOOR + share * x.square().mean((1, 2))
     deviation = torch.where(known, y - mean, 0.0).unsqueeze(2)
     ridge = (x.shape[1] * (floor + noise)).unsqueeze(1)
     most = int(known.sum(1).max())

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from coordnet.metrics.scores import decibels
 
-FARTHEST = 8  # distance from which on the weight is 0 unless hidden samples were as far
+FARTHEST = 8  # steps to a known point beyond which the weight is 0 unless hidden samples were as far
 EDGES = (1, 2, 4, FARTHEST)  # the largest distances of the regions
 MIN_HIDDEN = 50  # hidden samples that a region needs for a weight of its own
-MIN_GAIN = 0.005  # of the squared error at hidden samples
+MIN_IMPROVEMENT = 0.005  # relative fall of the squared error at hidden samples that gives any weight
 MAX_WEIGHT = 1.2
 CELL = 16  # lattice points along an axis within which hidden samples say the same: twice a patch
 
@@ -84,7 +84,7 @@ def choose_weights(
     Regions are those of ``EDGES`` that have hidden samples enough; a region without them takes the weight of the one
     before, up to the last that has any. If the hidden samples are ``clustered``, which are few values, all distances
     have one weight, and a weight α with the variance v is shrunk to α - 2v/α, or to 0; holes wider than a patch keep
-    the first reconstruction. All weights are 0 if the error falls by less than ``MIN_GAIN``.
+    the first reconstruction. All weights are 0 if the error falls by less than ``MIN_IMPROVEMENT``.
     """
     regions = EDGES[-1:] if clustered else EDGES
     at = distances(known, clustered=clustered).expand_as(values)[hidden]
@@ -103,7 +103,7 @@ def choose_weights(
         alphas.append(alpha)
         blended[inside] += alpha * step[inside]
     before, after = float(error.square().mean()), float(blended.square().mean())
-    if after > (1 - MIN_GAIN) * before:
+    if after > (1 - MIN_IMPROVEMENT) * before:
         return Weights((), (), (before, before))
     return Weights(tuple(edges), tuple(alphas), (before, after), clustered)
 
