@@ -13,7 +13,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan
-from coordnet.fitting.spectrum import PENALTY_FLOOR, SMOOTHING_WIDTH, Problem, decorrelate, start_penalty
+from coordnet.fitting.spectrum import PENALTY_FLOOR, Problem, decorrelate, growth, start_penalty
 from coordnet.fitting.systems import MeasuredSystem, largest_gain
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
@@ -66,8 +66,7 @@ class Learning:
         simulated = measurement(modes(drawn)) + self.noise_variance**0.5 * self.noise
         both = torch.cat([values, simulated])
         self.z = self.solve(both, self.tolerance, 500).x
-        width = SMOOTHING_WIDTH[len(modes.lattice)]
-        relative = modes.smooth(self.z.abs().square() / self.variance, width)
+        relative = growth(modes, self.z.abs().square(), self.variance)
         tiny = torch.finfo(relative.dtype).tiny  # instead of 0, for channels that are 0
         ours, expected = relative[:1].clamp(min=tiny), relative[1:].clamp(PENALTY_FLOOR, 1.0)
         if as_power_law:

@@ -100,13 +100,22 @@ def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals
     return start.penalty(problem.modes) * (largest / variance.maximum(PENALTY_FLOOR * largest))
 
 
+def growth(modes: Modes, moments: Tensor, variance: Tensor) -> Tensor:
+    """Return the factor by which expectation-maximization multiplies the modes' variances P: E|z|²/P, smoothed.
+
+    The posterior second ``moments`` E|z|² are |E z|² + v, with the posterior variance v. The smoothing over neighboring
+    modes stands for the assumption that P is smooth beside the present one.
+    """
+    return modes.smooth(moments / variance, SMOOTHING_WIDTH[len(modes.lattice)])
+
+
 def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
     """Return the penalty after one step of expectation-maximization for the modes' variances P, given their solution z.
 
     With noise variance s² and density q, the posterior variance of a mode under random sampling is
     v = 1 / (1/τ + 1/P), where τ = s²/q + (1 - q)/q mean(v) is the effective noise that missing samples add: it is
-    s²/q* with the ``effective_density`` q*. P is multiplied by the smoothed ratio (|z|² + v) / P. The scale of P
-    relative to s² comes from the ``smoothest`` modes, which the samples determine without a prior.
+    s²/q* with the ``effective_density`` q*. P is multiplied by its ``growth``. The scale of P relative to s² comes from
+    the ``smoothest`` modes, which the samples determine without a prior.
     """
     shape = 1 / penalty.clamp(min=PENALTY_FLOOR)
     energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
@@ -116,9 +125,8 @@ def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density:
     spectrum = noise * shape
     effective = effective_density(modes.subsample(penalty.clamp(min=PENALTY_FLOOR)), density)
     tau = noise / effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice))
-    ratio = energy.add_(spectrum * tau / (spectrum + tau)).div_(spectrum)
-    width = SMOOTHING_WIDTH[len(modes.lattice)]
-    return penalty / modes.smooth(ratio, width).clamp(min=PENALTY_FLOOR)
+    moments = energy.add_(spectrum * tau / (spectrum + tau))
+    return penalty / growth(modes, moments, spectrum).clamp(min=PENALTY_FLOOR)
 
 
 def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.fitting.spectrum import PENALTY_FLOOR, SMOOTHING_WIDTH
+from coordnet.fitting.spectrum import PENALTY_FLOOR, growth
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.operators import rotate
 from coordnet.priors.smoothness import Smoothness
@@ -23,7 +23,7 @@ from coordnet.restore.windows import (
     window_shape,
 )
 
-ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
+LEARNING_ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
 PASSES = 2  # local filters, each with the spectra of the estimate before it
 LOCAL_WIDTH = 0.7  # modes that a local spectrum is smoothed by: wider loses 0.2 dB, none 0.1 dB on photographs
@@ -37,10 +37,11 @@ def wiener_filter(values: Values, noise: ClippedNoise, advance: Callable[[], Any
     """Apply a Wiener filter with the signal's own spectrum, then filters of windows with spectra of their own.
 
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
-    signal is learned in rounds of P ← P · smooth((|gz|² + gs²) / P) with the gain g = P / (P + s²), where s² is the
-    noise's variance. The energies of the filtered signal in overlapping windows are then the variances of a filter in
-    each window, ``PASSES`` times. The result is the estimate of the values' means, with the penalty of every mode and
-    the channels' rotation; ``advance`` is called after each filter.
+    signal is learned in rounds of expectation-maximization: they multiply it by its ``growth`` for the posterior
+    moments |gz|² + gs² with the gain g = P / (P + s²), where s² is the noise's variance. The energies of the filtered
+    signal in overlapping windows are then the variances of a filter in each window, ``PASSES`` times. The result is the
+    estimate of the values' means, with the penalty of every mode and the channels' rotation; ``advance`` is called
+    after each filter.
     """
     mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
     rotation, _ = principal(values - mean)
@@ -69,10 +70,10 @@ def _whole(values: Values, noise: Levels) -> tuple[Values, Float[Tensor, "signal
     z = modes.adjoint(padded)
     energy = z.abs().square()
     spectrum = noise / (START.strength * START.roughness(modes)).clamp(min=PENALTY_FLOOR)
-    for _ in range(ROUNDS):
+    for _ in range(LEARNING_ROUNDS):
         gain = spectrum / (spectrum + noise)
-        ratio = gain * (gain * energy + noise) / spectrum
-        spectrum = spectrum * modes.smooth(ratio, SMOOTHING_WIDTH[len(lattice)]).clamp(min=PENALTY_FLOOR)
+        moments = gain * (gain * energy + noise)
+        spectrum = spectrum * growth(modes, moments, spectrum).clamp(min=PENALTY_FLOOR)
     estimate = modes(z * (spectrum / (spectrum + noise)))
     return _inside(estimate, lattice, margin), noise / spectrum
 
