@@ -18,12 +18,10 @@ from coordnet.fitting.defaults import LONGEST_LOCAL
 from coordnet.fitting.effort import denoising_seconds
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.local.noise import LocalDenoiser
+from coordnet.fitting.plan import CenteredValues, Fitted, Plan
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.precision import full_precision
 from coordnet.metrics.scores import decibels, value_range
-from coordnet.networks.heads import Linear
-from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.local import Local
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
@@ -34,7 +32,7 @@ from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.restore.windows import WINDOW
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.samples import units_of
+from coordnet.sampling.samples import Lattice, units_of
 
 PROBED = 8  # every how many tiles one is filtered once more, to estimate the remaining error
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
@@ -124,10 +122,9 @@ def denoise(
     report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
     fit = None
     if len(tiles) == 1:
-        clean, error, learned = clean_part(values, seed=seed)
-        report["expected_psnr"] = _psnr(error, clean, level)
-        fit = _model(clean, report, learned)
-        clean = fit.render(alignment="sample")
+        options: Any = {"dtype": values.dtype, "device": values.device}
+        fit = NoisePlan(tiles.grid, partial(clean_part, seed=seed), report, **options).fit(values)
+        report, clean = fit.report, fit.render(alignment="sample")
     else:
         clean, error = _in_tiles(tiles, values, clean_part, seed=seed, progress=progress)
         report |= {"expected_psnr": _psnr(error, clean, level), **tiles.report()}
@@ -276,13 +273,25 @@ def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, 
 CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
 
 
-def _model(signal: Signal, report: dict[str, Any], learned: dict[str, Tensor]) -> Reconstruction:
-    """Return the model whose values on the lattice are a signal."""
-    grid, mean = tuple(signal.shape[:-1]), signal.mean(tuple(range(signal.ndim - 1)))
-    encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
-    weight = make_periodic((signal - mean).movedim(-1, 0).unsqueeze(0), encoding.shape)[0].contiguous()
-    network = CoordinateNetwork(encoding, Linear(), len(mean), weight=weight).requires_grad_(False)
-    return Reconstruction(network, mean, grid, (), report, learned)
+class NoisePlan(Plan):
+    """Remove white noise from a full lattice of one signal, whose estimate a Fourier series interpolates.
+
+    ``clean`` returns the estimate of a signal, its error and what was learned; ``report`` says by what prior and for
+    what noise. The options are those of ``plan``.
+    """
+
+    def __init__(
+        self, grid: tuple[int, ...], clean: Callable[[Signal], Cleaned], report: dict[str, Any], **options: Any
+    ) -> None:
+        super().__init__(FourierEncoding.on(tuple(Axis(n) for n in grid)), Lattice(grid), **options)
+        self.clean, self.report, self.assumed = clean, report, report["prior"]
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients of the estimate; the noise is that of the original values, as clipping was."""
+        clean, error, learned = self.clean(values.values[0].movedim(0, -1))
+        f = (clean - values.means[0]).movedim(-1, 0).unsqueeze(0)
+        report = {**self.report, "expected_psnr": _psnr(error, clean, self.report["sigma"])}
+        return Fitted(make_periodic(f, self.encoding.shape), report, learned)
 
 
 def _expected_error(
