@@ -17,7 +17,8 @@ FLOORS = [
     {"networks", "priors"},
     {"fitting", "analysis"},
     {"restore", "plots"},
-    {"bench", "comparison"},
+    {"comparison"},
+    {"bench"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -16,7 +16,7 @@ import torch
 
 from coordnet.bench.data import Signal
 from coordnet.bench.records import Record, key_of
-from coordnet.metrics.stopwatch import machine
+from coordnet.comparison.stopwatch import machine
 
 _short = partial(textwrap.shorten, width=200, placeholder="…")
 

@@ -19,9 +19,9 @@ from torch.nn.functional import interpolate, pad
 from coordnet.bench import demosaicing
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome
 from coordnet.bench.limits import limited
+from coordnet.comparison.stopwatch import timed
 from coordnet.encodings import ComplexEncoding
 from coordnet.metrics import baselines
-from coordnet.metrics.stopwatch import timed
 from coordnet.sampling import Axis, Lattice, Samples, lattice_points
 
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise

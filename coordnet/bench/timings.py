@@ -15,6 +15,7 @@ from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
 from coordnet.bench.limits import limited
 from coordnet.bench.memory import enlarge_rows, enlarge_whole
+from coordnet.comparison.stopwatch import Timing, measure
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
@@ -22,7 +23,6 @@ from coordnet.fitting.closed_form import plan
 from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
-from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness

@@ -13,10 +13,10 @@ from torch import Tensor
 from coordnet.bench.data import Signal
 from coordnet.bench.estimation import Case, Estimator, Outcome, Task
 from coordnet.bench.fields import FIELDS, FieldFinder, FieldSignal
+from coordnet.comparison.stopwatch import timed
 from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior
 from coordnet.fitting.methods import EncoderChoice
-from coordnet.metrics.stopwatch import timed
 from coordnet.sampling import RectilinearLattice, Samples
 
 GROWTH = 8.0  # the last gap of the second axis, in units of the first

@@ -9,8 +9,8 @@ from PIL import Image
 from torch import Tensor
 
 from coordnet.bench.estimation import Case, Estimator, Outcome, Task
+from coordnet.comparison.stopwatch import timed
 from coordnet.linalg.kronecker import mode_product
-from coordnet.metrics.stopwatch import timed
 from coordnet.restore.upscale import PixelKind, upscale
 from coordnet.sampling import AreaLattice, Samples
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet.comparison.stopwatch import once, timed
 from coordnet.fitting.effort import warn_if_long
 from coordnet.fitting.methods import Method
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scoring import Scoring
-from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 

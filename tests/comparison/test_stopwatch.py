@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from coordnet.metrics import stopwatch
-from coordnet.metrics.stopwatch import measure  # before the tests replace it
+from coordnet.comparison import stopwatch
+from coordnet.comparison.stopwatch import measure  # before the tests replace it
 
 
 @pytest.fixture
