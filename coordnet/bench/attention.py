@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from coordnet.bench import token_sets
 from coordnet.bench.cells import Cell
@@ -68,7 +69,7 @@ class Attention(ClassificationStudy):
         token_sets.digits()  # without scikit-learn nothing begins
         yield from super().stages(options, done)
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return a table of test accuracies for each task."""
         frame = flat(records)
         parts = [

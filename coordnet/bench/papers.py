@@ -2,19 +2,25 @@
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from coordnet.bench import peers
+from matplotlib.figure import Figure
+
+from coordnet.bench import charts, peers
+from coordnet.bench.cells import Cell
 from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.layouts import Layout, complex_, directional, simple
 from coordnet.bench.methods import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.peers import baseline
-from coordnet.bench.study import Experiment
+from coordnet.bench.records import Record
+from coordnet.bench.study import Options, Study
+from coordnet.bench.tables import report, sections, values
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
 from coordnet.networks.heads import MLP, Head, Linear
@@ -265,4 +271,23 @@ SAMPLING = Experiment(
     abscissa="fraction",
 )
 
-STUDIES = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)
+
+class Paper(Study):
+    """A command that runs one experiment, and writes its table and its figure."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.name, self.experiment = experiment.name, experiment
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield all cells at once."""
+        yield self.experiment.cells(options)
+
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the report, every number as comma-separated values, and decibels against the abscissa."""
+        found = sections(self.experiment, records)
+        drawn = charts.draw(self.experiment, found)
+        return {".md": report(self.experiment, records, found), ".csv": values(found), ".png": drawn}
+
+
+DECLARED = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)
+STUDIES = tuple(map(Paper, DECLARED))

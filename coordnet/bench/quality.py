@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench import intervals, measured, peers, unequal, upscaling
@@ -11,12 +12,13 @@ from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.fields import FieldFinder
 from coordnet.bench.layouts import Layout, complex_, fourier
 from coordnet.bench.methods import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
 from coordnet.bench.peers import baseline
 from coordnet.bench.records import Record, failed
-from coordnet.bench.study import Experiment, Options, Study
+from coordnet.bench.study import Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
 from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
@@ -307,9 +309,9 @@ class Quality(Study):
             _checks.choice("only", name, NAMES)
         for experiment in EXPERIMENTS:
             if experiment.name in options.only or (not options.only and experiment.name != SLOW):
-                yield from experiment.stages(options, done)
+                yield experiment.cells(options)
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the mean score of each method over the signals, beside the first method of its task."""
         parts = ["# Reconstructions beside their peers", PREFACE]
         for experiment in EXPERIMENTS:

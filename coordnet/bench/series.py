@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 
 from coordnet.bench.classification import CHOICE_SEED, Choices, ClassificationStudy, Parts, Row, Task, guesses
 from coordnet.bench.records import Record
@@ -77,7 +78,7 @@ class Series(ClassificationStudy):
         for name in SETS
     )
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return precision, recall and F1 for each set and encoding, and the means over the sets."""
         frame = flat(records)
         tested = frame[frame["scores.F1"].notna()]

@@ -96,19 +96,18 @@ class Speed(Study):
             device = "cpu" if group == "memory" else options.device
             yield from ([cell] for cell in t.tasks(group, sizes, options.quick, device))
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
-        """Return the targets, and the times of the tasks that show them."""
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the targets, the times of the tasks that show them, and a figure of the times of pictures."""
         tasks = latest(records)
         targets = pd.DataFrame([target.line(tasks) for target in TARGETS])
         head = f"Medians of one run each. {' '.join(_machine(tasks, device) for device in DEVICES)}"
         even = " ".join(filter(None, (spread(tasks, device) for device in DEVICES)))
         parts = ["# How fast it is", head, "## Targets", markdown(targets), *([even] if even else [])]
         parts += ["## Times", markdown(times(tasks)), f"![Seconds by rendered points]({self.name}.png)"]
-        return {".md": "\n\n".join(parts) + "\n"}
+        return {".md": "\n\n".join(parts) + "\n", ".png": self._figure(tasks)}
 
-    def figure(self, records: list[Record]) -> Figure:
+    def _figure(self, tasks: Tasks) -> Figure:
         """Draw seconds by rendered points of pictures, both logarithmic; solid on the CPU and dashed on a GPU."""
-        tasks = latest(records)
         figure = Figure(figsize=(8, 5.5), layout="tight")
         ax = figure.subplots()
         for device, method in itertools.product(DEVICES, DRAWN):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.records import Record, failed
-from coordnet.bench.study import Experiment
 
 Frame = Any  # a DataFrame or a Series, whose own types are too narrow for pyright
 EXACT = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
@@ -130,9 +130,9 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
     return lines
 
 
-def values(experiment: Experiment, records: Sequence[Record]) -> str:
-    """Return a line for each method as comma-separated values, with numbers in full."""
-    lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
+def values(found: Sequence[Section]) -> str:
+    """Return a line for each method of some sections as comma-separated values, with numbers in full."""
+    lines: Frame = pd.concat([section.lines for section in found])
     lines = lines.astype(dict.fromkeys((DEPTH, "cell.epochs", "machine.threads"), "Int64"))
     table = lines.reindex(columns=[column.split("=")[-1] for column in CSV])
     return table.set_axis([column.split("=")[0] for column in CSV], axis=1).to_csv(index=False, lineterminator="\n")
@@ -149,9 +149,8 @@ def text(value: Any, form: str = ".2f") -> str:
     return "" if pd.isna(value) else format(value, form)
 
 
-def report(experiment: Experiment, records: Sequence[Record]) -> str:
-    """Return the report of an experiment in Markdown."""
-    found = sections(experiment, records)
+def report(experiment: Experiment, records: Sequence[Record], found: Sequence[Section]) -> str:
+    """Return the report of an experiment in Markdown, from its records and their sections."""
     parts = [f"# {experiment.title}", PREFACE, _origin(experiment, records)]
     if len(found) > 2:
         parts.append(_overview(experiment, found))

@@ -189,7 +189,7 @@ def test_choices_are_made_by_validation(short, tmp_path, monkeypatch):
     half = [r for r in read(tmp_path).values() if r["cell"]["task"] == "half of the pixels"]
     assert [r["cell"]["method"] for r in half] == [r["cell"]["method"] for r in reported[1:]]
     assert all(0 <= r["scores"]["unseen"] <= 1 for r in half)
-    table = study.tables([*records, *half])[".md"]
+    table = study.contents([*records, *half])[".md"]
     assert all(f"| {row.name} |" in table for row in short[0].rows)
     assert "accuracy at unseen positions" in table
     monkeypatch.setattr(classification, "train", None)  # a finished run trains nothing
@@ -201,5 +201,5 @@ def test_a_short_series(tmp_path, monkeypatch):
     monkeypatch.setattr(Series, "tasks", Series.tasks[3:])
     study = Series()
     assert run(study, Options(seeds=1, epochs=1), tmp_path, progress=False) == (2 * (3 * 2 + 4), 0)
-    table = study.tables(study.records(tmp_path))[".md"]
+    table = study.contents(study.records(tmp_path))[".md"]
     assert table.count("| lagged copy |") == table.count("| drift |") == 4

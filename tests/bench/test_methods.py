@@ -45,7 +45,7 @@ def named(cell):
 
 
 def methods(name):
-    return {method.name: method.estimator for block in STUDIES[name].blocks.values() for method in block}
+    return {method.name: method.estimator for block in STUDIES[name].experiment.blocks.values() for method in block}
 
 
 def build(layout, samples):

@@ -257,7 +257,7 @@ def test_a_peer_without_its_package_is_left_out_by_name(folder):
     there = peers.baseline("there", peers.unchanged, package="numpy")
     study = quality.part("denoise", "", [Task("full", "full", 0.1, "clean")], (absent, there))
     with pytest.warns(UserWarning, match="absent is left out: the package no_such_package is not installed"):
-        (cells,) = study.stages(Options(data=folder), {})
+        cells = study.cells(Options(data=folder))
     assert {cell.subject["method"]["name"] for cell in cells} == {"there"}
 
 
@@ -297,7 +297,7 @@ def test_reports_count_what_is_below_the_peer():
 
     scores = {"peer": (10.0, 20.0, 1.0), "ours": (11.0, 19.5, 2.0)}
     records = [record(m, s, x, t) for m, (*pair, t) in scores.items() for s, x in zip("ab", pair, strict=True)]
-    line = quality.Quality().tables(records)[".md"].splitlines()[-1]
+    line = quality.Quality().contents(records)[".md"].splitlines()[-1]
     assert line == "| t | 9 | ours | 2 | 15.25 | +0.25 | -0.50 | 1 | 2.00 | 2.0 |"
 
 
@@ -322,9 +322,7 @@ def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against(folder)
 def test_iterations_are_counted_at_every_size(run, folder, tmp_path):
     (folder / "kodak" / "kodim01.png").rename(folder / "kodak" / "kodim05.png")
     (experiment,) = (e for e in quality.EXPERIMENTS if e.name == "iterations")
-    (cells,) = replace(experiment, finder=replace(experiment.finder, sizes=(32,))).stages(
-        quality.Options(data=folder), {}
-    )
+    cells = replace(experiment, finder=replace(experiment.finder, sizes=(32,))).cells(Options(data=folder))
     steps = [cell.run()["notes"]["iterations"] for cell in (cells[0], cells[-1])]
     assert len(cells) == 10 and 1 <= steps[0] < steps[1] < 120
 
