@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from coordnet.bench import charts, peers
+from coordnet.bench.catalogue import PAPERS
 from coordnet.bench.cells import Cell
 from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
@@ -32,6 +33,10 @@ NETWORKS: dict[int, tuple[int, Head]] = {PICTURE: (512, MLP(4, 256)), CLIP: (192
 RATE = 5e-3  # the learning rate of MLPs
 SOLVED, DESCENDED, NETWORK = "closed form, complex {}", "gradient, complex {}", "MLP, simple {}"
 TIED = partial(ClosedForm, blended=2)  # scattered samples are tied to a grid of half the resolution
+
+
+def _paper(name: str, *declaration: Any, **options: Any) -> Experiment:
+    return Experiment(name, PAPERS[name], *declaration, **options)
 
 
 def mlp(layout: Layout) -> Trained:
@@ -87,9 +92,8 @@ TRAINED = (
     *column("table1", "simple", NETWORK, mlp),
 )
 
-TABLE_1 = Experiment(
+TABLE_1 = _paper(
     "table1",
-    "Pictures, every second pixel of every second row known (Zheng et al. 2022, table 1)",
     {
         Task("separable", "every:2"): (
             *SPLINES,
@@ -101,9 +105,8 @@ TABLE_1 = Experiment(
     },
 )
 
-TABLE_2 = Experiment(
+TABLE_2 = _paper(
     "table2",
-    "Pictures, a random quarter of the pixels known (Zheng et al. 2022, table 2)",
     {
         Task("scattered", "random:0.25"): (
             *GRIDDATA,
@@ -120,9 +123,8 @@ TABLE_2 = Experiment(
 )
 
 
-TABLE_3 = Experiment(
+TABLE_3 = _paper(
     "table3",
-    "Video cubes of 128³ (Zheng et al. 2022, table 3)",
     {
         Task("separable", "every:2"): (
             *SPLINES,
@@ -181,18 +183,15 @@ def _deepened(
         yield Method(title.format(f"{encoder.name} σ = {sigma:g}", depth), trained)
 
 
-FIGURE_7 = Experiment(
+FIGURE_7 = _paper(
     "figure7",
-    "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
     {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}", SCALES | MORE_SCALES))},
     LINES,
     abscissa="rank",
 )
 
-FEATURES = Experiment(
+FEATURES = _paper(
     "features",
-    "Rows and columns of pictures: rank and PSNR against the dimension K of encodings of equal stable rank by theory, "
-    "that of a Gaussian of σ = 0.01 (Zheng et al. 2021 and 2022)",
     {
         Task("row", "every:2"): SPLINES
         + tuple(
@@ -206,18 +205,15 @@ FEATURES = Experiment(
 )
 
 UNPRINTED = tuple(Method(m.name, m.estimator) for m in TRAINED)  # what the paper prints is of larger pictures
-EPOCHS = Experiment(
+EPOCHS = _paper(
     "epochs",
-    "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)",
     {Task("separable", "every:2"): (*SPLINES, smooth(SMOOTH, masked=True), *UNPRINTED)},
     Finder(sizes=(128,)),
     abscissa="epochs",
 )
 
-RETHINKING = Experiment(
+RETHINKING = _paper(
     "rethinking",
-    "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank by theory "
-    "(Zheng et al. 2021)",
     {Task("row", "every:2"): (*SPLINES, *_deepened(WIDTHS, [2], "MLP of depth {1}, {0}"))},
     LINES,
     seeds=5,
@@ -238,11 +234,7 @@ def _every_encoder() -> Iterator[Method]:
             yield Method(f"{name}, {kind}, MLP", Trained(layout, head=MLP(4, 256), lr=RATE))
 
 
-EVERY_ENCODER = Experiment(
-    "encoders",
-    "Pictures, every second pixel of every second row known: every encoder, simple and complex, linear and MLP",
-    {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())},
-)
+EVERY_ENCODER = _paper("encoders", {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())})
 
 (RFF_MLP,) = (m for m in column("table2", "simple", "MLP, simple {}, σ of table 2", mlp, False) if "rff" in m.name)
 DENOISERS = (
@@ -256,17 +248,13 @@ DENOISERS = (
     RFF_MLP,
 )
 
-NOISE = Experiment(
-    "noise",
-    "Pictures known everywhere, with white Gaussian noise",
-    {Task(f"noise {s:g}", "full", s, "clean"): DENOISERS for s in (0.02, 0.05, 0.1, 0.2)},
-    abscissa="noise",
+NOISE = _paper(
+    "noise", {Task(f"noise {s:g}", "full", s, "clean"): DENOISERS for s in (0.02, 0.05, 0.1, 0.2)}, abscissa="noise"
 )
 
 INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, BY_PATCHES, RFF_MLP)
-SAMPLING = Experiment(
+SAMPLING = _paper(
     "sampling",
-    "Pictures, PSNR against the fraction of pixels known",
     {Task(f"{100 * f:g} %", f"random:{f:g}"): INPAINTERS for f in (0.02, 0.05, 0.1, 0.25, 0.5, 0.8, 1.0)},
     abscissa="fraction",
 )

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench import intervals, measured, peers, unequal, upscaling
+from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
 from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
@@ -105,23 +106,25 @@ STEPS = tuple(
 )
 
 
-def part(name: str, title: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
+def _part(name: str, blocks: Mapping[Task, Sequence[Method]], *finder: Any) -> Experiment:
+    return Experiment(name, QUALITY[name], blocks, *finder)
+
+
+def part(name: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
     """Return an experiment with the same methods for every task."""
-    return Experiment(name, title, dict.fromkeys(tasks, methods), *finder)
+    return _part(name, dict.fromkeys(tasks, methods), *finder)
 
 
 EXPERIMENTS = (
-    part("random", "A random quarter of the pixels", [Task("random 25 %", "random:0.25")], QUARTER),
+    part("random", [Task("random 25 %", "random:0.25")], QUARTER),
     part(
         "density",
-        "Fewer and more random samples of two photographs",
         [Task(f"random {p} %", f"random:{p / 100}") for p in (3, 10, 50, 80)],
         (GRIDDATA, SMOOTH, ADAPTED, PATCHES),
         Finder(names=PAIR),
     ),
     part(
         "video",
-        "A random eighth of the cubes of two clips",
         [Task("video, random eighth", "random:0.125")],
         (
             baseline("griddata linear", peers.spline, kind="linear", patient=True),
@@ -134,9 +137,8 @@ EXPERIMENTS = (
         ),
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),
-    Experiment(
+    _part(
         "audio",
-        "A random quarter of a recording, and every second sample",
         {
             Task("sound, random quarter", "random:0.25", measure="snr"): (
                 *SPLINES,
@@ -154,7 +156,6 @@ EXPERIMENTS = (
     ),
     part(
         "entries",
-        "30 % of the entries of a photograph, with another mask for each channel",
         [Task("entries 30 %", "entries:0.3")],
         (
             Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))),
@@ -166,7 +167,6 @@ EXPERIMENTS = (
     ),
     part(
         "bayer",
-        "The RGGB mosaic, without its border",
         [Task("mosaic RGGB", "bayer:RGGB", measure="inside")],
         (
             baseline("bilinear", peers.demosaiced, kind="bilinear"),
@@ -176,15 +176,9 @@ EXPERIMENTS = (
             PATCHES,
         ),
     ),
-    part(
-        "structured",
-        "Holes, scratches and text, drawn anew for each photograph",
-        DAMAGED,
-        (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES),
-    ),
+    part("structured", DAMAGED, (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES)),
     part(
         "every",
-        "Every second pixel",
         [Task("every second", "every:2")],
         (
             *SPLINES,
@@ -195,7 +189,6 @@ EXPERIMENTS = (
     ),
     part(
         "noise",
-        "Every second pixel, with noise",
         [Task(f"every second, σ = {SIGMA}", "every:2", SIGMA)],
         (
             *SPLINES,
@@ -203,18 +196,16 @@ EXPERIMENTS = (
             Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
         ),
     ),
-    Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
-    part("upscale", "Pictures reduced by averaging, and enlarged again", REDUCED, ENLARGED),
+    _part("denoise", {**UNCLIPPED, **CLIPPED}),
+    part("upscale", REDUCED, ENLARGED),
     part(
         "iterations",
-        f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
         [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
         STEPS,
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
-    Experiment(
+    _part(
         "fields",
-        "Smooth fields in two dimensions",
         {
             **dict.fromkeys(DRAWN, (*RADIAL, baseline("griddata cubic", peers.spline, kind="cubic"), ADAPTED, PLATES)),
             NOISY: (BEST_RADIAL, ADAPTED, PLATES),
@@ -223,29 +214,24 @@ EXPERIMENTS = (
     ),
     part(
         "volume",
-        "A smooth field in three dimensions",
         DRAWN[:1],
         (*RADIAL, baseline("griddata linear", peers.spline, kind="linear", patient=True), ADAPTED, PLATES),
         FieldFinder(names=("waves",), sizes=(32,)),
     ),
     part(
         "tone",
-        "Every second sample of a decaying tone",
         [Task("every second sample", "every:2")],
         (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
         FieldFinder(names=("tone",), sizes=(512,)),
     ),
     part(
         "rectilinear",
-        "Smooth fields at 64×64 unequal coordinates, scored in the middle of every two",
         [unequal.UnequalTask("unequal coordinates", ""), unequal.UnequalTask("unequal, σ = 0.001", "", 1e-3, "clean")],
         UNEQUAL,
         unequal.UnequalFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
     ),
-    Experiment(
+    _part(
         "measurements",
-        "Linear measurements: a blur and a quarter of Fourier space with noise of σ = 0.01, and 30 projections with "
-        "σ = 0.1; the peers' free numbers are chosen with hindsight",
         {
             measured.MeasuredTask("blur", "blur", 0.01, "clean"): (
                 baseline("unsupervised Wiener", measured.unsupervised_wiener),
@@ -268,18 +254,11 @@ EXPERIMENTS = (
         },
         Finder(sizes=(64,)),
     ),
-    part("intervals", "Intervals of 90 % at unknown pixels", DENSITIES, SURE),
-    part(
-        "intervals-clips",
-        "Intervals of 90 % at unknown pixels of video cubes",
-        DENSITIES,
-        SURE,
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,)),
-    ),
-    part("intervals-damage", "Intervals of 90 % in holes, scratches and text", DAMAGED, SURE, Finder(sizes=(240,))),
+    part("intervals", DENSITIES, SURE),
+    part("intervals-clips", DENSITIES, SURE, Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,))),
+    part("intervals-damage", DAMAGED, SURE, Finder(sizes=(240,))),
     part(
         "hindsight",
-        "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
         [Task("random 25 %", "random:0.25")],
         (
             *QUARTER,
@@ -289,7 +268,6 @@ EXPERIMENTS = (
         ),
     ),
 )
-NAMES = tuple(experiment.name for experiment in EXPERIMENTS)
 SLOW = "hindsight"  # run only if it is named
 PREFACE = (
     "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
@@ -301,12 +279,12 @@ class Quality(Study):
     """The command ``coordnet bench quality``."""
 
     name = "quality"
-    experiments = NAMES
+    experiments = tuple(QUALITY)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of one experiment after another."""
         for name in options.only:
-            _checks.choice("only", name, NAMES)
+            _checks.choice("only", name, tuple(QUALITY))
         for experiment in EXPERIMENTS:
             if experiment.name in options.only or (not options.only and experiment.name != SLOW):
                 yield experiment.cells(options)

@@ -11,8 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import damage, peers, quality, unequal, upscaling
+from coordnet.bench import damage, papers, peers, quality, unequal, upscaling
 from coordnet.bench import data as cubes
+from coordnet.bench.catalogue import PAPERS, QUALITY
 from coordnet.bench.demosaicing import bilinear, malvar
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
 from coordnet.bench.fields import FIELDS, FieldFinder
@@ -20,7 +21,6 @@ from coordnet.bench.methods import Hindsight
 from coordnet.bench.records import read
 from coordnet.bench.study import Options
 from coordnet.bench.upscaling import Reduction, cell_matrix, pillow
-from coordnet.cli.bench import quality as quality_command
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
@@ -255,7 +255,7 @@ def test_a_peer_of_another_package_restores(package, peer, pattern, noise, least
 def test_a_peer_without_its_package_is_left_out_by_name(folder):
     absent = peers.baseline("absent", peers.unchanged, package="no_such_package")
     there = peers.baseline("there", peers.unchanged, package="numpy")
-    study = quality.part("denoise", "", [Task("full", "full", 0.1, "clean")], (absent, there))
+    study = quality.part("denoise", [Task("full", "full", 0.1, "clean")], (absent, there))
     with pytest.warns(UserWarning, match="absent is left out: the package no_such_package is not installed"):
         cells = study.cells(Options(data=folder))
     assert {cell.subject["method"]["name"] for cell in cells} == {"there"}
@@ -348,6 +348,8 @@ def test_reduced_pictures_are_enlarged_to_their_own_size():
     assert torch.allclose(constant.values, torch.tensor(0.4))
 
 
-def test_the_help_names_every_part():
-    text = " ".join(quality_command.__doc__.split())
-    assert f"--only takes some of {', '.join(e.name for e in quality.EXPERIMENTS)}; all but the last" in text
+def test_the_catalogue_names_every_experiment_in_its_order(run):
+    assert [experiment.name for experiment in quality.EXPERIMENTS] == list(QUALITY)
+    assert [study.name for study in papers.STUDIES] == list(PAPERS)
+    status, out, _ = run("bench", "quality", "--help")
+    assert status == 0 and f"takessomeof{','.join(QUALITY)};allbutthelast" in "".join(out.split())
