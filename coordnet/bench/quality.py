@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import intervals, measured, peers, unequal, upscaling
+from coordnet.bench import intervals, unequal, upscaling
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
@@ -16,8 +16,10 @@ from coordnet.bench.estimation import Method, Task
 from coordnet.bench.experiment import Experiment
 from coordnet.bench.fields import FieldFinder
 from coordnet.bench.layouts import Layout, complex_, fourier
+from coordnet.bench.measurement_tasks import MeasuredTask, projections, quarter, radon
 from coordnet.bench.methods import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
-from coordnet.bench.peers import baseline
+from coordnet.bench.peers import demosaicing, denoising, interpolating, inverting
+from coordnet.bench.peers.base import baseline
 from coordnet.bench.records import Record, failed
 from coordnet.bench.study import Options, Study
 from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
@@ -39,18 +41,19 @@ def _smooth(name: str, prior: Smoothness, layout: Layout = GAUSSIAN, **options: 
 
 
 SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), Method("smooth, tuned", Tuned(GAUSSIAN))
-GRIDDATA, ADAPTED = baseline("griddata linear", peers.spline, kind="linear"), Method("adaptive", ADAPTIVE)
+GRIDDATA, ADAPTED = baseline("griddata linear", interpolating.spline, kind="linear"), Method("adaptive", ADAPTIVE)
 PATCHES = Method("local", LOCAL)
+GRIDDATA_CUBIC = baseline("griddata cubic", interpolating.spline, kind="cubic")
 SPLINES = (
-    baseline("cubic spline", peers.spline, kind="cubic"),
-    baseline("linear interpolation", peers.spline, kind="linear"),
+    baseline("cubic spline", interpolating.spline, kind="cubic"),
+    baseline("linear interpolation", interpolating.spline, kind="linear"),
 )
-TELEA = baseline("OpenCV, Telea", peers.telea, package="cv2")
+TELEA = baseline("OpenCV, Telea", interpolating.telea, package="cv2")
 DENOISERS = (
-    baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
-    baseline("non-local means", peers.non_local_means, blind=True),
+    baseline("wavelets, BayesShrink", denoising.wavelet, blind=True),
+    baseline("non-local means", denoising.non_local_means, blind=True),
     Method("adaptive", Denoised()),
-    baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
+    baseline("CBM3D, true σ", denoising.block_matching, package="bm3d"),
     Method("local", Denoised(prior="local")),
 )
 UNCLIPPED = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
@@ -67,16 +70,17 @@ EVERY_SMOOTH = tuple(
 )
 PLATES = Method("plates", ClosedForm(FOURIER, prior=ThinPlate()))
 RADIAL = tuple(
-    baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
+    baseline(f"RBF {name}, 60 neighbours", interpolating.radial_basis, kernel=kernel)
+    for name, kernel in interpolating.KERNELS.items()
 )
-BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
+BEST_RADIAL = baseline("RBF, best kernel and smoothing", interpolating.best_radial_basis)
 DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
 NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
 WIDE = EncoderChoice(Gaussian, {"features": 32, "sigma": "3px"})  # for gaps of up to 2.4 mean ones
 UNEQUAL = (
-    baseline("RectBivariateSpline, cubic", unequal.bivariate, degree=3),
-    baseline("RectBivariateSpline, quintic", unequal.bivariate, degree=5),
-    baseline("RegularGridInterpolator, cubic", unequal.regular),
+    baseline("RectBivariateSpline, cubic", interpolating.bivariate, degree=3),
+    baseline("RectBivariateSpline, quintic", interpolating.bivariate, degree=5),
+    baseline("RegularGridInterpolator, cubic", interpolating.regular),
     Method("coordnet fit", unequal.AtMidpoints()),
     Method("adaptive", unequal.AtMidpoints(Adaptive())),
     Method("plates", unequal.AtMidpoints(ThinPlate())),
@@ -84,8 +88,8 @@ UNEQUAL = (
     Method("32 Gaussians of 3 spacings, least squares", unequal.AtMidpoints(None, WIDE)),
 )
 ENLARGED = (
-    baseline("Lanczos", upscaling.pillow, kind="Lanczos"),
-    baseline("bicubic", upscaling.pillow, kind="bicubic"),
+    baseline("Lanczos", interpolating.pillow, kind="Lanczos"),
+    baseline("bicubic", interpolating.pillow, kind="bicubic"),
     Method("upscale", upscaling.Enlarged()),
     Method("upscale, no prior", upscaling.Enlarged(prior="none")),
     Method("upscale, pixels as points", upscaling.Enlarged("point")),
@@ -127,8 +131,8 @@ EXPERIMENTS = (
         "video",
         [Task("video, random eighth", "random:0.125")],
         (
-            baseline("griddata linear", peers.spline, kind="linear", patient=True),
-            baseline("nearest", peers.spline, kind="nearest"),
+            baseline("griddata linear", interpolating.spline, kind="linear", patient=True),
+            baseline("nearest", interpolating.spline, kind="nearest"),
             _smooth("smooth", Smoothness(2.0, 0.01)),
             _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
             TUNED,
@@ -169,20 +173,20 @@ EXPERIMENTS = (
         "bayer",
         [Task("mosaic RGGB", "bayer:RGGB", measure="inside")],
         (
-            baseline("bilinear", peers.demosaiced, kind="bilinear"),
-            baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
-            baseline("Menon 2007", peers.menon, package="colour_demosaicing"),
+            baseline("bilinear", demosaicing.demosaiced, kind="bilinear"),
+            baseline("Malvar 5×5", demosaicing.demosaiced, kind="malvar"),
+            baseline("Menon 2007", demosaicing.menon, package="colour_demosaicing"),
             ADAPTED,
             PATCHES,
         ),
     ),
-    part("structured", DAMAGED, (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES)),
+    part("structured", DAMAGED, (baseline("biharmonic", interpolating.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES)),
     part(
         "every",
         [Task("every second", "every:2")],
         (
             *SPLINES,
-            baseline("Lanczos (Pillow)", peers.lanczos_between),
+            baseline("Lanczos (Pillow)", interpolating.lanczos_between),
             _smooth("smooth", Smoothness(1.5, 0.03)),
             PATCHES,
         ),
@@ -207,7 +211,9 @@ EXPERIMENTS = (
     _part(
         "fields",
         {
-            **dict.fromkeys(DRAWN, (*RADIAL, baseline("griddata cubic", peers.spline, kind="cubic"), ADAPTED, PLATES)),
+            **dict.fromkeys(
+                DRAWN, (*RADIAL, baseline("griddata cubic", interpolating.spline, kind="cubic"), ADAPTED, PLATES)
+            ),
             NOISY: (BEST_RADIAL, ADAPTED, PLATES),
         },
         FieldFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
@@ -215,7 +221,7 @@ EXPERIMENTS = (
     part(
         "volume",
         DRAWN[:1],
-        (*RADIAL, baseline("griddata linear", peers.spline, kind="linear", patient=True), ADAPTED, PLATES),
+        (*RADIAL, baseline("griddata linear", interpolating.spline, kind="linear", patient=True), ADAPTED, PLATES),
         FieldFinder(names=("waves",), sizes=(32,)),
     ),
     part(
@@ -233,22 +239,20 @@ EXPERIMENTS = (
     _part(
         "measurements",
         {
-            measured.MeasuredTask("blur", "blur", 0.01, "clean"): (
-                baseline("unsupervised Wiener", measured.unsupervised_wiener),
-                baseline("blurred", measured.blurred),
-                baseline("Richardson-Lucy", measured.richardson_lucy),
+            MeasuredTask("blur", "blur", 0.01, "clean"): (
+                baseline("unsupervised Wiener", inverting.unsupervised_wiener),
+                baseline("blurred", inverting.blurred),
+                baseline("Richardson-Lucy", inverting.richardson_lucy),
                 ADAPTED,
             ),
-            measured.MeasuredTask(
-                "30 projections", "projections", 0.1, "clean", operator=measured.projections, simulate=measured.radon
-            ): (
-                baseline("filtered back-projection", measured.filtered_back_projection),
-                baseline("SART", measured.sart),
+            MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections, simulate=radon): (
+                baseline("filtered back-projection", inverting.filtered_back_projection),
+                baseline("SART", inverting.sart),
                 ADAPTED,
             ),
-            measured.MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=measured.quarter): (
-                baseline("total variation", measured.total_variation),
-                baseline("zero filling", measured.zero_filled),
+            MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
+                baseline("total variation", inverting.total_variation),
+                baseline("zero filling", inverting.zero_filled),
                 ADAPTED,
             ),
         },
@@ -262,7 +266,7 @@ EXPERIMENTS = (
         [Task("random 25 %", "random:0.25")],
         (
             *QUARTER,
-            baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+            baseline("RBF thin plate, 20 neighbours", interpolating.thin_plate),
             Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
             Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
         ),

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coordnet.bench import peers
 from coordnet.bench.cells import Cell, Result
 from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
 from coordnet.bench.limits import limited
 from coordnet.bench.memory import enlarge_rows, enlarge_whole
+from coordnet.bench.peers import interpolating, products
 from coordnet.comparison.stopwatch import Timing, measure
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
@@ -97,16 +97,16 @@ def picture(rows: Rows, device: str, size: int) -> None:
     encoding = ComplexEncoding.like(Gaussian, geometry)
     factorize = partial(plan, encoding, geometry, LeastSquares(), device=device)
     if size <= 2 * DENSE_LIMIT or device != "cpu":
-        rows.time(FLOOR, peers.bare_products(values, fine.grid), points)
+        rows.time(FLOOR, products.bare_products(values, fine.grid), points)
     for mode in ("bilinear", "bicubic"):
-        rows.time(f"interpolate {mode}", peers.interpolation(samples, mode), points)
-    rows.time(SPLINE, partial(peers.rect_bivariate_spline, host), points, expected=0.1 * seconds)
-    rows.time(ZOOM, partial(peers.zoom, host), points, expected=0.2 * seconds)
+        rows.time(f"interpolate {mode}", products.interpolation(samples, mode), points)
+    rows.time(SPLINE, partial(products.rect_bivariate_spline, host), points, expected=0.1 * seconds)
+    rows.time(ZOOM, partial(products.zoom, host), points, expected=0.2 * seconds)
     if size <= DENSE_LIMIT:
-        procedure = partial(peers.papers_procedure, encoding, samples)
+        procedure = partial(products.papers_procedure, encoding, samples)
         rows.time("papers' procedure, dense pseudo-inverses", procedure, points)
         rows.time("dense, factorize", partial(dense, encoding, samples), points)
-        rows.time(DENSE, peers.products(values, dense(encoding, samples)), points, FLOOR)
+        rows.time(DENSE, products.products(values, dense(encoding, samples)), points, FLOOR)
     rows.time("encode", lambda: designs(encoding, fine.axes, device=device), points, SPLINE)
     rows.time("factorize", factorize, points, SPLINE)
     reused = factorize()
@@ -140,10 +140,10 @@ def clip(rows: Rows, device: str, size: int) -> None:
     points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
     encoding = ComplexEncoding.like(Triangle, geometry)
-    rows.time(FLOOR, peers.bare_products(values, samples.grid), points)
-    rows.time("interpolate trilinear", peers.interpolation(samples, "trilinear"), points)
+    rows.time(FLOOR, products.bare_products(values, samples.grid), points)
+    rows.time("interpolate trilinear", products.interpolation(samples, "trilinear"), points)
     host = Samples(geometry, values.cpu())
-    rows.time(ZOOM, partial(peers.zoom, host), points, expected=3 * (size / 64) ** 3)
+    rows.time(ZOOM, partial(products.zoom, host), points, expected=3 * (size / 64) ** 3)
     _reused(rows, plan(encoding, geometry, LeastSquares(), device=device), values, size**3, points)
     rows.time(COLD, lambda: plan(encoding, geometry, LeastSquares(), device=device).renderer()(values), points)
 
@@ -152,7 +152,7 @@ def batch(rows: Rows, device: str, size: int, signals: int) -> None:
     """Fit several pictures together, and render them at twice the resolution."""
     geometry, values = _problem(device, size, size).geometry, _random(signals, size, size).to(device)
     fitted = signals * size**2
-    rows.time(FLOOR, peers.bare_products(values, geometry.grid), 4 * fitted)
+    rows.time(FLOOR, products.bare_products(values, geometry.grid), 4 * fitted)
     reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, LeastSquares(), device=device)
     _reused(rows, reused, values, fitted, 4 * fitted)
 
@@ -164,10 +164,10 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
     signal = reflected(load(PICTURE), shape[0]) if flat else torch.stack([hills.roll(t, 1) for t in range(shape[0])])
     samples = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     values, case = samples.values.to(device), Case(samples)
-    rows.time(FLOOR, peers.bare_products(values, shape), points)
+    rows.time(FLOOR, products.bare_products(values, shape), points)
     seconds = (1.0 if flat else 30.0) * points / 512**2
-    rows.time(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
-    thin_plate = partial(peers.thin_plate, case, neighbors=NEIGHBORS)
+    rows.time(GRIDDATA, partial(interpolating.spline, case, "linear", patient=True), points, expected=seconds)
+    thin_plate = partial(interpolating.thin_plate, case, neighbors=NEIGHBORS)
     rows.time(f"RBFInterpolator, {NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
     power = Smoothness(1.5 if flat else 2.0, 0.01)
     for name, encoding, prior in (

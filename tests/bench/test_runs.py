@@ -16,7 +16,7 @@ from coordnet.bench.cells import Cell
 from coordnet.bench.estimation import Method, Task, estimation
 from coordnet.bench.layouts import Layout, complex_
 from coordnet.bench.methods import Trained
-from coordnet.bench.peers import Peer
+from coordnet.bench.peers.base import Peer
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options, Study
