@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coordnet.bench.data import Signal
 from coordnet.bench.records import Record, key_of
+from coordnet.bench.signals import Signal
 from coordnet.comparison.stopwatch import machine
 from coordnet.comparison.trials import tried
 

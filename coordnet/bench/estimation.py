@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from coordnet.bench.cells import Cell, Result, plain
-from coordnet.bench.data import Signal
 from coordnet.bench.memory import with_peak
+from coordnet.bench.signals import Signal
 from coordnet.comparison.trials import finite
 from coordnet.metrics import scores as metrics
 from coordnet.sampling import Samples, sample

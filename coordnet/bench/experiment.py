@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from coordnet import _checks
 from coordnet.bench.cells import Cell
-from coordnet.bench.data import Finder
 from coordnet.bench.estimation import Measure, Method, Task, estimation
+from coordnet.bench.signals import Finder
 from coordnet.bench.study import Options
 
 QUICK_EPOCHS = 3  # epochs of each training with --quick

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import t as student
 
 from coordnet.bench.estimation import Case, Estimator, Outcome
-from coordnet.bench.tables import Frame
+from coordnet.bench.reports import Frame
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior

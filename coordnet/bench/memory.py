@@ -13,7 +13,7 @@ import torch
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
-from coordnet.media.rows import open_rows, write_rows
+from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling import Lattice
 

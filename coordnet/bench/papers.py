@@ -13,16 +13,16 @@ from matplotlib.figure import Figure
 from coordnet.bench import charts
 from coordnet.bench.catalogue import PAPERS
 from coordnet.bench.cells import Cell
-from coordnet.bench.data import CLIPS, Finder
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.estimators import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.experiment import Experiment
 from coordnet.bench.layouts import Layout, complex_, directional, simple
-from coordnet.bench.methods import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
 from coordnet.bench.peers import denoising, interpolating
 from coordnet.bench.peers.base import baseline
 from coordnet.bench.records import Record
+from coordnet.bench.reports import report, sections, values
+from coordnet.bench.signals import CLIPS, Finder
 from coordnet.bench.study import Options, Study
-from coordnet.bench.tables import report, sections, values
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
 from coordnet.networks.heads import MLP, Head, Linear

@@ -5,7 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from coordnet.bench.data import CROP, SOUND, center, cube
+from coordnet.bench.signals import CROP, SOUND, center, cube
 from coordnet.media import Media, MediaError, read_media, write_media
 from coordnet.media.read import KINDS
 from coordnet.media.video import is_video

@@ -11,18 +11,18 @@ from coordnet.bench import intervals, unequal, upscaling
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
-from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.estimators import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
 from coordnet.bench.experiment import Experiment
 from coordnet.bench.fields import FieldFinder
 from coordnet.bench.layouts import Layout, complex_, fourier
 from coordnet.bench.measurement_tasks import MeasuredTask, projections, quarter, radon
-from coordnet.bench.methods import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
 from coordnet.bench.peers import demosaicing, denoising, interpolating, inverting
 from coordnet.bench.peers.base import baseline
 from coordnet.bench.records import Record, failed
+from coordnet.bench.reports import Frame, by_signal, flat, markdown, text
+from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.study import Options, Study
-from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
 from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.defaults import STRIDED_ROW

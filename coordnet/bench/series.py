@@ -1,8 +1,8 @@
 """``coordnet bench series``: sinusoidal against DFT positions in a small Transformer that classifies sensor windows.
 
 Idé et al. (2024), table 1, compare precision, recall and F1 of the two encodings on data that are not public. Here the
-windows are synthetic (see ``windows``). An encoding is added to the tokens as it is, with as many features as the
-tokens have and as a window has steps. For each set its norm is chosen by validation accuracy.
+windows are synthetic (see ``sensor_windows``). An encoding is added to the tokens as it is; its features, those
+of a token and the steps of a window are equal in number. For each set its norm is chosen by validation accuracy.
 """
 
 from functools import partial
@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from coordnet.bench.classification import CHOICE_SEED, Choices, ClassificationStudy, Parts, Row, Task, guesses
 from coordnet.bench.records import Record
-from coordnet.bench.tables import flat, markdown
-from coordnet.bench.windows import SETS, STEPS, windows
+from coordnet.bench.reports import flat, markdown
+from coordnet.bench.sensor_windows import SETS, STEPS, windows
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import DFT, LearnedEmbedding, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier

@@ -11,8 +11,8 @@ from coordnet import _checks
 from coordnet.bench import timings as t
 from coordnet.bench.cells import Cell
 from coordnet.bench.records import Record, failed
+from coordnet.bench.reports import markdown
 from coordnet.bench.study import Options, Study
-from coordnet.bench.tables import markdown
 
 GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
 SIZES, QUICK, LEAST_SIZE = (128, 256, 512, 1024, 2048, 4096), (128, 256), 8

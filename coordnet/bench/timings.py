@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from coordnet.bench.cells import Cell, Result
-from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
 from coordnet.bench.limits import limited
 from coordnet.bench.memory import enlarge_rows, enlarge_whole
 from coordnet.bench.peers import interpolating, products
+from coordnet.bench.signals import reflected
 from coordnet.comparison.stopwatch import Timing, measure
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs

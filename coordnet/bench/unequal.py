@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.bench.data import Signal
 from coordnet.bench.estimation import Case, Estimator, Outcome, Task
 from coordnet.bench.fields import FIELDS, FieldFinder, FieldSignal
+from coordnet.bench.signals import Signal
 from coordnet.comparison.stopwatch import timed
 from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior

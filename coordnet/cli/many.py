@@ -22,7 +22,7 @@ from coordnet.cli.folders import refused
 from coordnet.cli.origin import difference, earlier, origin, reading
 from coordnet.cli.report import Outcome
 from coordnet.media import SAMPLES, MediaError
-from coordnet.media.arrays import split_member
+from coordnet.media.array_files import split_member
 from coordnet.media.read import KINDS
 
 DIED = "its process died (killed, or out of memory)"

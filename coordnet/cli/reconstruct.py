@@ -22,7 +22,7 @@ from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.reconstruction import reconstruction_figure
+from coordnet.plots.panels import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_large
 from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples

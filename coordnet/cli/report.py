@@ -159,7 +159,7 @@ def _json(record: Record, indent: int | None = None) -> str:
         raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
 
 
-def stage(name: str, output: Output) -> AbstractContextManager[None]:
+def stage(name: str, output: Output) -> AbstractContextManager[Any]:
     """Show the name of a stage that counts no steps, unless the command is quiet."""
     return progress.stage(name, shown=output.progress)
 

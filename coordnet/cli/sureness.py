@@ -14,7 +14,7 @@ from coordnet.fitting.uncertainty.folds import check_gaps
 from coordnet.media import Media, write_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.uncertainty import uncertainty_figure
+from coordnet.plots.expected_errors import uncertainty_figure
 from coordnet.restore.tiles import Tiles
 from coordnet.sampling.samples import Samples
 

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.arrays import ARRAY_SUFFIXES, read_array, split_member
+from coordnet.media.array_files import ARRAY_SUFFIXES, read_array, split_member
+from coordnet.media.examples import SAMPLES
 from coordnet.media.files import StrPath, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_image
-from coordnet.media.samples import SAMPLES
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio
 from coordnet.media.tables import TABLE_SUFFIXES, read_table

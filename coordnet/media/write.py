@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.arrays import write_array
+from coordnet.media.array_files import write_array
 from coordnet.media.files import StrPath, mismatch
 from coordnet.media.pictures import write_image
 from coordnet.media.read import KINDS

@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 
 from coordnet.bench import damage, papers, quality, unequal, upscaling
-from coordnet.bench import data as cubes
+from coordnet.bench import signals as cubes
 from coordnet.bench.catalogue import PAPERS, QUALITY
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
+from coordnet.bench.estimators import Hindsight
 from coordnet.bench.fields import FIELDS, FieldFinder
-from coordnet.bench.methods import Hindsight
 from coordnet.bench.peers import base, demosaicing, denoising, interpolating
 from coordnet.bench.peers.demosaicing import bilinear, malvar
 from coordnet.bench.peers.interpolating import pillow

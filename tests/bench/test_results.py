@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from coordnet.bench import timings
-from coordnet.bench.data import Signal
 from coordnet.bench.estimation import estimation
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES
+from coordnet.bench.signals import Signal
 from coordnet.bench.speed import GROUPS, SIZES
 from coordnet.bench.study import Options
 

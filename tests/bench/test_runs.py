@@ -14,8 +14,8 @@ import pytest
 from coordnet.bench import runner
 from coordnet.bench.cells import Cell
 from coordnet.bench.estimation import Method, Task, estimation
+from coordnet.bench.estimators import Trained
 from coordnet.bench.layouts import Layout, complex_
-from coordnet.bench.methods import Trained
 from coordnet.bench.peers.base import Peer
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from coordnet.bench import token_sets
 from coordnet.bench.cells import Cell
 from coordnet.bench.classification import CHOICE_SEED, ClassificationStudy, Parts, Task, accuracy
-from coordnet.bench.positions import BOXES, DIGITS, UNSEEN, WIDTH
+from coordnet.bench.position_encodings import BOXES, DIGITS, UNSEEN, WIDTH
 from coordnet.bench.records import Record
+from coordnet.bench.reports import flat, markdown
 from coordnet.bench.study import Options
-from coordnet.bench.tables import flat, markdown
 from coordnet.networks.attention import AttentionClassifier
 
 MODEL: dict[str, Any] = {"width": WIDTH, "depth": 1, "heads": 2}

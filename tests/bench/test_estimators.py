@@ -16,8 +16,7 @@ import torch
 from scipy.interpolate import RegularGridInterpolator
 
 from coordnet.analysis import stable_rank
-from coordnet.bench import data, limits
-from coordnet.bench import papers as tables
+from coordnet.bench import limits, papers, signals
 from coordnet.bench.estimation import Case
 from coordnet.bench.layouts import complex_
 from coordnet.bench.limits import limited
@@ -34,7 +33,7 @@ from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
-PAPERS = [study.name for study in tables.STUDIES]
+PAPERS = [study.name for study in papers.STUDIES]
 
 
 def cells(name, options):
@@ -223,7 +222,7 @@ def but_scale(cell):
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_cell_of_every_table_runs(name, folder, monkeypatch):
     """On tiny signals nothing fails but what SciPy cannot do; of cells that differ in a scale alone, one is run."""
-    monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16², cubes of 4³
+    monkeypatch.setattr(signals, "QUICK", 30)  # pictures of 16², cubes of 4³
     found = cells(name, Options(folder, quick=True, images=1, epochs=1))
     assert len({cell.key for cell in found}) == len(found)
     tasks = list(dict.fromkeys(cell.subject["task"] for cell in found))

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from coordnet.bench import data
+from coordnet.bench import signals
 from coordnet.bench.records import appending, key_of, read
+from coordnet.bench.reports import sections
 from coordnet.bench.runner import STUDIES, run
 from coordnet.bench.study import Options
-from coordnet.bench.tables import sections
 
 TABLE_1 = STUDIES["table1"]
 MACHINE = {"device": "cpu", "gpu": None, "threads": 1, "torch": "2", "commit": "abc"}
@@ -154,7 +154,7 @@ def test_a_report_without_records_is_refused_in_one_line(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["rethinking", "noise", "sampling", "figure7", "features", "epochs"])
 def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16²
+    monkeypatch.setattr(signals, "QUICK", 30)  # pictures of 16²
     chosen = {
         "rethinking": ("*spline*", "closed form, gaussian*"),
         "figure7": ("*spline*", "gaussian σ*, depth 0"),
