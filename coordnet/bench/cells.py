@@ -35,7 +35,7 @@ class Cell:
 
     experiment: str
     subject: dict[str, Any]  # describes the task and the method, with ``task`` and ``method.name`` in each
-    work: Callable[["Cell"], Result]  # of the cell, for its seed, epochs and device; pickle can send it
+    work: Callable[["Cell"], Result]  # takes the cell, for its seed, epochs and device; can be pickled
     signal: Signal | None = None  # it is read before the first cell is run
     seed: int = 0
     epochs: int | None = None

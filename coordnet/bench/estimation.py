@@ -86,7 +86,7 @@ class Task:
     pattern: str  # as ``sample`` takes it, or the name of the mask
     noise: float = 0.0  # standard deviation of white Gaussian noise on the samples
     measure: Measure = "held_out"
-    mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # of a grid and a seed, one for each signal
+    mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # takes a grid and a seed, one for each signal
     clipped: bool = False  # whether the noisy values are clipped to [0, 1] and rounded to 8 bits
 
     @property

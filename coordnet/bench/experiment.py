@@ -24,10 +24,9 @@ class Experiment:
     title: str
     blocks: Mapping[Task, Sequence[Method]]
     finder: Finder = Finder()
-    epochs: int = 2000  # of trained methods
-    seeds: int = 1  # of whatever is drawn
-    # of the figure, against decibels
-    abscissa: Literal["seconds", "noise", "fraction", "rank", "features", "epochs"] = "seconds"
+    epochs: int = 2000  # the length of each training
+    seeds: int = 1  # the number of draws of masks, noise, encoders and networks
+    abscissa: Literal["seconds", "noise", "fraction", "rank", "features", "epochs"] = "seconds"  # axis of the figure
 
     @property
     def measure(self) -> Measure:

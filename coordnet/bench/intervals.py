@@ -31,7 +31,7 @@ COLUMNS = {
 }
 
 Nodes = np.ndarray  # (nodes, channels)
-# of a fit and the unknown nodes: half-widths, and the mean squared error to expect
+# takes a fit and the unknown nodes, and returns half-widths and the mean squared error to expect
 Widths = Callable[[Reconstruction, np.ndarray], tuple[Nodes, float]]
 
 

@@ -12,9 +12,9 @@ from coordnet.bench.estimation import Task
 from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling import Measurements, operators
 
-WIDTH, HALF = 1.6, 7  # of the Gaussian that blurs, in pixels: its deviation, and where it is cut off
+WIDTH, HALF = 1.6, 7  # standard deviation and half-width, in pixels, of the Gaussian that blurs
 ANGLES = np.linspace(0, 180, 30, endpoint=False)
-SHARE, DECAY = 0.25, 0.18  # of Fourier space, and the frequency in cycles a pixel at which samples become rare
+SHARE, DECAY = 0.25, 0.18  # sampled share of Fourier space; frequency, in cycles a pixel, beyond which samples are rare
 
 
 def blur(grid: tuple[int, ...], seed: int) -> LinearOperator:
@@ -52,7 +52,7 @@ class MeasuredTask(Task):
     """Values of a linear map of the picture, with noise; the standard deviation of the noise is not given."""
 
     operator: Callable[[tuple[int, ...], int], LinearOperator] = blur
-    simulate: Callable[[Tensor], Tensor] | None = None  # by another library than the operator
+    simulate: Callable[[Tensor], Tensor] | None = None  # another library's map; the operator if not given
 
     def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Measurements, Tensor]:
         """Return the measurements on a device, and the signal."""

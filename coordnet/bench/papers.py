@@ -73,10 +73,10 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
 
 BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
 BY_PATCHES = Method("closed form, local prior", LOCAL)
-KINDS = ("nearest", "linear", "cubic")
+DEGREES = ("nearest", "linear", "cubic")
 TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
-SPLINES = tuple(baseline(title, interpolating.spline, kind=kind) for title, kind in zip(TITLES, KINDS, strict=True))
-GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", interpolating.spline, kind=kind) for kind in KINDS)
+SPLINES = tuple(baseline(title, interpolating.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
+GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", interpolating.spline, kind=kind) for kind in DEGREES)
 BICUBIC = baseline("bicubic (PyTorch interpolate)", interpolating.torch_interpolate)
 SLOW_PEERS = (
     baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", interpolating.thin_plate, LIMIT),
@@ -205,7 +205,7 @@ FEATURES = _paper(
     abscissa="features",
 )
 
-UNPRINTED = tuple(Method(m.name, m.estimator) for m in TRAINED)  # what the paper prints is of larger pictures
+UNPRINTED = tuple(Method(m.name, m.estimator) for m in TRAINED)  # the paper prints numbers for larger pictures
 EPOCHS = _paper(
     "epochs",
     {Task("separable", "every:2"): (*SPLINES, smooth(SMOOTH, masked=True), *UNPRINTED)},

@@ -31,7 +31,8 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
 
-SIGMA, TOLERANCE = 0.1, 1e-4  # of noise, and the relative residual to which iterations are counted
+SIGMA = 0.1  # standard deviation of noise; signals are in [0, 1]
+COUNTED_RESIDUAL = 1e-4  # relative residual to which iterations are counted
 PAIR = ("kodim05", "kodim10")
 GAUSSIAN, FOURIER = Layout(complex_, Gaussian), Layout(fourier)
 
@@ -104,8 +105,8 @@ SURE = (
 DAMAGED = [Task(name, name, mask=mask) for name, mask in DAMAGE.items()]
 DENSITIES = [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)]
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
-STEPS = tuple(
-    _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
+BY_POWER = tuple(
+    _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=COUNTED_RESIDUAL)
     for power in (1.0, 1.5)
 )
 
@@ -205,7 +206,7 @@ EXPERIMENTS = (
     part(
         "iterations",
         [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
-        STEPS,
+        BY_POWER,
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
     _part(

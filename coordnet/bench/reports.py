@@ -12,7 +12,7 @@ from coordnet.bench.experiment import Experiment
 from coordnet.bench.records import Record, failed
 
 Frame = Any  # a DataFrame or a Series, whose own types are too narrow for pyright
-EXACT = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
+EXACT_DECIBELS = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
 CLOSE = 0.005  # dB: a difference that two decimals do not show
 NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
 HEADS = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
@@ -116,7 +116,7 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
         lines[score], lines[f"{score}_spread"] = table.mean(), table.std()
         lines[f"{score}_draws"] = draws.groupby("line").mean()
     least = each["scores.fitted"].min().reindex(lines.index)
-    lines["exact"] = ~(least < EXACT) & (lines["done"] > 0)  # a missing number is an error of zero
+    lines["exact"] = ~(least < EXACT_DECIBELS) & (lines["done"] > 0)  # a missing number is an error of zero
     lines["ssim"], lines["stable_rank"] = each["scores.ssim"].mean(), each["notes.stable_rank"].mean()
     lines[PARTS] = each[[f"seconds.{part}" for part in PARTS]].median()
     lines["parameters"] = each["notes.parameters"].quantile(interpolation="lower").astype("Int64")

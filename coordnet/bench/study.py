@@ -20,8 +20,8 @@ class Options:
     data: Path | None = None  # the data folder
     quick: bool = False  # one signal, few samples, few epochs
     images: int | None = None  # the number of files, from the first on
-    epochs: int | None = None  # of trained methods, instead of the study's
-    seeds: int | None = None  # of whatever is drawn, instead of the study's
+    epochs: int | None = None  # the length of trainings, instead of the study's
+    seeds: int | None = None  # the number of draws, instead of the study's
     methods: tuple[str, ...] = ()  # groups or patterns of names in the shell's syntax; all methods if empty
     only: tuple[str, ...] = ()  # parts of the study; the usual ones if empty
     sizes: tuple[int, ...] = ()  # samples along a side, instead of the study's
@@ -34,8 +34,8 @@ class Options:
 class Study(ABC):
     """A collection of cells, and the tables and figures of their records."""
 
-    name: str  # of the command, of the folder and of the files
-    experiments: ClassVar[tuple[str, ...]] = ()  # whose records the tables show; the study's own if empty
+    name: str  # names the command, the folder and the files
+    experiments: ClassVar[tuple[str, ...]] = ()  # experiments in the tables; the study's own if empty
     always: ClassVar[bool] = False  # carry recorded cells out again, because timings belong to one run
 
     @abstractmethod

@@ -33,7 +33,7 @@ class Attempt:
     seconds: dict[str, float | None] = field(default_factory=dict)  # "fit" and "render", None where both are one
     scores: dict[str, Any] = field(default_factory=dict)  # see ``Scoring.scores``
     warnings: list[str] = field(default_factory=list)
-    reason: str = ""  # of a failure
+    reason: str = ""  # why it failed; empty if it did not
 
     def score(self, by: str) -> float:
         """Return the PSNR to rank by: infinite for an exact estimate, which has none, and least for a failure."""

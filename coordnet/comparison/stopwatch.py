@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-MOST = 200  # repetitions of a short call
+MAX_REPEATS = 200  # repetitions of a short call
 T = TypeVar("T")
 
 
@@ -29,14 +29,14 @@ class Timing(NamedTuple):
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0, least: float = 0.0) -> Timing:
     """Time a call after one warm-up run, in at most ``budget`` seconds; a longer warm-up is the only run.
 
-    Short calls are repeated more often, up to ``MOST`` times, until they took ``least`` seconds together.
+    Short calls are repeated more often, up to ``MAX_REPEATS`` times, until they took ``least`` seconds together.
     """
     warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)
     repeats = max(1, min(repeats, int(budget / max(warm_up, 1e-9))))
     seconds = [once(work)[1] for _ in range(repeats)]
-    while sum(seconds) < least and len(seconds) < MOST:
+    while sum(seconds) < least and len(seconds) < MAX_REPEATS:
         seconds.append(once(work)[1])
     return Timing(statistics.median(seconds), min(seconds), max(seconds), len(seconds))
 

@@ -15,7 +15,7 @@ from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.signals import Signal
-from coordnet.bench.speed import GROUPS, SIZES
+from coordnet.bench.speed import SIZES, TASK_GROUPS
 from coordnet.bench.study import Options
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -104,7 +104,7 @@ def test_a_run_goes_on_from_the_other_committed_records():
     for experiment in EXPERIMENTS:
         found = [r for r in read(RESULTS / "quality").values() if r["cell"]["experiment"] == experiment.name]
         assert found and all(a == b for a, b in cells(found, experiment))
-    tasks = [task for group in GROUPS for task in timings.tasks(group, SIZES, quick=False)]
+    tasks = [task for group in TASK_GROUPS for task in timings.tasks(group, SIZES, quick=False)]
     assert {task.key for task in tasks} <= set(read(RESULTS / "speed"))
 
 

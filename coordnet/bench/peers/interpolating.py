@@ -17,7 +17,7 @@ from coordnet.metrics import baselines
 from coordnet.sampling import Axis, lattice_points
 
 KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}
-SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # of radial basis functions, of samples one apart
+SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
 FILTERS = {"bicubic": Image.Resampling.BICUBIC, "Lanczos": Image.Resampling.LANCZOS}
 
 
