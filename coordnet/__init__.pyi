@@ -6,7 +6,7 @@ from . import networks as networks
 from . import plots as plots
 from . import sampling as sampling
 from ._checks import CoordnetWarning as CoordnetWarning
-from .comparison.compare import compare as compare
+from .comparison.ranking import compare as compare
 from .comparison.table import Comparison as Comparison
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding

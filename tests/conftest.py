@@ -65,7 +65,7 @@ def parser():
 @pytest.fixture(autouse=True)
 def once(monkeypatch):
     """Carry timed work out once, without a run to warm up: no test looks at the seconds of a method."""
-    from coordnet.metrics import stopwatch
+    from coordnet.comparison import stopwatch
 
     monkeypatch.setattr(stopwatch, "measure", lambda work, **_: stopwatch.Timing(*[stopwatch.once(work)[1]] * 3, 1))
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.bench import attention, classification, series
+from coordnet.bench import attention_study, classification, series
+from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.precision import full_precision, lower_median
-from coordnet.metrics import stopwatch
 from coordnet.metrics.baselines import BASELINES
 from coordnet.sampling import Lattice, MaskedLattice, Measurements, Samples, ScatteredPoints, sample
 from coordnet.sampling.operators import Blur, FourierSamples
@@ -398,7 +398,7 @@ def test_a_named_gpu_is_kept(device):
     assert bench.CONVERSIONS["device"]("cuda:0") == "cuda:0"
 
 
-@pytest.mark.parametrize("study", [attention.Attention, series.Series])
+@pytest.mark.parametrize("study", [attention_study.Attention, series.Series])
 def test_classifications_are_trained_there(device, study):
     pytest.importorskip("sklearn")
     task = study.tasks[0]

@@ -17,30 +17,54 @@ FLOORS = [
     {"networks", "priors"},
     {"fitting", "analysis"},
     {"restore", "plots"},
-    {"bench", "comparison"},
+    {"comparison"},
+    {"bench"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE)
 
 
+NAMES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES
+}
+
+
 def room(path):
     return path.relative_to(PACKAGE).parts[0]
 
 
-def imported(path):
-    """The rooms that a file imports from, wherever in it the import stands."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
+def imported(text, names=NAMES):
+    """The modules that a text imports, wherever in it the import stands; a name of a package alone stands for it."""
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            names = [node.module] if node.module != "coordnet" else [f"coordnet.{a.name}" for a in node.names]
-        elif isinstance(node, ast.Import):
-            names = [a.name for a in node.names]
-        for name in names:
-            assert name != "coordnet", f"{path}: the package itself, which is above every room"
+            assert node.level == 0, "a relative import"
+            found = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [name if name in names or node.module == "coordnet" else node.module for name in found]
+        else:
+            found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in found:
+            assert name != "coordnet", "an import of the package itself, which is above every room"
             if name.startswith("coordnet."):
-                yield name.split(".")[1]
+                yield name
+
+
+def circle(edges):
+    """The names of a circle of imports; none if there is no circle."""
+    done, active = set(), []
+
+    def visit(name):
+        if name in active:
+            return [*active[active.index(name) :], name]
+        if name in done or name not in edges:
+            return []
+        active.append(name)
+        found = next(filter(None, map(visit, edges[name])), [])
+        active.pop()
+        done.add(name)
+        return found
+
+    return next(filter(None, map(visit, edges)), [])
 
 
 def test_the_top_level_holds_rooms_alone():
@@ -51,29 +75,23 @@ def test_the_top_level_holds_rooms_alone():
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_a_room_imports_from_lower_floors_alone(path):
     own = room(path)
-    for other in set(imported(path)) - {own}:
+    for other in {name.split(".")[1] for name in imported(path.read_text())} - {own}:
         assert FLOOR[other] < FLOOR[own], f"{own}, on floor {FLOOR[own]}, imports {other}, on {FLOOR[other]}"
 
 
-def test_no_module_of_a_room_imports_itself_in_a_circle():
-    edges = {}
-    for path in MODULES:
-        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-        tree = ast.parse(path.read_text())
-        edges[name] = {n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module} - {name}
-    done, active = set(), []
+def test_no_module_imports_itself_in_a_circle():
+    assert circle({name: set(imported(path.read_text())) - {name} for name, path in NAMES.items()}) == []
 
-    def visit(name):
-        assert name not in active, f"a circle: {' -> '.join([*active, name])}"
-        if name in edges and name not in done:
-            active.append(name)
-            for other in edges[name]:
-                visit(other)
-            active.pop()
-            done.add(name)
 
-    for name in edges:
-        visit(name)
+def test_a_circle_through_an_import_in_a_function_is_seen():
+    texts = {
+        "coordnet.a": "from coordnet.b import f",
+        "coordnet.b": "def f():\n    from coordnet import c",
+        "coordnet.c": "import coordnet.a",
+    }
+    edges = {name: set(imported(text, texts)) for name, text in texts.items()}
+    assert circle(edges) == ["coordnet.a", "coordnet.b", "coordnet.c", "coordnet.a"]
+    assert circle({**edges, "coordnet.c": set()}) == []
 
 
 def test_start_is_light():

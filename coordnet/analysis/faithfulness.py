@@ -13,8 +13,8 @@ from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axes, Axis
 
 WIDTH = 4.0  # the kernel's σ in DFT bins: the paper's σ = 4·2π/d
-TOLERANCE = 1e-6  # of the norm, within which two encodings are the same; ten times the rounding
-ROWS = 256  # points compared with all others at a time
+MAX_DIFFERENCE = 1e-6  # largest difference of two equal encodings, relative to the norm: ten times the rounding
+POINTS_AT_ONCE = 256  # points compared with all others at a time
 
 
 def frequency_density(frequencies: Float[Tensor, " m"], length: int, width: float = WIDTH) -> Float[Tensor, " bins"]:
@@ -74,7 +74,7 @@ def position_reconstruction(weights: Float[Tensor, " bins"], position: int, leng
     return back / back.norm()
 
 
-def is_faithful(encoding: Encoding, axes: Axes, tolerance: float = TOLERANCE) -> bool:
+def is_faithful(encoding: Encoding, axes: Axes, tolerance: float = MAX_DIFFERENCE) -> bool:
     """Whether no two points of a lattice have the same encoding: whether ``least_distance`` is above the tolerance.
 
     This is definition 1 of Idé et al. (2024), by which an encoding is faithful if it is injective. Their reconstruction
@@ -95,7 +95,7 @@ def least_distance(encoding: Encoding, axes: Axes) -> float:
     if len(squares) < 2:
         raise _checks.wrong("axes", "at least two points", len(squares))
     least = math.inf
-    for rows in torch.arange(len(squares)).split(ROWS):
+    for rows in torch.arange(len(squares)).split(POINTS_AT_ONCE):
         inner = torch.ones(len(rows), 1, dtype=torch.float64)
         for a, index in zip(factors, torch.unravel_index(rows, [len(a) for a in factors]), strict=True):
             inner = torch.einsum("ma,mb->mab", inner, a[index] @ a.T).flatten(1)

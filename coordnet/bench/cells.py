@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import textwrap
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -14,9 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coordnet.bench.data import Signal
 from coordnet.bench.records import Record, key_of
-from coordnet.metrics.stopwatch import machine
+from coordnet.bench.signals import Signal
+from coordnet.comparison.stopwatch import machine
+from coordnet.comparison.trials import tried
 
 _short = partial(textwrap.shorten, width=200, placeholder="…")
 
@@ -35,7 +35,7 @@ class Cell:
 
     experiment: str
     subject: dict[str, Any]  # describes the task and the method, with ``task`` and ``method.name`` in each
-    work: Callable[["Cell"], Result]  # of the cell, for its seed, epochs and device; pickle can send it
+    work: Callable[["Cell"], Result]  # takes the cell, for its seed, epochs and device; can be pickled
     signal: Signal | None = None  # it is read before the first cell is run
     seed: int = 0
     epochs: int | None = None
@@ -53,18 +53,18 @@ class Cell:
 
     def run(self) -> Record:
         """Carry the cell out and record its result, with any warnings, or the reason for its failure."""
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                found = self.work(self)
-            scores = {k: v if v is not None and math.isfinite(v) else None for k, v in found.scores.items()}
-            result = {"status": "done", "scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
-            texts = sorted({_short(str(w.message)) for w in caught if issubclass(w.category, UserWarning)})
-            result |= {"warnings": texts} if texts else {}
-            json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
-        except Exception as error:  # whatever a method raises, the run goes on
-            return self.failed(f"{type(error).__name__}: {error}")
-        return self._record(result)
+        trial = tried(self._measured)
+        if trial.error is not None:
+            return self.failed(f"{type(trial.error).__name__}: {trial.error}")
+        texts = sorted(set(map(_short, trial.warnings)))
+        return self._record(trial.result | ({"warnings": texts} if texts else {}))
+
+    def _measured(self) -> dict[str, Any]:
+        found = self.work(self)
+        scores = {k: v if v is not None and math.isfinite(v) else None for k, v in found.scores.items()}
+        result = {"status": "done", "scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
+        json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
+        return result
 
     def failed(self, reason: str) -> Record:
         """Record that the cell failed."""

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from coordnet.bench.records import Record
-from coordnet.bench.study import Experiment
-from coordnet.bench.tables import DEPTH, HEADS, Frame, Section, sections
+from coordnet.bench.experiment import Experiment
+from coordnet.bench.reports import DEPTH, HEADS, Frame, Section
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
@@ -24,12 +23,12 @@ ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
 }
 
 
-def draw(experiment: Experiment, records: Sequence[Record]) -> Figure:
-    """Draw the figure of an experiment: a panel for each task against seconds, or curves of the largest signals.
+def draw(experiment: Experiment, found: Sequence[Section]) -> Figure:
+    """Draw the sections of an experiment: a panel for each task against seconds, or curves of the largest signals.
 
     The hollow markers of the curves get smaller so that equal curves show; methods without an x are levels.
     """
-    found, label = sections(experiment, records), f"{HEADS[experiment.measure]} (dB)"
+    label = f"{HEADS[experiment.measure]} (dB)"
     if experiment.abscissa == "seconds":
         return _against_seconds(found, label)
     lines: Frame = pd.concat([section.lines for section in found if section.size == found[0].size])

@@ -19,7 +19,7 @@ from coordnet.encodings.encoders import LearnableFourier
 from coordnet.networks.attention import AttentionClassifier
 from coordnet.sampling.axes import Axes
 
-CHOICE_SEED = 1000  # of the trainings that choose; they are not reported
+CHOICE_SEED = 1000  # seed of the trainings that choose, which are not reported
 OPTIONS = ("rate", "norm", "gamma")  # the choices, in the order in which they are made
 Choices = dict[str, Any]  # the highest learning rate, the root mean square norm, and γ
 Build = Callable[[Choices, torch.Generator], DenseEncoding | None]
@@ -61,8 +61,8 @@ class Row:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # and the choices that are made beforehand
     alpha: float = 0.0  # the weight of the divergence of learnable Fourier features from their prior
     like: str = ""  # the row whose choices it takes, instead of its own
-    seeds: int = 5  # of its reported trainings
-    axes: Axes = ()  # of the positions of its tokens, where they are not the task's own
+    seeds: int = 5  # the number of reported trainings, each with a seed of its own
+    axes: Axes = ()  # axes of the tokens' positions, where they are not the task's own
 
     def method(self, choices: Choices) -> dict[str, Any]:
         """Describe the row with its choices, as records hold it."""
@@ -76,11 +76,11 @@ class Task:
 
     name: str
     rows: Sequence[Row]
-    parts: Callable[[int, Axes], Parts]  # of a seed, and the axes of a row's positions
+    parts: Callable[[int, Axes], Parts]  # takes a seed, and the axes of a row's positions
     classes: int
     epochs: int
     candidates: Mapping[str, tuple[Any, ...]]
-    first: Choices  # what is tried before its turn comes
+    first: Choices  # the choices that hold until their own turn comes
     model: Mapping[str, Any]
     batch: int
     scores: Callable[[AttentionClassifier, Parts], dict[str, float]]
@@ -178,7 +178,7 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
     steps = epochs * math.ceil(len(training.labels) / batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)  # of dropout alone
+        torch.manual_seed(seed)  # dropout alone draws from the global generator
         for index in _batches(len(training.labels), batch, epochs, generator):
             optimizer.zero_grad(set_to_none=True)
             logits = net(training.tokens[index], training.positions[index])

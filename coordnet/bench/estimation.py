@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from coordnet.bench.cells import Cell, Result, plain
-from coordnet.bench.data import Signal
 from coordnet.bench.memory import with_peak
+from coordnet.bench.signals import Signal
+from coordnet.comparison.trials import finite
 from coordnet.metrics import scores as metrics
 from coordnet.sampling import Samples, sample
 
@@ -85,7 +86,7 @@ class Task:
     pattern: str  # as ``sample`` takes it, or the name of the mask
     noise: float = 0.0  # standard deviation of white Gaussian noise on the samples
     measure: Measure = "held_out"
-    mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # of a grid and a seed, one for each signal
+    mask: Callable[[tuple[int, ...], int], Tensor] | None = None  # takes a grid and a seed, one for each signal
     clipped: bool = False  # whether the noisy values are clipped to [0, 1] and rounded to 8 bits
 
     @property
@@ -124,9 +125,7 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
 
     case = Case(samples, task.noise, cell.seed, cell.epochs or 0, score, truth)
     outcome, memory = with_peak(partial(method.estimator, case), cell.device)
-    estimate = outcome.estimate.detach().cpu()
-    if not bool(torch.isfinite(estimate).all()):
-        raise FloatingPointError("NaN or infinity in the estimate")
+    estimate = finite(outcome.estimate)
     scores: dict[str, float | None] = {task.measure: score(estimate)}
     if task.measure != "snr":  # a signal without a peak has no PSNR
         scores["held_out"] = metrics.psnr(estimate, truth, ~known)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.bench.data import QUICK, Finder, Signal
+from coordnet.bench.signals import QUICK, Finder, Signal
 from coordnet.sampling import Axis, lattice_points
 
 

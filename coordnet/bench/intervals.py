@@ -10,13 +10,13 @@ import torch
 from scipy.stats import t as student
 
 from coordnet.bench.estimation import Case, Estimator, Outcome
-from coordnet.bench.tables import Frame
+from coordnet.bench.reports import Frame
+from coordnet.comparison.stopwatch import once
 from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.scale import gradient
 from coordnet.metrics.scores import decibels
-from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
 
 LEVEL = 0.9
@@ -31,7 +31,7 @@ COLUMNS = {
 }
 
 Nodes = np.ndarray  # (nodes, channels)
-# of a fit and the unknown nodes: half-widths, and the mean squared error to expect
+# takes a fit and the unknown nodes, and returns half-widths and the mean squared error to expect
 Widths = Callable[[Reconstruction, np.ndarray], tuple[Nodes, float]]
 
 

@@ -12,7 +12,7 @@ from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, Joint
 from coordnet.sampling import Axis, Samples, lattice_points
 from coordnet.sampling.axes import Axes
 
-ROWS = 2**14  # rows encoded at a time to find the largest norm
+ENCODED_ROWS = 2**14  # rows encoded at a time to find the largest norm
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def fourier(layout: Layout, samples: Samples, grid: tuple[int, ...], drawn: torc
 @torch.no_grad()
 def _normalized(encoding: encodings.DenseEncoding, axes: Axes) -> encodings.DenseEncoding:
     """Divide an encoding by its largest row norm over a lattice."""
-    rows = lattice_points(axes, torch.float32).flatten(0, -2).split(ROWS)
+    rows = lattice_points(axes, torch.float32).flatten(0, -2).split(ENCODED_ROWS)
     largest = max(float(encoding(part).norm(dim=-1).max()) for part in rows)
     for module in encoding.modules():
         if isinstance(module, FeatureMap):

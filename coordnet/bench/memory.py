@@ -13,12 +13,12 @@ import torch
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
-from coordnet.media.rows import open_rows, write_rows
+from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling import Lattice
 
 T = TypeVar("T")
-MEMORY = 2**31  # bytes: the limit of an enlargement in rows
+ROWS_MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 
 
 def peak_gib() -> float:
@@ -60,7 +60,7 @@ def enlarge_whole(size: int) -> dict[str, float]:
 
 
 def enlarge_rows(size: int) -> dict[str, float]:
-    """Enlarge one channel of size² by 2 from file to file within ``MEMORY``; return what ``enlarge_whole`` returns."""
+    """Enlarge one channel of size² by 2 from file to file within ``ROWS_MEMORY``, and return the same numbers."""
     geometry, shape = Lattice((size, size)), (2 * size, 2 * size)
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "source.npy"), Path(folder, "result.npy")
@@ -71,7 +71,7 @@ def enlarge_rows(size: int) -> dict[str, float]:
         start = time.perf_counter()
         fit = plan(ComplexEncoding.like(Gaussian, geometry), geometry)
         with open_rows(source) as file:
-            blocks = stream_render(fit, file, shape, memory=MEMORY)
+            blocks = stream_render(fit, file, shape, memory=ROWS_MEMORY)
             write_rows(target, (*shape, 1), "float32", blocks, channel_axis=False)
         return _measured(start, 4 * shape[0] * shape[1])
 

@@ -2,19 +2,27 @@
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from coordnet.bench import peers
-from coordnet.bench.data import CLIPS, Finder
+from matplotlib.figure import Figure
+
+from coordnet.bench import charts
+from coordnet.bench.catalogue import PAPERS
+from coordnet.bench.cells import Cell
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.estimators import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.layouts import Layout, complex_, directional, simple
-from coordnet.bench.methods import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
-from coordnet.bench.peers import baseline
-from coordnet.bench.study import Experiment
+from coordnet.bench.peers import denoising, interpolating
+from coordnet.bench.peers.base import baseline
+from coordnet.bench.records import Record
+from coordnet.bench.reports import report, sections, values
+from coordnet.bench.signals import CLIPS, Finder
+from coordnet.bench.study import Options, Study
 from coordnet.encodings import ENCODERS
 from coordnet.encodings import encoders as e
 from coordnet.networks.heads import MLP, Head, Linear
@@ -26,6 +34,10 @@ NETWORKS: dict[int, tuple[int, Head]] = {PICTURE: (512, MLP(4, 256)), CLIP: (192
 RATE = 5e-3  # the learning rate of MLPs
 SOLVED, DESCENDED, NETWORK = "closed form, complex {}", "gradient, complex {}", "MLP, simple {}"
 TIED = partial(ClosedForm, blended=2)  # scattered samples are tied to a grid of half the resolution
+
+
+def _paper(name: str, *declaration: Any, **options: Any) -> Experiment:
+    return Experiment(name, PAPERS[name], *declaration, **options)
 
 
 def mlp(layout: Layout) -> Trained:
@@ -61,14 +73,14 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
 
 BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
 BY_PATCHES = Method("closed form, local prior", LOCAL)
-KINDS = ("nearest", "linear", "cubic")
+DEGREES = ("nearest", "linear", "cubic")
 TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
-SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, KINDS, strict=True))
-GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in KINDS)
-BICUBIC = baseline("bicubic (PyTorch interpolate)", peers.torch_interpolate)
+SPLINES = tuple(baseline(title, interpolating.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
+GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", interpolating.spline, kind=kind) for kind in DEGREES)
+BICUBIC = baseline("bicubic (PyTorch interpolate)", interpolating.torch_interpolate)
 SLOW_PEERS = (
-    baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", peers.thin_plate, LIMIT),
-    baseline("biharmonic inpainting (scikit-image)", peers.biharmonic, LIMIT),
+    baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", interpolating.thin_plate, LIMIT),
+    baseline("biharmonic inpainting (scikit-image)", interpolating.biharmonic, LIMIT),
 )
 
 ONE = MLP(1, 32)
@@ -81,9 +93,8 @@ TRAINED = (
     *column("table1", "simple", NETWORK, mlp),
 )
 
-TABLE_1 = Experiment(
+TABLE_1 = _paper(
     "table1",
-    "Pictures, every second pixel of every second row known (Zheng et al. 2022, table 1)",
     {
         Task("separable", "every:2"): (
             *SPLINES,
@@ -95,9 +106,8 @@ TABLE_1 = Experiment(
     },
 )
 
-TABLE_2 = Experiment(
+TABLE_2 = _paper(
     "table2",
-    "Pictures, a random quarter of the pixels known (Zheng et al. 2022, table 2)",
     {
         Task("scattered", "random:0.25"): (
             *GRIDDATA,
@@ -114,13 +124,12 @@ TABLE_2 = Experiment(
 )
 
 
-TABLE_3 = Experiment(
+TABLE_3 = _paper(
     "table3",
-    "Video cubes of 128³ (Zheng et al. 2022, table 3)",
     {
         Task("separable", "every:2"): (
             *SPLINES,
-            baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
+            baseline("trilinear (PyTorch interpolate)", interpolating.torch_interpolate),
             *column("table3", "closed form", SOLVED, ClosedForm),
             smooth(VIDEO, masked=True),
             *column("table3", "gradient", DESCENDED, Trained),
@@ -128,7 +137,7 @@ TABLE_3 = Experiment(
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
-            baseline("griddata linear (SciPy)", peers.spline, 10 * LIMIT, kind="linear", patient=True),
+            baseline("griddata linear (SciPy)", interpolating.spline, 10 * LIMIT, kind="linear", patient=True),
             GRIDDATA[2],
             *SLOW_PEERS,
             smooth(VIDEO),
@@ -175,18 +184,15 @@ def _deepened(
         yield Method(title.format(f"{encoder.name} σ = {sigma:g}", depth), trained)
 
 
-FIGURE_7 = Experiment(
+FIGURE_7 = _paper(
     "figure7",
-    "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)",
     {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}", SCALES | MORE_SCALES))},
     LINES,
     abscissa="rank",
 )
 
-FEATURES = Experiment(
+FEATURES = _paper(
     "features",
-    "Rows and columns of pictures: rank and PSNR against the dimension K of encodings of equal stable rank by theory, "
-    "that of a Gaussian of σ = 0.01 (Zheng et al. 2021 and 2022)",
     {
         Task("row", "every:2"): SPLINES
         + tuple(
@@ -199,19 +205,16 @@ FEATURES = Experiment(
     abscissa="features",
 )
 
-UNPRINTED = tuple(Method(m.name, m.estimator) for m in TRAINED)  # what the paper prints is of larger pictures
-EPOCHS = Experiment(
+UNPRINTED = tuple(Method(m.name, m.estimator) for m in TRAINED)  # the paper prints numbers for larger pictures
+EPOCHS = _paper(
     "epochs",
-    "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)",
     {Task("separable", "every:2"): (*SPLINES, smooth(SMOOTH, masked=True), *UNPRINTED)},
     Finder(sizes=(128,)),
     abscissa="epochs",
 )
 
-RETHINKING = Experiment(
+RETHINKING = _paper(
     "rethinking",
-    "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank by theory "
-    "(Zheng et al. 2021)",
     {Task("row", "every:2"): (*SPLINES, *_deepened(WIDTHS, [2], "MLP of depth {1}, {0}"))},
     LINES,
     seeds=5,
@@ -232,37 +235,48 @@ def _every_encoder() -> Iterator[Method]:
             yield Method(f"{name}, {kind}, MLP", Trained(layout, head=MLP(4, 256), lr=RATE))
 
 
-EVERY_ENCODER = Experiment(
-    "encoders",
-    "Pictures, every second pixel of every second row known: every encoder, simple and complex, linear and MLP",
-    {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())},
-)
+EVERY_ENCODER = _paper("encoders", {Task("separable", "every:2"): (*SPLINES, BICUBIC, *_every_encoder())})
 
 (RFF_MLP,) = (m for m in column("table2", "simple", "MLP, simple {}, σ of table 2", mlp, False) if "rff" in m.name)
 DENOISERS = (
-    baseline("the noisy picture", peers.unchanged),
-    baseline("wavelets sym4, BayesShrink (scikit-image)", peers.wavelet),
-    baseline("non-local means (scikit-image)", peers.non_local_means),
-    baseline("total variation, best of six weights by hindsight (scikit-image)", peers.best_total_variation),
+    baseline("the noisy picture", denoising.unchanged),
+    baseline("wavelets sym4, BayesShrink (scikit-image)", denoising.wavelet),
+    baseline("non-local means (scikit-image)", denoising.non_local_means),
+    baseline("total variation, best of six weights by hindsight (scikit-image)", denoising.best_total_variation),
     Method("closed form, adaptive filter, noise given", Denoised(given=True)),
     Method("closed form, adaptive filter", Denoised()),
     Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, e.Impulse), criterion="gcv")),
     RFF_MLP,
 )
 
-NOISE = Experiment(
-    "noise",
-    "Pictures known everywhere, with white Gaussian noise",
-    {Task(f"noise {s:g}", "full", s, "clean"): DENOISERS for s in (0.02, 0.05, 0.1, 0.2)},
-    abscissa="noise",
+NOISE = _paper(
+    "noise", {Task(f"noise {s:g}", "full", s, "clean"): DENOISERS for s in (0.02, 0.05, 0.1, 0.2)}, abscissa="noise"
 )
 
 INPAINTERS = (*GRIDDATA, *SLOW_PEERS, smooth(SMOOTH), BY_SPECTRUM, BY_PATCHES, RFF_MLP)
-SAMPLING = Experiment(
+SAMPLING = _paper(
     "sampling",
-    "Pictures, PSNR against the fraction of pixels known",
     {Task(f"{100 * f:g} %", f"random:{f:g}"): INPAINTERS for f in (0.02, 0.05, 0.1, 0.25, 0.5, 0.8, 1.0)},
     abscissa="fraction",
 )
 
-STUDIES = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)
+
+class Paper(Study):
+    """A command that runs one experiment, and writes its table and its figure."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.name, self.experiment = experiment.name, experiment
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield all cells at once."""
+        yield self.experiment.cells(options)
+
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the report, every number as comma-separated values, and decibels against the abscissa."""
+        found = sections(self.experiment, records)
+        drawn = charts.draw(self.experiment, found)
+        return {".md": report(self.experiment, records, found), ".csv": values(found), ".png": drawn}
+
+
+DECLARED = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)
+STUDIES = tuple(map(Paper, DECLARED))

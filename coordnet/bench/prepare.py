@@ -5,9 +5,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from coordnet.bench.data import CROP, SOUND, center, cube
+from coordnet.bench.signals import CROP, SOUND, center, cube
 from coordnet.media import Media, MediaError, read_media, write_media
-from coordnet.media.read import KINDS
+from coordnet.media.read import KIND_BY_SUFFIX
 from coordnet.media.video import is_video
 
 MANIFEST = "SHA256SUMS"  # in the format of ``sha256sum``, which checks it
@@ -21,7 +21,7 @@ def sources(folder: Path, out: Path) -> dict[Path, str]:
     """
     if not folder.is_dir():
         raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
-    final = Path(os.path.realpath(out))  # which passes over a loop of links
+    final = Path(os.path.realpath(out))  # a loop of links raises nothing here
     if Path(os.path.realpath(folder)) == final:
         raise MediaError(f"--out {out}: expected another folder than --from, found the same")
     files = (p for p in folder.rglob("*") if p.is_file() and not p.resolve().is_relative_to(final))
@@ -33,7 +33,7 @@ def sources(folder: Path, out: Path) -> dict[Path, str]:
 
 
 def _kind(path: Path) -> str:
-    kind = "video" if is_video(path) else KINDS.get(path.suffix.lower())
+    kind = "video" if is_video(path) else KIND_BY_SUFFIX.get(path.suffix.lower())
     return {"video": "clip", "image": "picture", "audio": "sound"}.get(kind or "", "")
 
 

@@ -4,20 +4,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import intervals, measured, peers, unequal, upscaling
+from coordnet.bench import intervals, unequal, upscaling
+from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.cells import Cell
 from coordnet.bench.damage import DAMAGE
-from coordnet.bench.data import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.estimation import Method, Task
+from coordnet.bench.estimators import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.fields import FieldFinder
 from coordnet.bench.layouts import Layout, complex_, fourier
-from coordnet.bench.methods import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
-from coordnet.bench.peers import baseline
+from coordnet.bench.measurement_tasks import MeasuredTask, projections, quarter, radon
+from coordnet.bench.peers import demosaicing, denoising, interpolating, inverting
+from coordnet.bench.peers.base import baseline
 from coordnet.bench.records import Record, failed
-from coordnet.bench.study import Experiment, Options, Study
-from coordnet.bench.tables import Frame, by_signal, flat, markdown, text
+from coordnet.bench.reports import Frame, by_signal, flat, markdown, text
+from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
+from coordnet.bench.study import Options, Study
 from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.defaults import STRIDED_ROW
@@ -26,7 +31,8 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
 
-SIGMA, TOLERANCE = 0.1, 1e-4  # of noise, and the relative residual to which iterations are counted
+SIGMA = 0.1  # standard deviation of noise; signals are in [0, 1]
+COUNTED_RESIDUAL = 1e-4  # relative residual to which iterations are counted
 PAIR = ("kodim05", "kodim10")
 GAUSSIAN, FOURIER = Layout(complex_, Gaussian), Layout(fourier)
 
@@ -36,18 +42,19 @@ def _smooth(name: str, prior: Smoothness, layout: Layout = GAUSSIAN, **options: 
 
 
 SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), Method("smooth, tuned", Tuned(GAUSSIAN))
-GRIDDATA, ADAPTED = baseline("griddata linear", peers.spline, kind="linear"), Method("adaptive", ADAPTIVE)
+GRIDDATA, ADAPTED = baseline("griddata linear", interpolating.spline, kind="linear"), Method("adaptive", ADAPTIVE)
 PATCHES = Method("local", LOCAL)
+GRIDDATA_CUBIC = baseline("griddata cubic", interpolating.spline, kind="cubic")
 SPLINES = (
-    baseline("cubic spline", peers.spline, kind="cubic"),
-    baseline("linear interpolation", peers.spline, kind="linear"),
+    baseline("cubic spline", interpolating.spline, kind="cubic"),
+    baseline("linear interpolation", interpolating.spline, kind="linear"),
 )
-TELEA = baseline("OpenCV, Telea", peers.telea, package="cv2")
+TELEA = baseline("OpenCV, Telea", interpolating.telea, package="cv2")
 DENOISERS = (
-    baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
-    baseline("non-local means", peers.non_local_means, blind=True),
+    baseline("wavelets, BayesShrink", denoising.wavelet, blind=True),
+    baseline("non-local means", denoising.non_local_means, blind=True),
     Method("adaptive", Denoised()),
-    baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
+    baseline("CBM3D, true σ", denoising.block_matching, package="bm3d"),
     Method("local", Denoised(prior="local")),
 )
 UNCLIPPED = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
@@ -64,16 +71,17 @@ EVERY_SMOOTH = tuple(
 )
 PLATES = Method("plates", ClosedForm(FOURIER, prior=ThinPlate()))
 RADIAL = tuple(
-    baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
+    baseline(f"RBF {name}, 60 neighbours", interpolating.radial_basis, kernel=kernel)
+    for name, kernel in interpolating.KERNELS.items()
 )
-BEST_RADIAL = baseline("RBF, best kernel and smoothing", peers.best_radial_basis)
+BEST_RADIAL = baseline("RBF, best kernel and smoothing", interpolating.best_radial_basis)
 DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
 NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
 WIDE = EncoderChoice(Gaussian, {"features": 32, "sigma": "3px"})  # for gaps of up to 2.4 mean ones
 UNEQUAL = (
-    baseline("RectBivariateSpline, cubic", unequal.bivariate, degree=3),
-    baseline("RectBivariateSpline, quintic", unequal.bivariate, degree=5),
-    baseline("RegularGridInterpolator, cubic", unequal.regular),
+    baseline("RectBivariateSpline, cubic", interpolating.bivariate, degree=3),
+    baseline("RectBivariateSpline, quintic", interpolating.bivariate, degree=5),
+    baseline("RegularGridInterpolator, cubic", interpolating.regular),
     Method("coordnet fit", unequal.AtMidpoints()),
     Method("adaptive", unequal.AtMidpoints(Adaptive())),
     Method("plates", unequal.AtMidpoints(ThinPlate())),
@@ -81,8 +89,8 @@ UNEQUAL = (
     Method("32 Gaussians of 3 spacings, least squares", unequal.AtMidpoints(None, WIDE)),
 )
 ENLARGED = (
-    baseline("Lanczos", upscaling.pillow, kind="Lanczos"),
-    baseline("bicubic", upscaling.pillow, kind="bicubic"),
+    baseline("Lanczos", interpolating.pillow, kind="Lanczos"),
+    baseline("bicubic", interpolating.pillow, kind="bicubic"),
     Method("upscale", upscaling.Enlarged()),
     Method("upscale, no prior", upscaling.Enlarged(prior="none")),
     Method("upscale, pixels as points", upscaling.Enlarged("point")),
@@ -97,33 +105,35 @@ SURE = (
 DAMAGED = [Task(name, name, mask=mask) for name, mask in DAMAGE.items()]
 DENSITIES = [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)]
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
-STEPS = tuple(
-    _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=TOLERANCE)
+BY_POWER = tuple(
+    _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=COUNTED_RESIDUAL)
     for power in (1.0, 1.5)
 )
 
 
-def part(name: str, title: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
+def _part(name: str, blocks: Mapping[Task, Sequence[Method]], *finder: Any) -> Experiment:
+    return Experiment(name, QUALITY[name], blocks, *finder)
+
+
+def part(name: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
     """Return an experiment with the same methods for every task."""
-    return Experiment(name, title, dict.fromkeys(tasks, methods), *finder)
+    return _part(name, dict.fromkeys(tasks, methods), *finder)
 
 
 EXPERIMENTS = (
-    part("random", "A random quarter of the pixels", [Task("random 25 %", "random:0.25")], QUARTER),
+    part("random", [Task("random 25 %", "random:0.25")], QUARTER),
     part(
         "density",
-        "Fewer and more random samples of two photographs",
         [Task(f"random {p} %", f"random:{p / 100}") for p in (3, 10, 50, 80)],
         (GRIDDATA, SMOOTH, ADAPTED, PATCHES),
         Finder(names=PAIR),
     ),
     part(
         "video",
-        "A random eighth of the cubes of two clips",
         [Task("video, random eighth", "random:0.125")],
         (
-            baseline("griddata linear", peers.spline, kind="linear", patient=True),
-            baseline("nearest", peers.spline, kind="nearest"),
+            baseline("griddata linear", interpolating.spline, kind="linear", patient=True),
+            baseline("nearest", interpolating.spline, kind="nearest"),
             _smooth("smooth", Smoothness(2.0, 0.01)),
             _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
             TUNED,
@@ -132,9 +142,8 @@ EXPERIMENTS = (
         ),
         Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
     ),
-    Experiment(
+    _part(
         "audio",
-        "A random quarter of a recording, and every second sample",
         {
             Task("sound, random quarter", "random:0.25", measure="snr"): (
                 *SPLINES,
@@ -152,7 +161,6 @@ EXPERIMENTS = (
     ),
     part(
         "entries",
-        "30 % of the entries of a photograph, with another mask for each channel",
         [Task("entries 30 %", "entries:0.3")],
         (
             Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))),
@@ -164,36 +172,28 @@ EXPERIMENTS = (
     ),
     part(
         "bayer",
-        "The RGGB mosaic, without its border",
         [Task("mosaic RGGB", "bayer:RGGB", measure="inside")],
         (
-            baseline("bilinear", peers.demosaiced, kind="bilinear"),
-            baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
-            baseline("Menon 2007", peers.menon, package="colour_demosaicing"),
+            baseline("bilinear", demosaicing.demosaiced, kind="bilinear"),
+            baseline("Malvar 5×5", demosaicing.demosaiced, kind="malvar"),
+            baseline("Menon 2007", demosaicing.menon, package="colour_demosaicing"),
             ADAPTED,
             PATCHES,
         ),
     ),
-    part(
-        "structured",
-        "Holes, scratches and text, drawn anew for each photograph",
-        DAMAGED,
-        (baseline("biharmonic", peers.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES),
-    ),
+    part("structured", DAMAGED, (baseline("biharmonic", interpolating.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES)),
     part(
         "every",
-        "Every second pixel",
         [Task("every second", "every:2")],
         (
             *SPLINES,
-            baseline("Lanczos (Pillow)", peers.lanczos_between),
+            baseline("Lanczos (Pillow)", interpolating.lanczos_between),
             _smooth("smooth", Smoothness(1.5, 0.03)),
             PATCHES,
         ),
     ),
     part(
         "noise",
-        "Every second pixel, with noise",
         [Task(f"every second, σ = {SIGMA}", "every:2", SIGMA)],
         (
             *SPLINES,
@@ -201,93 +201,78 @@ EXPERIMENTS = (
             Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
         ),
     ),
-    Experiment("denoise", "Every pixel, with noise; clipped values are rounded to 8 bits", {**UNCLIPPED, **CLIPPED}),
-    part("upscale", "Pictures reduced by averaging, and enlarged again", REDUCED, ENLARGED),
+    _part("denoise", {**UNCLIPPED, **CLIPPED}),
+    part("upscale", REDUCED, ENLARGED),
     part(
         "iterations",
-        f"Steps of conjugate gradients to a relative residual of {TOLERANCE:g}, by size",
         [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
-        STEPS,
+        BY_POWER,
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
-    Experiment(
+    _part(
         "fields",
-        "Smooth fields in two dimensions",
         {
-            **dict.fromkeys(DRAWN, (*RADIAL, baseline("griddata cubic", peers.spline, kind="cubic"), ADAPTED, PLATES)),
+            **dict.fromkeys(
+                DRAWN, (*RADIAL, baseline("griddata cubic", interpolating.spline, kind="cubic"), ADAPTED, PLATES)
+            ),
             NOISY: (BEST_RADIAL, ADAPTED, PLATES),
         },
         FieldFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
     ),
     part(
         "volume",
-        "A smooth field in three dimensions",
         DRAWN[:1],
-        (*RADIAL, baseline("griddata linear", peers.spline, kind="linear", patient=True), ADAPTED, PLATES),
+        (*RADIAL, baseline("griddata linear", interpolating.spline, kind="linear", patient=True), ADAPTED, PLATES),
         FieldFinder(names=("waves",), sizes=(32,)),
     ),
     part(
         "tone",
-        "Every second sample of a decaying tone",
         [Task("every second sample", "every:2")],
         (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
         FieldFinder(names=("tone",), sizes=(512,)),
     ),
     part(
         "rectilinear",
-        "Smooth fields at 64×64 unequal coordinates, scored in the middle of every two",
         [unequal.UnequalTask("unequal coordinates", ""), unequal.UnequalTask("unequal, σ = 0.001", "", 1e-3, "clean")],
         UNEQUAL,
         unequal.UnequalFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
     ),
-    Experiment(
+    _part(
         "measurements",
-        "Linear measurements: a blur and a quarter of Fourier space with noise of σ = 0.01, and 30 projections with "
-        "σ = 0.1; the peers' free numbers are chosen with hindsight",
         {
-            measured.MeasuredTask("blur", "blur", 0.01, "clean"): (
-                baseline("unsupervised Wiener", measured.unsupervised_wiener),
-                baseline("blurred", measured.blurred),
-                baseline("Richardson-Lucy", measured.richardson_lucy),
+            MeasuredTask("blur", "blur", 0.01, "clean"): (
+                baseline("unsupervised Wiener", inverting.unsupervised_wiener),
+                baseline("blurred", inverting.blurred),
+                baseline("Richardson-Lucy", inverting.richardson_lucy),
                 ADAPTED,
             ),
-            measured.MeasuredTask(
-                "30 projections", "projections", 0.1, "clean", operator=measured.projections, simulate=measured.radon
-            ): (
-                baseline("filtered back-projection", measured.filtered_back_projection),
-                baseline("SART", measured.sart),
+            MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections, simulate=radon): (
+                baseline("filtered back-projection", inverting.filtered_back_projection),
+                baseline("SART", inverting.sart),
                 ADAPTED,
             ),
-            measured.MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=measured.quarter): (
-                baseline("total variation", measured.total_variation),
-                baseline("zero filling", measured.zero_filled),
+            MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
+                baseline("total variation", inverting.total_variation),
+                baseline("zero filling", inverting.zero_filled),
                 ADAPTED,
             ),
         },
         Finder(sizes=(64,)),
     ),
-    part("intervals", "Intervals of 90 % at unknown pixels", DENSITIES, SURE),
-    part(
-        "intervals-clips",
-        "Intervals of 90 % at unknown pixels of video cubes",
-        DENSITIES,
-        SURE,
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,)),
-    ),
-    part("intervals-damage", "Intervals of 90 % in holes, scratches and text", DAMAGED, SURE, Finder(sizes=(240,))),
+    part("intervals", DENSITIES, SURE),
+    part("intervals-clips", DENSITIES, SURE, Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,))),
+    part("intervals-damage", DAMAGED, SURE, Finder(sizes=(240,))),
     part(
         "hindsight",
-        "A random quarter of the pixels, with a slow peer and with choices that only the true signal allows",
         [Task("random 25 %", "random:0.25")],
         (
             *QUARTER,
-            baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+            baseline("RBF thin plate, 20 neighbours", interpolating.thin_plate),
             Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
             Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
         ),
     ),
 )
-NAMES = tuple(experiment.name for experiment in EXPERIMENTS)
 SLOW = "hindsight"  # run only if it is named
 PREFACE = (
     "Each row is compared with the first of its task on the same signals: the mean gain, the least gain, and the "
@@ -299,17 +284,17 @@ class Quality(Study):
     """The command ``coordnet bench quality``."""
 
     name = "quality"
-    experiments = NAMES
+    experiments = tuple(QUALITY)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the cells of one experiment after another."""
         for name in options.only:
-            _checks.choice("only", name, NAMES)
+            _checks.choice("only", name, tuple(QUALITY))
         for experiment in EXPERIMENTS:
             if experiment.name in options.only or (not options.only and experiment.name != SLOW):
-                yield from experiment.stages(options, done)
+                yield experiment.cells(options)
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the mean score of each method over the signals, beside the first method of its task."""
         parts = ["# Reconstructions beside their peers", PREFACE]
         for experiment in EXPERIMENTS:

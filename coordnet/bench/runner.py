@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from coordnet.bench import papers
-from coordnet.bench.attention import Attention
+from coordnet.bench.attention_study import Attention
 from coordnet.bench.cells import Cell
 from coordnet.bench.quality import Quality
 from coordnet.bench.records import NAME, Record, appending, failed, read

@@ -1,8 +1,8 @@
 """``coordnet bench series``: sinusoidal against DFT positions in a small Transformer that classifies sensor windows.
 
 Idé et al. (2024), table 1, compare precision, recall and F1 of the two encodings on data that are not public. Here the
-windows are synthetic (see ``windows``). An encoding is added to the tokens as it is, with as many features as the
-tokens have and as a window has steps. For each set its norm is chosen by validation accuracy.
+windows are synthetic (see ``sensor_windows``). An encoding is added to the tokens as it is; its features, those
+of a token and the steps of a window are equal in number. For each set its norm is chosen by validation accuracy.
 """
 
 from functools import partial
@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 
 from coordnet.bench.classification import CHOICE_SEED, Choices, ClassificationStudy, Parts, Row, Task, guesses
 from coordnet.bench.records import Record
-from coordnet.bench.tables import flat, markdown
-from coordnet.bench.windows import SETS, STEPS, windows
+from coordnet.bench.reports import flat, markdown
+from coordnet.bench.sensor_windows import SETS, TIMES, windows
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import DFT, LearnedEmbedding, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier
@@ -28,13 +29,13 @@ SCORES = ("precision", "recall", "F1")
 
 def embedding(choices: Choices, generator: torch.Generator) -> SimpleEncoding:
     """Return a learned embedding with a row for each step."""
-    return SimpleEncoding([LearnedEmbedding.like(STEPS, generator=generator)])
+    return SimpleEncoding([LearnedEmbedding.like(TIMES, generator=generator)])
 
 
 ROWS = (
     Row("none", lambda c, g: None, (), RATE, seeds=SEEDS),
-    Row("sinusoidal", lambda c, g: SimpleEncoding([Sinusoidal.like(STEPS)]), ("norm",), RATE, seeds=SEEDS),
-    Row("DFT", lambda c, g: SimpleEncoding([DFT.like(STEPS)]), ("norm",), RATE, seeds=SEEDS),
+    Row("sinusoidal", lambda c, g: SimpleEncoding([Sinusoidal.like(TIMES)]), ("norm",), RATE, seeds=SEEDS),
+    Row("DFT", lambda c, g: SimpleEncoding([DFT.like(TIMES)]), ("norm",), RATE, seeds=SEEDS),
     Row("learned embedding", embedding, ("norm",), RATE, seeds=SEEDS),
 )
 
@@ -70,20 +71,20 @@ class Series(ClassificationStudy):
             epochs=EPOCHS,
             candidates=CANDIDATES,
             first={"norm": 1.0},
-            model={"width": STEPS.count, "depth": 1, "heads": 2, "combine": "unprojected"},
+            model={"width": TIMES.count, "depth": 1, "heads": 2, "combine": "unprojected"},
             batch=BATCH,
             scores=anomaly_scores,
         )
         for name in SETS
     )
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return precision, recall and F1 for each set and encoding, and the means over the sets."""
         frame = flat(records)
         tested = frame[frame["scores.F1"].notna()]
         preface = (
-            f"Windows of {STEPS.count} steps of two sensors, {COUNTS[0]} for training, {COUNTS[1]} for validation, "
-            f"{COUNTS[2]} for testing, half of each anomalous; one Transformer layer of width {STEPS.count}, {EPOCHS} "
+            f"Windows of {TIMES.count} steps of two sensors, {COUNTS[0]} for training, {COUNTS[1]} for validation, "
+            f"{COUNTS[2]} for testing, half of each anomalous; one Transformer layer of width {TIMES.count}, {EPOCHS} "
             f"epochs in batches of {BATCH}; {frame['seconds.processor'].sum():.0f} s of processor time in all. The "
             f"norm is the better of {' and '.join(map(str, CANDIDATES['norm']))} by validation accuracy on seed "
             f"{CHOICE_SEED}, which is not reported. Scores are of the anomalous class in %, mean ± standard deviation "

@@ -11,18 +11,18 @@ from coordnet import _checks
 from coordnet.bench import timings as t
 from coordnet.bench.cells import Cell
 from coordnet.bench.records import Record, failed
+from coordnet.bench.reports import markdown
 from coordnet.bench.study import Options, Study
-from coordnet.bench.tables import markdown
 
-GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
+TASK_GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
 SIZES, QUICK, LEAST_SIZE = (128, 256, 512, 1024, 2048, 4096), (128, 256), 8
 SMALL, LARGE, CLIP = "256²×3 → 512²", "4096²×3 → 8192²", "64³×3 → 128³"
 BATCH = "256 of 256²×3 → 512²"
 QUARTER, EIGHTH = "random quarter of 512²×3", "random eighth of 128³×3"
 SHOWN = (SMALL, LARGE, CLIP, BATCH, QUARTER, EIGHTH)
-DRAWN = (t.REUSED, t.COLD, t.DENSE, t.FLOOR, t.BICUBIC, t.SPLINE, t.ZOOM)
+DRAWN = (t.REUSED, t.COLD, t.DENSE, t.BARE_PRODUCTS, t.BICUBIC, t.SPLINE, t.ZOOM)
 DEVICES = ("cpu", "cuda")
-Tasks = dict[tuple[str, str], Record]  # by device and task
+Tasks = dict[tuple[str, str], Record]  # the latest timing for each device and task
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Target:
 
 
 TARGETS = (
-    Target("cpu", SMALL, t.REUSED, 1.5, t.FLOOR),
+    Target("cpu", SMALL, t.REUSED, 1.5, t.BARE_PRODUCTS),
     Target("cpu", SMALL, t.REUSED, 1.0, t.BICUBIC),
     Target("cpu", SMALL, t.THEN, 1.5, t.REUSED),
     Target("cpu", LARGE, t.THEN, 1.5, t.REUSED),
@@ -66,7 +66,7 @@ TARGETS = (
     Target("cpu", f"memory, {LARGE}", t.IN_MEMORY, 3.0),  # four times the output
     Target("cpu", QUARTER, t.SMOOTH, 1 / 3, t.GRIDDATA),
     Target("cpu", QUARTER, t.ADAPTIVE, 3.0, t.GRIDDATA),
-    Target("cpu", CLIP, t.REUSED, 1.5, t.FLOOR),
+    Target("cpu", CLIP, t.REUSED, 1.5, t.BARE_PRODUCTS),
     Target("cpu", "memory, 16384²×1 → 32768²", t.IN_ROWS, 3.0),
     Target("cuda", SMALL, f"{t.FIT}, {t.GRAPH}", 1e-4),
     Target("cuda", SMALL, t.COLD, 3e-3),
@@ -88,27 +88,26 @@ class Speed(Study):
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield one task after another."""
         for name in options.only:
-            _checks.choice("only", name, GROUPS)
+            _checks.choice("only", name, TASK_GROUPS)
         sizes = options.sizes or (QUICK if options.quick else SIZES)
         if min(sizes) < LEAST_SIZE:
             raise _checks.wrong("sizes", f"numbers of at least {LEAST_SIZE}", sizes)
-        for group in options.only or GROUPS[:-1]:
+        for group in options.only or TASK_GROUPS[:-1]:
             device = "cpu" if group == "memory" else options.device
             yield from ([cell] for cell in t.tasks(group, sizes, options.quick, device))
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
-        """Return the targets, and the times of the tasks that show them."""
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the targets, the times of the tasks that show them, and a figure of the times of pictures."""
         tasks = latest(records)
         targets = pd.DataFrame([target.line(tasks) for target in TARGETS])
         head = f"Medians of one run each. {' '.join(_machine(tasks, device) for device in DEVICES)}"
         even = " ".join(filter(None, (spread(tasks, device) for device in DEVICES)))
         parts = ["# How fast it is", head, "## Targets", markdown(targets), *([even] if even else [])]
         parts += ["## Times", markdown(times(tasks)), f"![Seconds by rendered points]({self.name}.png)"]
-        return {".md": "\n\n".join(parts) + "\n"}
+        return {".md": "\n\n".join(parts) + "\n", ".png": self._figure(tasks)}
 
-    def figure(self, records: list[Record]) -> Figure:
+    def _figure(self, tasks: Tasks) -> Figure:
         """Draw seconds by rendered points of pictures, both logarithmic; solid on the CPU and dashed on a GPU."""
-        tasks = latest(records)
         figure = Figure(figsize=(8, 5.5), layout="tight")
         ax = figure.subplots()
         for device, method in itertools.product(DEVICES, DRAWN):

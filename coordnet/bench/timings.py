@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coordnet.bench import peers
 from coordnet.bench.cells import Cell, Result
-from coordnet.bench.data import reflected
 from coordnet.bench.estimation import Case
 from coordnet.bench.limits import limited
 from coordnet.bench.memory import enlarge_rows, enlarge_whole
+from coordnet.bench.peers import interpolating, products
+from coordnet.bench.signals import reflected
+from coordnet.comparison.stopwatch import Timing, measure
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
@@ -22,7 +23,6 @@ from coordnet.fitting.closed_form import plan
 from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
-from coordnet.metrics.stopwatch import Timing, measure
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
@@ -30,12 +30,12 @@ from coordnet.sampling import Lattice, Samples, sample
 
 DENSE_LIMIT = 1024  # samples along an axis up to which dense factorizations are timed
 LIMIT = 120.0  # seconds after which a peer is stopped
-LEAST = 0.5  # seconds for which short work is repeated: nine runs of 3 ms are within the first steps of two threads
-TOLERANCE = 1e-3  # the relative residual of the fits to random samples
-NEIGHBORS = 25  # of RBFInterpolator at each point: with all samples it takes their number cubed
+LEAST_SECONDS = 0.5  # seconds for which short work is repeated: threads are slow in their first 30 ms
+FIT_RESIDUAL = 1e-3  # the relative residual of the fits to random samples
+NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
 PICTURE = "astronaut"  # 512², of which random samples are taken
 
-FLOOR = "bare matrix products"
+BARE_PRODUCTS = "bare matrix products"
 SPLINE = "RectBivariateSpline cubic, fit + render"
 ZOOM = "ndimage.zoom order 3"
 BICUBIC = "interpolate bicubic"
@@ -46,7 +46,7 @@ COLD = "fit + render, cold"
 DENSE = "dense, fit + render, plan reused"
 FIT = "fit, plan reused"
 GRAPH = "CUDA graph"
-SMOOTH, ADAPTIVE, LOCAL = (f"{name} prior, to {TOLERANCE:g}" for name in ("smooth", "adaptive", "local"))
+SMOOTH, ADAPTIVE, LOCAL = (f"{name} prior, to {FIT_RESIDUAL:g}" for name in ("smooth", "adaptive", "local"))
 IN_MEMORY, IN_ROWS = "in memory", "in rows, --memory 2GiB"
 STOPPED = f"over {LIMIT:g} s"
 
@@ -67,7 +67,7 @@ class Rows:
         notes: dict[str, Any] = {"outputs": points, "peer": peer}
         try:
             if options.pop("expected", 0.0) < LIMIT / 4:
-                timing = measure(work, least=LEAST, **options)
+                timing = measure(work, least=LEAST_SECONDS, **options)
             else:
                 seconds = limited(work, LIMIT)[1]
                 timing = Timing(seconds, seconds, seconds, 1)
@@ -97,20 +97,20 @@ def picture(rows: Rows, device: str, size: int) -> None:
     encoding = ComplexEncoding.like(Gaussian, geometry)
     factorize = partial(plan, encoding, geometry, LeastSquares(), device=device)
     if size <= 2 * DENSE_LIMIT or device != "cpu":
-        rows.time(FLOOR, peers.bare_products(values, fine.grid), points)
+        rows.time(BARE_PRODUCTS, products.bare_products(values, fine.grid), points)
     for mode in ("bilinear", "bicubic"):
-        rows.time(f"interpolate {mode}", peers.interpolation(samples, mode), points)
-    rows.time(SPLINE, partial(peers.rect_bivariate_spline, host), points, expected=0.1 * seconds)
-    rows.time(ZOOM, partial(peers.zoom, host), points, expected=0.2 * seconds)
+        rows.time(f"interpolate {mode}", products.interpolation(samples, mode), points)
+    rows.time(SPLINE, partial(products.rect_bivariate_spline, host), points, expected=0.1 * seconds)
+    rows.time(ZOOM, partial(products.zoom, host), points, expected=0.2 * seconds)
     if size <= DENSE_LIMIT:
-        procedure = partial(peers.papers_procedure, encoding, samples)
+        procedure = partial(products.papers_procedure, encoding, samples)
         rows.time("papers' procedure, dense pseudo-inverses", procedure, points)
         rows.time("dense, factorize", partial(dense, encoding, samples), points)
-        rows.time(DENSE, peers.products(values, dense(encoding, samples)), points, FLOOR)
+        rows.time(DENSE, products.products(values, dense(encoding, samples)), points, BARE_PRODUCTS)
     rows.time("encode", lambda: designs(encoding, fine.axes, device=device), points, SPLINE)
     rows.time("factorize", factorize, points, SPLINE)
     reused = factorize()
-    rows.time("render", reused.fit(values).render, points, FLOOR)
+    rows.time("render", reused.fit(values).render, points, BARE_PRODUCTS)
     _reused(rows, reused, values, size**2, points)
     rows.time(COLD, lambda: factorize().renderer()(values), points, SPLINE)
 
@@ -126,13 +126,13 @@ def dense(encoding: ComplexEncoding, samples: Samples) -> list[Tensor]:
 def _reused(rows: Rows, reused: Any, values: Tensor, fitted: int, rendered: int) -> None:
     """Time fits and renders with a plan, on a GPU as CUDA graphs too."""
     render = reused.renderer()
-    rows.time(FIT, lambda: reused.fit(values), fitted, FLOOR)
-    rows.time(REUSED, lambda: render(values), rendered, FLOOR)
+    rows.time(FIT, lambda: reused.fit(values), fitted, BARE_PRODUCTS)
+    rows.time(REUSED, lambda: render(values), rendered, BARE_PRODUCTS)
     rows.time(THEN, lambda: reused.fit(values).render(), rendered, REUSED)
     if values.device.type == "cuda":
         fit_graph, render_graph = reused.capture(values), render.capture(values)
-        rows.time(f"{FIT}, {GRAPH}", lambda: fit_graph(values), fitted, FLOOR)
-        rows.time(f"{REUSED}, {GRAPH}", lambda: render_graph(values), rendered, FLOOR)
+        rows.time(f"{FIT}, {GRAPH}", lambda: fit_graph(values), fitted, BARE_PRODUCTS)
+        rows.time(f"{REUSED}, {GRAPH}", lambda: render_graph(values), rendered, BARE_PRODUCTS)
 
 
 def clip(rows: Rows, device: str, size: int) -> None:
@@ -140,10 +140,10 @@ def clip(rows: Rows, device: str, size: int) -> None:
     points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
     encoding = ComplexEncoding.like(Triangle, geometry)
-    rows.time(FLOOR, peers.bare_products(values, samples.grid), points)
-    rows.time("interpolate trilinear", peers.interpolation(samples, "trilinear"), points)
+    rows.time(BARE_PRODUCTS, products.bare_products(values, samples.grid), points)
+    rows.time("interpolate trilinear", products.interpolation(samples, "trilinear"), points)
     host = Samples(geometry, values.cpu())
-    rows.time(ZOOM, partial(peers.zoom, host), points, expected=3 * (size / 64) ** 3)
+    rows.time(ZOOM, partial(products.zoom, host), points, expected=3 * (size / 64) ** 3)
     _reused(rows, plan(encoding, geometry, LeastSquares(), device=device), values, size**3, points)
     rows.time(COLD, lambda: plan(encoding, geometry, LeastSquares(), device=device).renderer()(values), points)
 
@@ -152,22 +152,22 @@ def batch(rows: Rows, device: str, size: int, signals: int) -> None:
     """Fit several pictures together, and render them at twice the resolution."""
     geometry, values = _problem(device, size, size).geometry, _random(signals, size, size).to(device)
     fitted = signals * size**2
-    rows.time(FLOOR, peers.bare_products(values, geometry.grid), 4 * fitted)
+    rows.time(BARE_PRODUCTS, products.bare_products(values, geometry.grid), 4 * fitted)
     reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, LeastSquares(), device=device)
     _reused(rows, reused, values, fitted, 4 * fitted)
 
 
 def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -> None:
-    """Fit random samples to ``TOLERANCE``: of a picture, or of a clip of hills that move by a column every frame."""
+    """Fit random samples to ``FIT_RESIDUAL``: of a picture, or of a clip of hills that move by a column every frame."""
     flat, points = len(shape) == 2, math.prod(shape)
     hills = rolling_hills(shape[0])
     signal = reflected(load(PICTURE), shape[0]) if flat else torch.stack([hills.roll(t, 1) for t in range(shape[0])])
     samples = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     values, case = samples.values.to(device), Case(samples)
-    rows.time(FLOOR, peers.bare_products(values, shape), points)
+    rows.time(BARE_PRODUCTS, products.bare_products(values, shape), points)
     seconds = (1.0 if flat else 30.0) * points / 512**2
-    rows.time(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
-    thin_plate = partial(peers.thin_plate, case, neighbors=NEIGHBORS)
+    rows.time(GRIDDATA, partial(interpolating.spline, case, "linear", patient=True), points, expected=seconds)
+    thin_plate = partial(interpolating.thin_plate, case, neighbors=NEIGHBORS)
     rows.time(f"RBFInterpolator, {NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
     power = Smoothness(1.5 if flat else 2.0, 0.01)
     for name, encoding, prior in (
@@ -175,7 +175,7 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
         (ADAPTIVE, FourierEncoding.like(samples), Adaptive()),
         (LOCAL, FourierEncoding.like(samples), Local()),
     ):
-        solver = ConjugateGradients(TOLERANCE)
+        solver = ConjugateGradients(FIT_RESIDUAL)
         factorize = partial(plan, encoding, samples.geometry, prior, solver=solver, device=device)
         rows.time(name, lambda f=factorize: f().fit(values), points, GRIDDATA, repeats=5)
         rows.notes[name]["iterations"] = factorize().fit(values).report["iterations"]

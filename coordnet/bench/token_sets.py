@@ -11,7 +11,7 @@ from coordnet.sampling import Axis, lattice_points
 from coordnet.sampling.axes import Axes
 
 SIDE = 8
-LINE, SQUARE = (Axis(SIDE * SIDE),), (Axis(SIDE), Axis(SIDE))  # of the pixels of a digit
+LINE, SQUARE = (Axis(SIDE * SIDE),), (Axis(SIDE), Axis(SIDE))  # axes of the pixels of a digit
 TEST, VALIDATION = 0.3, 0.2  # shares of the digits
 TEST_SEED, VALIDATION_SEED = 2026, 2027
 BOXES, RELATIONS = 6, ("inside", "around", "left of", "right of", "above", "below")

@@ -1,22 +1,20 @@
-"""Smooth fields at unequal coordinates, fitted at every second one, and what SciPy's splines make of them."""
+"""Smooth fields at unequal coordinates, fitted at every second one and scored between them."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.interpolate import RectBivariateSpline, RegularGridInterpolator
 from torch import Tensor
 
-from coordnet.bench.data import Signal
 from coordnet.bench.estimation import Case, Estimator, Outcome, Task
 from coordnet.bench.fields import FIELDS, FieldFinder, FieldSignal
+from coordnet.bench.signals import Signal
+from coordnet.comparison.stopwatch import timed
 from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior
 from coordnet.fitting.methods import EncoderChoice
-from coordnet.metrics.stopwatch import timed
 from coordnet.sampling import RectilinearLattice, Samples
 
 GROWTH = 8.0  # the last gap of the second axis, in units of the first
@@ -85,28 +83,17 @@ class AtMidpoints(Estimator):
 
     def __call__(self, case: Case) -> Outcome:
         """Fit and evaluate."""
-        axes = _finer(case)
+        axes = finer(case)
         found, seconds = timed(lambda: fit(case.samples, prior=self.prior, encoder=self.encoder))  # type: ignore[arg-type]
         estimate, render = timed(lambda: found.at(*axes))
         return Outcome(estimate, seconds, render=render, notes={"method": found.report["method"]})
 
 
-def bivariate(case: Case, degree: int) -> Tensor:
-    """Interpolate by ``RectBivariateSpline``, or smooth to a sum of squares that the true noise expects."""
-    values, (x, y) = case.samples.values[..., 0].numpy(), _coarse(case)
-    spline: Any = RectBivariateSpline(x, y, values, kx=degree, ky=degree, s=values.size * case.noise**2)  # type: ignore[arg-type]
-    return torch.from_numpy(spline(*_finer(case))).unsqueeze(-1)
-
-
-def regular(case: Case) -> Tensor:
-    """Interpolate by ``RegularGridInterpolator`` with its cubic splines."""
-    spline = RegularGridInterpolator(_coarse(case), case.samples.values[..., 0].numpy(), "cubic")
-    return torch.from_numpy(spline(tuple(np.meshgrid(*_finer(case), indexing="ij")))).unsqueeze(-1)
-
-
-def _coarse(case: Case) -> tuple[np.ndarray, ...]:
+def coarse(case: Case) -> tuple[np.ndarray, ...]:
+    """Return the coordinates of a case."""
     return tuple(c.numpy() for c in case.samples.geometry.coordinates or ())
 
 
-def _finer(case: Case) -> tuple[np.ndarray, ...]:
-    return tuple(map(with_midpoints, _coarse(case)))
+def finer(case: Case) -> tuple[np.ndarray, ...]:
+    """Return the coordinates of a case, and the middle of every two."""
+    return tuple(map(with_midpoints, coarse(case)))

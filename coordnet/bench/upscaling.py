@@ -2,19 +2,15 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image
 from torch import Tensor
 
 from coordnet.bench.estimation import Case, Estimator, Outcome, Task
+from coordnet.comparison.stopwatch import timed
 from coordnet.linalg.kronecker import mode_product
-from coordnet.metrics.stopwatch import timed
 from coordnet.restore.upscale import PixelKind, upscale
 from coordnet.sampling import AreaLattice, Samples
-
-FILTERS = {"bicubic": Image.Resampling.BICUBIC, "Lanczos": Image.Resampling.LANCZOS}
 
 
 @dataclass(frozen=True)
@@ -61,14 +57,6 @@ class Enlarged(Estimator):
         return Outcome(
             made.signal, seconds, notes={k: made.report[k] for k in ("prior", "noise", "sigma") if k in made.report}
         )
-
-
-def pillow(case: Case, kind: str) -> Tensor:
-    """Enlarge each channel by Pillow's ``resize``, in floating point."""
-    values, size = case.samples.values, (case.samples.grid[1], case.samples.grid[0])
-    channels = [Image.fromarray(channel.numpy()) for channel in values.float().movedim(-1, 0).contiguous()]
-    large = [np.asarray(channel.resize(size, FILTERS[kind])) for channel in channels]
-    return torch.from_numpy(np.stack(large, -1)).to(values)
 
 
 def cell_matrix(pixels: int, cells: int) -> Float[Tensor, "cells pixels"]:

@@ -17,7 +17,7 @@ from coordnet.media.files import mismatch
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import encoder_figure, encodings_of
 from coordnet.plots.model import model_figure
-from coordnet.plots.papers import FIGURES
+from coordnet.plots.published import FIGURES
 from coordnet.sampling.axes import Axes, Axis
 
 SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and for joint ones

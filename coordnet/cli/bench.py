@@ -10,6 +10,7 @@ import typer
 from typer import Option
 
 from coordnet import _checks
+from coordnet.bench.catalogue import PAPERS, QUALITY
 from coordnet.cli.common import Device, Many, Quiet, grouped
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
@@ -17,18 +18,6 @@ bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode
 Quick = Annotated[bool, Option("--quick", help="Run a small part: minutes.")]
 Only = Annotated[str | None, Option(help="The parts to run, separated by commas.")]
 LARGEST = 2**15  # samples along a side that are timed
-EXPERIMENTS = {
-    "table1": "Pictures on every second pixel: Zheng et al. (2022), table 1.",
-    "table2": "Pictures on a random quarter of the pixels: Zheng et al. (2022), table 2.",
-    "table3": "Video cubes, separable and scattered: Zheng et al. (2022), table 3.",
-    "figure7": "Rows of pictures, rank against depth: Zheng et al. (2022), figure 7.",
-    "features": "Rows of pictures, rank and PSNR against the number of features: Zheng et al. (2021, 2022).",
-    "epochs": "PSNR against the epochs of complex and simple encodings, a run for each --epochs: Zheng et al. (2022).",
-    "rethinking": "Gaussian against random Fourier features of equal stable rank: Zheng et al. (2021).",
-    "encoders": "Every encoder, simple and complex, linear and MLP, at one setting.",
-    "noise": "PSNR against the noise on pictures.",
-    "sampling": "PSNR against the fraction of pixels known.",
-}
 
 
 @dataclass(frozen=True)
@@ -90,15 +79,13 @@ def speed(
     return _run("speed", records, only=only, sizes=sizes, quick=quick, device=device)
 
 
-@bench.command()
+@bench.command(
+    help="Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.\n\n"
+    f"--only takes some of {', '.join(QUALITY)}; all but the last, which is slow, if not given."
+)
 @grouped
 def quality(signals: Signals, records: Records, only: Only = None) -> int:
-    """Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.
-
-    --only takes some of random, density, video, audio, entries, bayer, structured, every, noise, denoise, upscale,
-    iterations, fields, volume, tone, rectilinear, measurements, intervals, intervals-clips, intervals-damage,
-    hindsight; all but the last, which is slow, if not given.
-    """
+    """Run the parts that are named."""
     return _run("quality", records, signals, only=only)
 
 
@@ -123,8 +110,8 @@ def _experiment(name: str) -> Callable[..., int]:
     return grouped(command)
 
 
-for _name, _help in EXPERIMENTS.items():
-    bench.command(_name, help=_help)(_experiment(_name))
+for _name, _title in PAPERS.items():
+    bench.command(_name, help=f"{_title}.")(_experiment(_name))
 
 
 def _run(name: str, records: Records, *groups: Any, **more: Any) -> int:

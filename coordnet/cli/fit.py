@@ -10,13 +10,13 @@ from torch import Tensor
 from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Place
 from coordnet.cli.origin import origin, reading
+from coordnet.comparison.stopwatch import once
 from coordnet.fitting.choice import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.declared import refuse_large
 from coordnet.metrics.scores import value_range
-from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.reconstruction import reconstruction_figure
+from coordnet.plots.panels import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples, ScatteredPoints
 

@@ -22,8 +22,8 @@ from coordnet.cli.folders import refused
 from coordnet.cli.origin import difference, earlier, origin, reading
 from coordnet.cli.report import Outcome
 from coordnet.media import SAMPLES, MediaError
-from coordnet.media.arrays import split_member
-from coordnet.media.read import KINDS
+from coordnet.media.array_files import split_member
+from coordnet.media.read import KIND_BY_SUFFIX
 
 DIED = "its process died (killed, or out of memory)"
 
@@ -100,7 +100,7 @@ def _files(signals: list[str]) -> list[str]:
         if not is_folder(path) or signal in SAMPLES:
             files.append(signal)
             continue
-        inside = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in KINDS]
+        inside = [str(file) for file in sorted(path.iterdir()) if file.suffix.lower() in KIND_BY_SUFFIX]
         if not inside:
             raise MediaError(f"{signal}: expected a folder of pictures or other signals, found none in it")
         files += inside

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from coordnet.cli.common import Output
 from coordnet.cli.folders import RECORD
-from coordnet.media.arrays import split_member
+from coordnet.media.array_files import split_member
 
 Options = TypeVar("Options", bound=Output)
 

@@ -16,13 +16,13 @@ from coordnet.cli.many import each
 from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
+from coordnet.comparison.stopwatch import once
 from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
 from coordnet.metrics.scoring import Scoring
-from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.reconstruction import reconstruction_figure
+from coordnet.plots.panels import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_large
 from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples

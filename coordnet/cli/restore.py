@@ -19,15 +19,15 @@ from coordnet.cli.many import each
 from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
+from coordnet.comparison.stopwatch import once
 from coordnet.fitting import methods
 from coordnet.fitting.local.areas import DEGREE
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
-from coordnet.media.arrays import ARRAY_SUFFIXES, split_member
+from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.declared import available_memory
 from coordnet.media.pictures import write_pixels
-from coordnet.media.rows import ROW_SUFFIXES, RowFile, open_rows, write_rows
-from coordnet.metrics.stopwatch import once
-from coordnet.plots.reconstruction import sampled_picture
+from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
+from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised

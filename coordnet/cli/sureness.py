@@ -8,13 +8,13 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.cli import report, specs
+from coordnet.comparison.stopwatch import once
 from coordnet.fitting.methods import Method
 from coordnet.fitting.uncertainty.folds import check_gaps
 from coordnet.media import Media, write_media
 from coordnet.metrics.scoring import Scoring
-from coordnet.metrics.stopwatch import once
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.uncertainty import uncertainty_figure
+from coordnet.plots.expected_errors import uncertainty_figure
 from coordnet.restore.tiles import Tiles
 from coordnet.sampling.samples import Samples
 

@@ -1,7 +1,6 @@
 """Attempts at one signal, by methods and by SciPy's interpolations: each is timed and scored, failures included."""
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,11 +10,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from coordnet.comparison.stopwatch import once, timed
+from coordnet.comparison.trials import finite, tried
 from coordnet.fitting.effort import warn_if_long
 from coordnet.fitting.methods import Method
 from coordnet.metrics.baselines import BASELINES, Baseline
 from coordnet.metrics.scoring import Scoring
-from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
 
@@ -33,7 +33,7 @@ class Attempt:
     seconds: dict[str, float | None] = field(default_factory=dict)  # "fit" and "render", None where both are one
     scores: dict[str, Any] = field(default_factory=dict)  # see ``Scoring.scores``
     warnings: list[str] = field(default_factory=list)
-    reason: str = ""  # of a failure
+    reason: str = ""  # why it failed; empty if it did not
 
     def score(self, by: str) -> float:
         """Return the PSNR to rank by: infinite for an exact estimate, which has none, and least for a failure."""
@@ -79,18 +79,12 @@ def ranked(attempts: list[Attempt], by: str) -> list[Attempt]:
 def _attempt(attempt: Attempt, work: Callable[[], dict[str, Any]], scoring: Scoring, bar: tqdm) -> Attempt:
     """Return the attempt with the results of some work, or with the reason for its failure."""
     bar.set_postfix_str(attempt.name)
-    try:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            found = work()
-        if not bool(torch.isfinite(found["estimate"]).all()):
-            raise FloatingPointError("the reconstruction has NaN or infinity")
-    except Exception as error:
-        return replace(attempt, reason=" ".join(str(error).split()) or type(error).__name__)
-    finally:
-        bar.update()
-    messages = list(dict.fromkeys(str(w.message) for w in warned if issubclass(w.category, UserWarning)))
-    return replace(attempt, **found, scores=scoring.scores(found["estimate"]), warnings=messages)
+    trial = tried(work)
+    bar.update()
+    if trial.error is not None:
+        return replace(attempt, reason=" ".join(str(trial.error).split()) or type(trial.error).__name__)
+    scores = scoring.scores(trial.result["estimate"])
+    return replace(attempt, **trial.result, scores=scores, warnings=trial.warnings)
 
 
 def _fitted(
@@ -111,7 +105,7 @@ def _fitted(
     else:
         model, seconds = timed(fit_whole, **WARM)
     estimate, rendering = once(model.render)
-    return {"estimate": estimate.detach().cpu(), "fit": model, "seconds": {"fit": seconds, "render": rendering}}
+    return {"estimate": finite(estimate), "fit": model, "seconds": {"fit": seconds, "render": rendering}}
 
 
 def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
@@ -119,4 +113,4 @@ def _interpolated(baseline: Baseline, samples: Samples) -> dict[str, Any]:
     estimate, seconds = timed(partial(baseline, samples), **WARM)
     if estimate is None:
         raise ValueError("SciPy does not reach so many points in so many dimensions")
-    return {"estimate": estimate.cpu(), "seconds": {"fit": seconds, "render": None}}
+    return {"estimate": finite(estimate), "seconds": {"fit": seconds, "render": None}}

@@ -67,7 +67,7 @@ class Comparison:
     attempts: list[Attempt]
     left_out: dict[str, str]  # the reason for every combination that was left out
     pattern: str  # how the signal was sampled
-    epochs: int | None  # of gradient fits, where they were given
+    epochs: int | None  # epochs of gradient fits, where they were given
     seed: int
     name: str = "signal"
     rate: float | None = None  # samples of a sound in a second, for the axis of figures

@@ -16,7 +16,7 @@ from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each
 from coordnet.sampling.axes import Axes, Axis
 
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
-TOLERANCE = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
+INVERSE_ERROR = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
 MAX_CONDITION = 1e5  # largest condition of a design whose normal matrix is factorized in float64
 
 
@@ -128,7 +128,7 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
 
     It is None where the rank is not full, the condition is above ``MAX_CONDITION``, or the inverse has no narrow band.
     """
-    tolerance = max(torch.finfo(dtype).eps / 16, TOLERANCE)
+    tolerance = max(torch.finfo(dtype).eps / 16, INVERSE_ERROR)
     transpose = design.mT
     tall = design.shape[0] >= design.shape[1]
     gram = transpose.fused(design) if tall else design.fused(transpose)

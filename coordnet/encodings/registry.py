@@ -7,9 +7,9 @@ import coordnet.encodings.encoders as e
 from coordnet import _checks
 from coordnet.encodings.base import Encoding
 from coordnet.encodings.complex import ComplexEncoding
-from coordnet.encodings.fourier import FourierEncoding
 from coordnet.encodings.joint import JointEncoding
 from coordnet.encodings.modulated import ModulatedEncoding
+from coordnet.encodings.padded_fourier import FourierEncoding
 from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
 from coordnet.sampling.axes import Axis
 

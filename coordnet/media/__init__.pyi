@@ -1,13 +1,13 @@
-from .arrays import read_array as read_array
-from .arrays import write_array as write_array
+from .array_files import read_array as read_array
+from .array_files import write_array as write_array
+from .examples import SAMPLES as SAMPLES
 from .files import MediaError as MediaError
 from .files import atomic_path as atomic_path
-from .masks import read_mask as read_mask
+from .mask_files import read_mask as read_mask
 from .pictures import read_image as read_image
 from .pictures import write_image as write_image
 from .read import load as load
 from .read import read_media as read_media
-from .samples import SAMPLES as SAMPLES
 from .signal import Media as Media
 from .sound import read_audio as read_audio
 from .sound import write_audio as write_audio

@@ -31,7 +31,7 @@ _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
 _FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
 # What a channel beyond the colors is (TIFF 6.0, page 31): unspecified, opacity that colors are multiplied by, opacity.
 NO_ALPHA, TIMES_ALPHA, STRAIGHT = 0, 1, 2
-LARGE = 2**24  # numbers of a picture that is compressed less, five times as fast
+COMPRESSED_LESS = 2**24  # numbers of a picture that is compressed less, five times as fast
 AVERAGED = 8  # a side that shrinks by more is first averaged over areas: a wide filter takes seconds a picture
 _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
 _CROP = _SIZE + r"(?:\+(\d+)\+(\d+))?"
@@ -208,7 +208,7 @@ def write_pixels(pixels: np.ndarray, path: Path) -> None:
         formats = {"in_pixel_format": stored, "out_pixel_format": stored}
         iio.imwrite(path, pixels, plugin="pyav", codec="png", is_batch=False, **formats)
     else:
-        fast: dict[str, Any] = {"compress_level": 1} if pixels.size > LARGE else {}
+        fast: dict[str, Any] = {"compress_level": 1} if pixels.size > COMPRESSED_LESS else {}
         iio.imwrite(path, pixels, plugin="pillow", is_batch=False, **fast)
 
 

@@ -10,16 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.arrays import ARRAY_SUFFIXES, read_array, split_member
+from coordnet.media.array_files import ARRAY_SUFFIXES, read_array, split_member
+from coordnet.media.examples import SAMPLES
 from coordnet.media.files import StrPath, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_image
-from coordnet.media.samples import SAMPLES
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio
 from coordnet.media.tables import TABLE_SUFFIXES, read_table
 from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video
 
-KINDS: dict[str, Kind] = {
+KIND_BY_SUFFIX: dict[str, Kind] = {
     **dict.fromkeys(IMAGE_SUFFIXES, "image"),
     **dict.fromkeys(VIDEO_SUFFIXES, "video"),
     **dict.fromkeys(AUDIO_SUFFIXES, "audio"),
@@ -62,9 +62,9 @@ def read_media(
     suffix = split_member(path)[0].suffix.lower()
     if suffix != ".zarr":
         readable_file(split_member(path)[0], "a signal")
-    if suffix not in KINDS:
-        raise mismatch(path, f"a known suffix ({' '.join(sorted(KINDS))})", repr(suffix))
-    kind = "video" if is_video(path) else KINDS[suffix]
+    if suffix not in KIND_BY_SUFFIX:
+        raise mismatch(path, f"a known suffix ({' '.join(sorted(KIND_BY_SUFFIX))})", repr(suffix))
+    kind = "video" if is_video(path) else KIND_BY_SUFFIX[suffix]
     for option, value in {"frames": frames, "size": size, "crop": crop, "row": row, "column": column}.items():
         if value is not None and option not in _OPTIONS.get(kind, ()):
             raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")

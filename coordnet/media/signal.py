@@ -40,7 +40,7 @@ class Media:
     depth: str  # the NumPy dtype of the numbers in the file
     rate: float | int | None = None  # frames or samples per second, of signals with a time axis
     columns: tuple[str, ...] = ()  # the names of a table's columns
-    suffix: str = ""  # of the file, for formats that a signal is written in as it was read
+    suffix: str = ""  # suffix of the file, for formats that a signal is written in as it was read
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
     alpha: bool = False  # whether the last channel is opacity: of two, beside gray, or of four, beside three colors
     stored: np.ndarray | None = None  # the numbers of the file, shaped as the signal, where writing might change them

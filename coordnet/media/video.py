@@ -27,7 +27,7 @@ VIDEO_SUFFIXES = (
 )
 ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
 CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi", ".gif")
-COLORS = 256  # of a GIF's palette
+COLORS = 256  # colors in a GIF's palette
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
 # The color matrix, primaries and transfer with which FFmpeg converts; players then need not guess them.
 _COLORS = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "smpte170m")

@@ -6,10 +6,10 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.arrays import write_array
+from coordnet.media.array_files import write_array
 from coordnet.media.files import StrPath, mismatch
 from coordnet.media.pictures import write_image
-from coordnet.media.read import KINDS
+from coordnet.media.read import KIND_BY_SUFFIX
 from coordnet.media.signal import Kind, Media
 from coordnet.media.sound import write_audio
 from coordnet.media.tables import write_table
@@ -33,12 +33,12 @@ def write_media(
     raises a ``MediaError``. Numbers that ``media.known`` keeps are those of the file that ``media`` was read from.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in KINDS or suffix in (".npz", ".zarr"):
+    if suffix not in KIND_BY_SUFFIX or suffix in (".npz", ".zarr"):
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
     signal = media.signal if isinstance(media, Media) else media
     if suffix == ".gif" and signal.ndim == 3:
         signal = signal.unsqueeze(0)  # a picture is an animation of one frame
-    target: Kind = "video" if suffix == ".gif" else KINDS[suffix]
+    target: Kind = "video" if suffix == ".gif" else KIND_BY_SUFFIX[suffix]
     source = media if isinstance(media, Media) else Media(media, target, "", "")
     axes = _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:

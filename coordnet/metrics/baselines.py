@@ -12,8 +12,8 @@ from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.samples import Samples
 
 Baseline = Callable[[Samples], Tensor | None]
-SPLINE_SECONDS = 1e-7  # of a spline, for each sample of its result
-TRIANGULATION_SECONDS = {"linear": 15e-6, "cubic": 50e-6}  # of ``griddata`` in two dimensions, for each known point
+SPLINE_SECONDS = 1e-7  # seconds of a spline for each sample of its result
+TRIANGULATION_SECONDS = {"linear": 15e-6, "cubic": 50e-6}  # seconds of ``griddata`` in 2-D, for a known point
 TRIANGULATION_LIMIT = {2: 2_000_000, 3: 60_000}  # known points that half a minute triangulates, by the number of axes
 
 # By the number of axes, of one unknown point; measured on pictures of 64² to 512² of which a quarter to 98 % is known.

@@ -12,7 +12,7 @@ from coordnet import _checks
 from coordnet.sampling.arrays import Array, as_tensor, scaled
 
 BLOCK = 2**22  # entries that are scored at once, in float64
-WINDOW = 7  # samples of SSIM's window along an axis
+SSIM_WINDOW = 7  # samples of SSIM's window along an axis
 LEAST_PEAK = 1 / 65535  # greatest value of the darkest picture, one step of 16 bits, that is not black
 
 
@@ -131,13 +131,13 @@ def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid 
     mean_squared_error(estimate, truth)
     from skimage.metrics import structural_similarity  # half a second to import
 
-    if min(truth.shape[:-1]) < WINDOW:
+    if min(truth.shape[:-1]) < SSIM_WINDOW:
         return None
-    length, step = len(truth), max(WINDOW, BLOCK * len(truth) // truth.numel())
+    length, step = len(truth), max(SSIM_WINDOW, BLOCK * len(truth) // truth.numel())
     total = 0.0  # scikit-image's mean leaves out the border, half a window, so that blocks meet where windows overlap
-    for i in range(0, length - WINDOW + 1, step):
-        rows = slice(i, min(i + step + WINDOW - 1, length))
+    for i in range(0, length - SSIM_WINDOW + 1, step):
+        rows = slice(i, min(i + step + SSIM_WINDOW - 1, length))
         a, b = (x[rows].detach().clamp(0, 1).double().cpu().numpy() for x in (estimate, truth))
-        mean = structural_similarity(a, b, win_size=WINDOW, channel_axis=-1, data_range=1.0)
-        total += float(cast(float, mean)) * (rows.stop - rows.start - WINDOW + 1)
-    return total / (length - WINDOW + 1)
+        mean = structural_similarity(a, b, win_size=SSIM_WINDOW, channel_axis=-1, data_range=1.0)
+        total += float(cast(float, mean)) * (rows.stop - rows.start - SSIM_WINDOW + 1)
+    return total / (length - SSIM_WINDOW + 1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from coordnet.metrics.scores import value_range
 from coordnet.plots.figure import Figure
-from coordnet.plots.reconstruction import (
+from coordnet.plots.panels import (
     known_samples,
     most,
     sampled_picture,

@@ -20,7 +20,7 @@ from coordnet.plots.figure import Figure
 from coordnet.sampling.axes import Axes, Axis
 
 Curve = Sequence[float] | Sequence[int]
-WINDOW = 64  # neighboring samples along each axis of a heat map
+HEAT_MAP_SIDE = 64  # neighboring samples along each axis of a heat map
 THEORY: dict[str, Any] = {"ls": "--", "color": "black", "lw": 1.0, "alpha": 0.7}
 
 
@@ -158,7 +158,7 @@ def _draw_sweep(ax: Plot, sweep: Sweep | None) -> None:
 def _draw_maps(
     part: SubFigure, encoder: Encoder | JointEncoder, axis: Axis, nodes: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
-    side = min(axis.count, WINDOW)
+    side = min(axis.count, HEAT_MAP_SIDE)
     window = (Axis(side, axis.start, axis.spacing),) * 2
     nodes = nodes or [(side // 4, side // 4), (side // 2, side // 2)]
     for node in nodes:

@@ -11,7 +11,7 @@ from coordnet.analysis import condition_number, linear_fit_rank, singular_values
 from coordnet.analysis.spectra import finite
 from coordnet.encodings import FourierEncoding
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.encodings import WINDOW, show_similarities, show_singular_values
+from coordnet.plots.encodings import HEAT_MAP_SIDE, show_similarities, show_singular_values
 from coordnet.plots.figure import Figure
 from coordnet.sampling.axes import Axis
 
@@ -65,7 +65,7 @@ def _rendered_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
 
 def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     """Draw the singular values of the encoding's matrices, and in two dimensions the similarities of two positions."""
-    encoding, window = model.network.encoding, tuple(Axis(min(n, WINDOW), 0.0, 1 / n) for n in model.grid)
+    encoding, window = model.network.encoding, tuple(Axis(min(n, HEAT_MAP_SIDE), 0.0, 1 / n) for n in model.grid)
     matrices = encoding.matrices(tuple(Axis(n) for n in model.grid) if encoding.is_factored else window)
     nodes = [tuple(a.count // part for a in window) for part in (4, 2)] if len(window) == 2 else []
     figure = Figure(figsize=(4.2 * (len(matrices) + len(nodes)), 3.8), layout="constrained")

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.plots.figure import Figure
-from coordnet.plots.reconstruction import UNIT, displayable, most, show_image, span_of, strips
+from coordnet.plots.panels import UNIT, displayable, most, show_image, span_of, strips
 
 
 def restoration_figure(

@@ -14,7 +14,7 @@ from coordnet.fitting.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.plots.encodings import encoder_figure
-from coordnet.plots.papers import FIGURES
+from coordnet.plots.published import FIGURES
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.patterns import sample
 

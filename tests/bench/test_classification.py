@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from coordnet.bench import classification, token_sets, windows
-from coordnet.bench.attention import TASKS, Attention
+from coordnet.bench import classification, sensor_windows, token_sets
+from coordnet.bench.attention_study import TASKS, Attention
 from coordnet.bench.classification import CHOICE_SEED, Part, Row, Scaled, divergence
 from coordnet.bench.records import read
 from coordnet.bench.runner import run
@@ -116,19 +116,19 @@ def test_no_test_digit_trains_or_chooses():
     assert not torch.equal(parts[0][1], parts[1][1])
 
 
-@pytest.mark.parametrize("name", windows.SETS)
+@pytest.mark.parametrize("name", sensor_windows.SETS)
 def test_windows_follow_their_seed(name):
-    part = windows.windows(name, 20, 5)
-    assert all(torch.equal(*pair) for pair in zip(part, windows.windows(name, 20, 5), strict=True))
-    assert not torch.equal(part.tokens, windows.windows(name, 20, 6).tokens)
+    part = sensor_windows.windows(name, 20, 5)
+    assert all(torch.equal(*pair) for pair in zip(part, sensor_windows.windows(name, 20, 5), strict=True))
+    assert not torch.equal(part.tokens, sensor_windows.windows(name, 20, 6).tokens)
     assert part.tokens.shape == (20, 32, 2) and part.positions.shape == (20, 32, 1)
     assert part.labels.tolist() == [0, 1] * 10
 
 
 def test_anomalies_are_what_they_are_called(monkeypatch):
     """Without noise: one step, six neighbors, a straight line, a copy one step later, two rates of turning."""
-    monkeypatch.setattr(windows, "NOISE", 0.0)
-    signal = {name: windows.windows(name, 40, 5).tokens for name in windows.SETS}
+    monkeypatch.setattr(sensor_windows, "NOISE", 0.0)
+    signal = {name: sensor_windows.windows(name, 40, 5).tokens for name in sensor_windows.SETS}
     steps = (signal["mean shift"][..., 0].diff() != 0).sum(1)
     assert steps[1::2].tolist() == [1] * 20 and int(steps[::2].min()) > 1
     spikes = signal["spike pattern"][..., 0] == 2
@@ -189,7 +189,7 @@ def test_choices_are_made_by_validation(short, tmp_path, monkeypatch):
     half = [r for r in read(tmp_path).values() if r["cell"]["task"] == "half of the pixels"]
     assert [r["cell"]["method"] for r in half] == [r["cell"]["method"] for r in reported[1:]]
     assert all(0 <= r["scores"]["unseen"] <= 1 for r in half)
-    table = study.tables([*records, *half])[".md"]
+    table = study.contents([*records, *half])[".md"]
     assert all(f"| {row.name} |" in table for row in short[0].rows)
     assert "accuracy at unseen positions" in table
     monkeypatch.setattr(classification, "train", None)  # a finished run trains nothing
@@ -201,5 +201,5 @@ def test_a_short_series(tmp_path, monkeypatch):
     monkeypatch.setattr(Series, "tasks", Series.tasks[3:])
     study = Series()
     assert run(study, Options(seeds=1, epochs=1), tmp_path, progress=False) == (2 * (3 * 2 + 4), 0)
-    table = study.tables(study.records(tmp_path))[".md"]
+    table = study.contents(study.records(tmp_path))[".md"]
     assert table.count("| lagged copy |") == table.count("| drift |") == 4

@@ -11,16 +11,18 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import damage, peers, quality, unequal, upscaling
-from coordnet.bench import data as cubes
-from coordnet.bench.demosaicing import bilinear, malvar
+from coordnet.bench import damage, papers, quality, unequal, upscaling
+from coordnet.bench import signals as cubes
+from coordnet.bench.catalogue import PAPERS, QUALITY
 from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
+from coordnet.bench.estimators import Hindsight
 from coordnet.bench.fields import FIELDS, FieldFinder
-from coordnet.bench.methods import Hindsight
+from coordnet.bench.peers import base, demosaicing, denoising, interpolating
+from coordnet.bench.peers.demosaicing import bilinear, malvar
+from coordnet.bench.peers.interpolating import pillow
 from coordnet.bench.records import read
 from coordnet.bench.study import Options
-from coordnet.bench.upscaling import Reduction, cell_matrix, pillow
-from coordnet.cli.bench import quality as quality_command
+from coordnet.bench.upscaling import Reduction, cell_matrix
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
@@ -168,7 +170,9 @@ def test_sounds_are_the_beginning(tmp_path):
     assert cubes.sound(tmp_path / "a.wav").shape == (131_072, 1)
 
 
-@pytest.mark.parametrize("method", [peers.thin_plate, peers.biharmonic, partial(peers.radial_basis, kernel="cubic")])
+@pytest.mark.parametrize(
+    "method", [interpolating.thin_plate, interpolating.biharmonic, partial(interpolating.radial_basis, kernel="cubic")]
+)
 def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     picture = ramp(24, 30)
     samples = sample(picture, "random:0.5")
@@ -182,7 +186,7 @@ def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
 def test_lanczos_keeps_the_samples_and_a_ramp(pattern):
     picture = ramp(25, 32)
     samples = sample(picture, pattern)
-    made, known = peers.lanczos_between(Case(samples)), samples.geometry.known(3)
+    made, known = interpolating.lanczos_between(Case(samples)), samples.geometry.known(3)
     assert torch.allclose(made[known], picture[known], atol=1e-6)
     assert torch.allclose(made[9:-9, 9:-9], picture[9:-9, 9:-9], atol=0.01)
 
@@ -203,7 +207,7 @@ def test_fields_at_unequal_coordinates_are_scored_between_the_samples():
     assert samples.grid == (16, 16) and not samples.geometry.is_even
     known = samples.geometry.known(1)
     assert torch.equal(truth[known], samples.values.flatten())
-    for made in (unequal.bivariate(Case(samples), 3), unequal.regular(Case(samples))):
+    for made in (interpolating.bivariate(Case(samples), 3), interpolating.regular(Case(samples))):
         assert torch.allclose(made[known], truth[known], atol=1e-4)
         assert torch.allclose(made, truth, atol=0.02)
     made = unequal.AtMidpoints(Adaptive(rounds=1))(Case(samples)).estimate
@@ -239,25 +243,28 @@ def test_clipped_noise_is_of_8_bits():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     ("package", "peer", "pattern", "noise", "least"),
-    [("bm3d", "block_matching", "full", 0.1, 6), ("colour_demosaicing", "menon", "bayer:GBRG", 0.0, 15)]
-    + [("cv2", "telea", "random:0.8", 0.0, 10)],
+    [
+        ("bm3d", denoising.block_matching, "full", 0.1, 6),
+        ("colour_demosaicing", demosaicing.menon, "bayer:GBRG", 0.0, 15),
+    ]
+    + [("cv2", interpolating.telea, "random:0.8", 0.0, 10)],
 )
 def test_a_peer_of_another_package_restores(package, peer, pattern, noise, least):
     pytest.importorskip(package)
     truth = synthetic_photograph(32, 40)
     samples, observed = Task("", pattern, noise, "clean").sampled(truth, 0, "cpu")
-    estimate = getattr(peers, peer)(Case(samples, noise))
+    estimate = peer(Case(samples, noise))
     before = (samples.values if noise == 0 else observed).reshape(truth.shape)
     gain = (before - truth).square().mean() / (estimate - truth).square().mean()
     assert 10 * float(gain.log10()) > least
 
 
 def test_a_peer_without_its_package_is_left_out_by_name(folder):
-    absent = peers.baseline("absent", peers.unchanged, package="no_such_package")
-    there = peers.baseline("there", peers.unchanged, package="numpy")
-    study = quality.part("denoise", "", [Task("full", "full", 0.1, "clean")], (absent, there))
+    absent = base.baseline("absent", denoising.unchanged, package="no_such_package")
+    there = base.baseline("there", denoising.unchanged, package="numpy")
+    study = quality.part("denoise", [Task("full", "full", 0.1, "clean")], (absent, there))
     with pytest.warns(UserWarning, match="absent is left out: the package no_such_package is not installed"):
-        (cells,) = study.stages(Options(data=folder), {})
+        cells = study.cells(Options(data=folder))
     assert {cell.subject["method"]["name"] for cell in cells} == {"there"}
 
 
@@ -297,7 +304,7 @@ def test_reports_count_what_is_below_the_peer():
 
     scores = {"peer": (10.0, 20.0, 1.0), "ours": (11.0, 19.5, 2.0)}
     records = [record(m, s, x, t) for m, (*pair, t) in scores.items() for s, x in zip("ab", pair, strict=True)]
-    line = quality.Quality().tables(records)[".md"].splitlines()[-1]
+    line = quality.Quality().contents(records)[".md"].splitlines()[-1]
     assert line == "| t | 9 | ours | 2 | 15.25 | +0.25 | -0.50 | 1 | 2.00 | 2.0 |"
 
 
@@ -322,9 +329,7 @@ def test_noise_is_on_the_samples_and_not_on_what_they_are_scored_against(folder)
 def test_iterations_are_counted_at_every_size(run, folder, tmp_path):
     (folder / "kodak" / "kodim01.png").rename(folder / "kodak" / "kodim05.png")
     (experiment,) = (e for e in quality.EXPERIMENTS if e.name == "iterations")
-    (cells,) = replace(experiment, finder=replace(experiment.finder, sizes=(32,))).stages(
-        quality.Options(data=folder), {}
-    )
+    cells = replace(experiment, finder=replace(experiment.finder, sizes=(32,))).cells(Options(data=folder))
     steps = [cell.run()["notes"]["iterations"] for cell in (cells[0], cells[-1])]
     assert len(cells) == 10 and 1 <= steps[0] < steps[1] < 120
 
@@ -350,6 +355,8 @@ def test_reduced_pictures_are_enlarged_to_their_own_size():
     assert torch.allclose(constant.values, torch.tensor(0.4))
 
 
-def test_the_help_names_every_part():
-    text = " ".join(quality_command.__doc__.split())
-    assert f"--only takes some of {', '.join(e.name for e in quality.EXPERIMENTS)}; all but the last" in text
+def test_the_catalogue_names_every_experiment_in_its_order(run):
+    assert [experiment.name for experiment in quality.EXPERIMENTS] == list(QUALITY)
+    assert [study.name for study in papers.STUDIES] == list(PAPERS)
+    status, out, _ = run("bench", "quality", "--help")
+    assert status == 0 and f"takessomeof{','.join(QUALITY)};allbutthelast" in "".join(out.split())

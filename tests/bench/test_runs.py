@@ -14,9 +14,9 @@ import pytest
 from coordnet.bench import runner
 from coordnet.bench.cells import Cell
 from coordnet.bench.estimation import Method, Task, estimation
+from coordnet.bench.estimators import Trained
 from coordnet.bench.layouts import Layout, complex_
-from coordnet.bench.methods import Trained
-from coordnet.bench.peers import Peer
+from coordnet.bench.peers.base import Peer
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options, Study
@@ -37,7 +37,7 @@ class Synthetic(Study):
     def stages(self, options, done):
         yield self.cells
 
-    def tables(self, records):
+    def contents(self, records):
         return {}
 
 
@@ -144,7 +144,7 @@ def test_a_cell_that_raises_is_recorded_and_the_run_goes_on(folder, tmp_path, mo
 
 
 def test_divergence_is_a_failure(folder):
-    (signal,) = STUDIES["table1"].finder.find(folder, 1)
+    (signal,) = STUDIES["table1"].experiment.finder.find(folder, 1)
     method = Method("m", Trained(Layout(complex_, Gaussian), lr=1e30))
     record = estimation(Task("t", "every:2"), signal, method, experiment="e", epochs=30).run()
     assert record["status"] == "failed"

@@ -1,7 +1,7 @@
 """The commands on every sampling pattern and every kind of signal, and on what is wrong with either."""
 
 import json
-from contextlib import nullcontext
+import sys
 from pathlib import Path
 
 import av
@@ -15,7 +15,7 @@ from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.reconstruction import reconstruction_figure
+from coordnet.plots.panels import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples, ScatteredPoints
@@ -215,35 +215,22 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
 
 
 @pytest.mark.parametrize("command", ["reconstruct", "compare", "inpaint", "fit"])
-def test_the_choice_of_a_prior_shows_its_seconds(run, monkeypatch, tmp_path, command):
-    names = []
-
-    def elapsed(name, *, shown):
-        names.append((name, shown))
-        return nullcontext()
-
-    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+def test_the_choice_of_a_prior_shows_its_name_on_a_terminal(run, monkeypatch, tmp_path, command):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
     np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((30, 3)), delimiter=",")
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
     options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
-    assert run(command, *options.get(command, ("a.npy",)), "--out", "out")[0] == 0
-    assert names[0] == ("choosing the prior", True)
+    status, _, err = run(command, *options.get(command, ("a.npy",)), "--out", "out")
+    assert status == 0 and "choosing the prior …" in err
 
 
-def test_plates_show_the_seconds_of_their_fit(run, tmp_path, monkeypatch):
-    names = []
-
-    def elapsed(name, *, shown):
-        names.append((name, shown))
-        return nullcontext()
-
-    monkeypatch.setattr("coordnet.fitting.plates.plan.elapsed", elapsed)
+def test_plates_show_that_they_are_fitted_unless_the_command_is_quiet(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random(40))
-    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "out")[0] == 0
-    assert ("fitting plates", True) in names
-    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "quiet", "--quiet")[0] == 0
-    assert names[-1] == ("fitting plates", False)
+    status, _, err = run("reconstruct", "a.npy", "--prior", "plates", "--out", "out")
+    assert status == 0 and "fitting plates …" in err
+    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "quiet", "--quiet")[::2] == (0, "")
 
 
 @pytest.mark.figures

@@ -10,7 +10,7 @@ from PIL import Image
 from coordnet._checks import CoordnetWarning
 from coordnet.media import MediaError, declared, read_array, read_mask, read_media, write_array, write_media
 from coordnet.media.declared import NEEDED, refuse_large
-from coordnet.media.rows import open_rows
+from coordnet.media.row_blocks import open_rows
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "float16", "float32", "float64", "bool", ">f4"])

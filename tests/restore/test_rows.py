@@ -14,7 +14,7 @@ from coordnet.cli.specs import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
 from coordnet.media.files import MediaError
-from coordnet.media.rows import open_rows, write_rows
+from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import SIGMAS, choose_sigma
@@ -234,7 +234,7 @@ import coordnet as cn
 from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
 from coordnet.bench.memory import peak_gib
-from coordnet.media.rows import open_rows
+from coordnet.media.row_blocks import open_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling.samples import Lattice
 source = open_rows(__import__("pathlib").Path({str(path)!r})).__enter__()

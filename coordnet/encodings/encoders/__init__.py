@@ -2,7 +2,7 @@
 
 from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder, Parameter, Spacings
 from coordnet.encodings.encoders.embedding import JointEmbedding, LearnedEmbedding
-from coordnet.encodings.encoders.fourier import (
+from coordnet.encodings.encoders.fourier_features import (
     FourierFeatures,
     JointRandomFourier,
     LinearFourier,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.encoders.base import Encoder, Scale
-from coordnet.encodings.encoders.fourier import STEP
+from coordnet.encodings.encoders.fourier_features import STEP
 from coordnet.sampling.axes import Axes
 
 

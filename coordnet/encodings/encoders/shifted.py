@@ -18,7 +18,7 @@ from coordnet.sampling.axes import Axes, Axis
 
 MAX_DENSITY = 0.5  # largest fraction of a matrix that its band may fill; above it the dense product is as fast
 TIE = 1e-3  # shift of an edge in node spacings, so that rounding puts it on the same side for every node
-SHORTEST = 1e-30  # least length of a cell's part between the samples, by which is divided
+SHORTEST_PART = 1e-30  # least length of a cell's part between the samples, by which is divided
 
 
 class ShiftedBasis(Encoder):
@@ -100,7 +100,7 @@ class ShiftedBasis(Encoder):
     ) -> Tensor:
         """The means over cells of columns whose positions beyond the first and the last sample are moved there."""
         low, high = self._held(x - width / 2), self._held(x + width / 2)
-        inside = (high - low).clamp(min=SHORTEST)
+        inside = (high - low).clamp(min=SHORTEST_PART)
         total = inside * self.bump_mean(nodes - (low + high) / 2, inside)
         for end, beyond in ((self.start, self.start - x), (last, x - last)):
             total = total + (beyond + width / 2).clamp(0, width) * self.bump(nodes - end)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 ORDER = 8  # nodes of a panel where ψ is smooth
-TOLERANCE = 1e-7  # largest difference between a rule and those with half and a quarter of its panels
+QUADRATURE_ERROR = 1e-7  # largest difference between a rule and those with half and a quarter of its panels
 MAX_NODES = 2**20  # nodes of a rule over all axes
 CHUNK = 2**14  # nodes that are evaluated at once
 
@@ -24,8 +24,8 @@ def mean_similarity(
 
     ``encode`` is ψ of positions (…, d), and ``delta`` has offsets within [-1, 1]. If ψ is multilinear between known
     ``kinks`` on each axis, two nodes on each piece give the mean exactly. Otherwise the panels are doubled until three
-    results agree to ``TOLERANCE``. This is exact to rounding if ψ is smooth at that resolution, and to about 1e-7 in
-    two dimensions if it has kinks that are not given.
+    results agree to ``QUADRATURE_ERROR``. This is exact to rounding if ψ is smooth at that resolution, and to about
+    1e-7 in two dimensions if it has kinks that are not given.
     """
     zero = _mean_product(encode, delta.new_zeros(delta.shape[-1]).double(), kinks, None)
     means = [_mean_product(encode, offset, kinks, zero) for offset in delta.double().reshape(-1, delta.shape[-1])]
@@ -33,8 +33,8 @@ def mean_similarity(
 
 
 def _mean_product(encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None, scale: float | None) -> float:
-    """The mean, to an error of ``TOLERANCE`` times ``scale`` or, without a scale, times itself."""
-    start, span = (-offset).clamp(min=0), 1 - offset.abs()  # of the positions x for which x + δ is in the cube too
+    """The mean, to an error of ``QUADRATURE_ERROR`` times ``scale`` or, without a scale, times itself."""
+    start, span = (-offset).clamp(min=0), 1 - offset.abs()  # positions x for which x + δ is in the cube too
 
     def mean(breaks: list[Tensor], order: int) -> float:
         """The mean by the product rule with ``order`` nodes per axis on every piece between breaks."""
@@ -59,7 +59,7 @@ def _mean_product(encode: Encode, offset: Tensor, kinks: Sequence[Tensor] | None
     while panels == 1 or (ORDER * panels) ** len(offset) <= MAX_NODES:
         values.append(mean([torch.linspace(0, 1, panels + 1).to(offset)] * len(offset), ORDER))
         change = max(abs(values[-1] - value) for value in values[-3:])
-        if len(values) > 2 and change < TOLERANCE * abs(scale or values[-1]):
+        if len(values) > 2 and change < QUADRATURE_ERROR * abs(scale or values[-1]):
             break
         panels *= 2
     return values[-1]

@@ -8,22 +8,22 @@ from torch import Tensor
 from coordnet.bench.classification import Part
 from coordnet.sampling import Axis
 
-STEPS = Axis(32)  # of a window
+TIMES = Axis(32)  # the time steps of a window
 NOISE, LAG, SPIKES, SLOW, FAST = 0.3, 1, 6, 1.0, 4.0
 
 
 def mean_shift(noise: Tensor, generator: torch.Generator) -> Tensor:
     """Add a step from -1 to 1, or back, in the middle half; normal windows have its values in random order."""
     count = len(noise)
-    step = torch.randint(STEPS.count // 4, 3 * STEPS.count // 4, (count, 1), generator=generator)
-    levels = torch.where(torch.arange(STEPS.count) < step, -1.0, 1.0)
+    step = torch.randint(TIMES.count // 4, 3 * TIMES.count // 4, (count, 1), generator=generator)
+    levels = torch.where(torch.arange(TIMES.count) < step, -1.0, 1.0)
     levels *= 2 * torch.randint(2, (count, 1), generator=generator) - 1
     return torch.stack([noise[..., 0] + _mixed(levels, generator), noise[..., 1]], -1)
 
 
 def spike_pattern(noise: Tensor, generator: torch.Generator) -> Tensor:
     """Add a burst of six neighboring spikes of height 2; in normal windows they are at random steps."""
-    start = torch.randint(STEPS.count - SPIKES, (len(noise), 1), generator=generator)
+    start = torch.randint(TIMES.count - SPIKES, (len(noise), 1), generator=generator)
     spikes = torch.zeros(noise.shape[:2]).scatter_(1, start + torch.arange(SPIKES), 2.0)
     return torch.stack([noise[..., 0] + _mixed(spikes, generator), noise[..., 1]], -1)
 
@@ -35,8 +35,8 @@ def frequency_change(noise: Tensor, generator: torch.Generator) -> Tensor:
     """
     phase = torch.rand(len(noise), 1, generator=generator)
     rates = torch.where(torch.rand(len(noise), 1, generator=generator) < 0.5, SLOW, FAST)
-    changing = torch.where(torch.arange(STEPS.count) < STEPS.count // 2, SLOW, FAST)
-    speed = torch.where(_anomalous(noise), changing, rates) / (STEPS.count // 2)
+    changing = torch.where(torch.arange(TIMES.count) < TIMES.count // 2, SLOW, FAST)
+    speed = torch.where(_anomalous(noise), changing, rates) / (TIMES.count // 2)
     wave = torch.sin(2 * torch.pi * (speed.cumsum(1) + phase))
     return torch.stack([noise[..., 0] + wave, noise[..., 1]], -1)
 
@@ -49,7 +49,7 @@ def lagged_copy(noise: Tensor, generator: torch.Generator) -> Tensor:
 
 def drift(noise: Tensor, generator: torch.Generator) -> Tensor:
     """Add a slope of ±1.5 over the window; normal windows have its values in random order."""
-    slope = (torch.arange(STEPS.count) / (STEPS.count - 1) - 0.5) * 1.5
+    slope = (torch.arange(TIMES.count) / (TIMES.count - 1) - 0.5) * 1.5
     signs = 2 * torch.randint(2, (len(noise), 1), generator=generator) - 1
     return torch.stack([noise[..., 0] + _mixed(signs * slope, generator), noise[..., 1]], -1)
 
@@ -83,6 +83,6 @@ def windows(name: str, count: int, seed: int) -> Part:
     These sets stand for the sensor data of Idé et al. (2024), which cannot be had.
     """
     generator = torch.Generator().manual_seed(seed)
-    noise = NOISE * torch.randn(count, STEPS.count, 2, generator=generator)
-    positions = STEPS.points(torch.float32).unsqueeze(-1).expand(count, -1, -1)
+    noise = NOISE * torch.randn(count, TIMES.count, 2, generator=generator)
+    positions = TIMES.points(torch.float32).unsqueeze(-1).expand(count, -1, -1)
     return Part(SETS[name](noise, generator), positions, torch.arange(count) % 2)

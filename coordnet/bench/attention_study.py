@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from coordnet.bench import token_sets
 from coordnet.bench.cells import Cell
 from coordnet.bench.classification import CHOICE_SEED, ClassificationStudy, Parts, Task, accuracy
-from coordnet.bench.positions import BOXES, DIGITS, UNSEEN, WIDTH
+from coordnet.bench.position_encodings import BOXES, DIGITS, UNSEEN, WIDTH
 from coordnet.bench.records import Record
+from coordnet.bench.reports import flat, markdown
 from coordnet.bench.study import Options
-from coordnet.bench.tables import flat, markdown
 from coordnet.networks.attention import AttentionClassifier
 
 MODEL: dict[str, Any] = {"width": WIDTH, "depth": 1, "heads": 2}
@@ -68,7 +69,7 @@ class Attention(ClassificationStudy):
         token_sets.digits()  # without scikit-learn nothing begins
         yield from super().stages(options, done)
 
-    def tables(self, records: list[Record]) -> dict[str, str]:
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return a table of test accuracies for each task."""
         frame = flat(records)
         parts = [

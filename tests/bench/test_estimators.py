@@ -16,12 +16,12 @@ import torch
 from scipy.interpolate import RegularGridInterpolator
 
 from coordnet.analysis import stable_rank
-from coordnet.bench import data, limits, peers
-from coordnet.bench import papers as tables
+from coordnet.bench import limits, papers, signals
 from coordnet.bench.estimation import Case
 from coordnet.bench.layouts import complex_
 from coordnet.bench.limits import limited
 from coordnet.bench.memory import with_peak
+from coordnet.bench.peers import denoising, interpolating
 from coordnet.bench.records import key_of
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options
@@ -33,7 +33,7 @@ from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
-PAPERS = [study.name for study in tables.STUDIES]
+PAPERS = [study.name for study in papers.STUDIES]
 
 
 def cells(name, options):
@@ -45,7 +45,7 @@ def named(cell):
 
 
 def methods(name):
-    return {method.name: method.estimator for block in STUDIES[name].blocks.values() for method in block}
+    return {method.name: method.estimator for block in STUDIES[name].experiment.blocks.values() for method in block}
 
 
 def build(layout, samples):
@@ -128,10 +128,10 @@ def test_matched_encoders_have_the_same_stable_rank():
 def test_torch_s_bicubic_and_trilinear_are_at_the_right_positions():
     """Trilinear is the linear spline; bicubic reproduces a ramp inside, and the samples everywhere."""
     cube = sample(torch.rand(12, 10, 8, 2), "every:2")
-    assert torch.allclose(peers.torch_interpolate(Case(cube)), baselines.linear(cube), atol=1e-6)
+    assert torch.allclose(interpolating.torch_interpolate(Case(cube)), baselines.linear(cube), atol=1e-6)
     y, x = torch.meshgrid(torch.arange(40.0), torch.arange(31.0), indexing="ij")
     ramp = (0.01 * y + 0.02 * x).unsqueeze(-1)
-    made = peers.torch_interpolate(Case(sample(ramp, "every:2")))
+    made = interpolating.torch_interpolate(Case(sample(ramp, "every:2")))
     assert made.shape == ramp.shape
     assert torch.allclose(made[4:-6, 4:-6], ramp[4:-6, 4:-6], atol=1e-5)
     assert torch.allclose(made[::2, ::2], ramp[::2, ::2], atol=1e-6)
@@ -148,17 +148,17 @@ def test_splines_in_three_dimensions_are_regular_grid_interpolator(method, toler
     ).double()
     ends = torch.tensor([axis[-1] for axis in axes])
     inside = (slice(0, 15), slice(0, 13), slice(0, 11))
-    made = peers.spline(Case(samples), method)[inside][..., 0]
+    made = interpolating.spline(Case(samples), method)[inside][..., 0]
     assert torch.allclose(made, torch.from_numpy(peer(targets[inside].minimum(ends).numpy())), atol=tolerance)
 
 
 def test_a_peer_beyond_its_limit_is_stopped():
     picture = Case(sample(synthetic_photograph(20, 20), "random:0.5"))
     with pytest.raises(TimeoutError, match="0.2 s"):
-        limited(partial(peers.biharmonic, picture), 0.2)
+        limited(partial(interpolating.biharmonic, picture), 0.2)
     with pytest.raises(RuntimeError, match="invalid literal"):
         limited(partial(int, "none"), 60.0)
-    made, seconds = limited(partial(peers.spline, picture, "nearest"), 60.0)
+    made, seconds = limited(partial(interpolating.spline, picture, "nearest"), 60.0)
     assert torch.equal(made, baselines.nearest(picture.samples))
     assert 0 < seconds < 60
 
@@ -173,14 +173,14 @@ def test_total_variation_with_hindsight_is_never_below_a_fixed_weight():
     clean = synthetic_photograph(32, 32)
     noisy = clean + 0.1 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
     case = Case(sample(noisy, "full"), 0.1, score=lambda estimate: psnr(estimate, clean))
-    best = psnr(peers.best_total_variation(case), clean)
+    best = psnr(denoising.best_total_variation(case), clean)
     from skimage.restoration import denoise_tv_chambolle
 
-    for weight in peers.WEIGHTS:
+    for weight in denoising.WEIGHTS:
         one = denoise_tv_chambolle(noisy.double().numpy(), weight=weight * 0.1, channel_axis=-1)
         assert best >= psnr(torch.from_numpy(one).float(), clean) - 1e-6
     assert best > psnr(noisy, clean) + 1
-    for peer in (peers.wavelet, peers.non_local_means):
+    for peer in (denoising.wavelet, denoising.non_local_means):
         for blind in (False, True):
             assert psnr(peer(case, blind=blind), clean) > psnr(noisy, clean) + 1
 
@@ -222,7 +222,7 @@ def but_scale(cell):
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_cell_of_every_table_runs(name, folder, monkeypatch):
     """On tiny signals nothing fails but what SciPy cannot do; of cells that differ in a scale alone, one is run."""
-    monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16², cubes of 4³
+    monkeypatch.setattr(signals, "QUICK", 30)  # pictures of 16², cubes of 4³
     found = cells(name, Options(folder, quick=True, images=1, epochs=1))
     assert len({cell.key for cell in found}) == len(found)
     tasks = list(dict.fromkeys(cell.subject["task"] for cell in found))

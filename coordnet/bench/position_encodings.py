@@ -9,7 +9,7 @@ from coordnet.bench.token_sets import LINE, SQUARE
 from coordnet.encodings import DenseEncoding, JointEncoding, ModulatedEncoding, SimpleEncoding
 from coordnet.encodings.encoders import DFT, Identity, LearnableFourier, LearnedEmbedding, MultiSine, Sinusoidal
 
-WIDTH = 32  # of the tokens
+WIDTH = 32  # features of a token
 MODULATOR: dict[str, Any] = {"fourier": 64, "hidden": 32, "layer_norm": True}
 HIDDEN, NORMED = {"hidden": MODULATOR["hidden"]}, {"hidden": MODULATOR["hidden"], "layer_norm": True}
 UNIT = {"norm": 1.0}

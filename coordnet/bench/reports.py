@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from coordnet.bench.experiment import Experiment
 from coordnet.bench.records import Record, failed
-from coordnet.bench.study import Experiment
 
 Frame = Any  # a DataFrame or a Series, whose own types are too narrow for pyright
-EXACT = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
+EXACT_DECIBELS = 100.0  # dB: an error of 1e-5, where the rounding of float32 begins
 CLOSE = 0.005  # dB: a difference that two decimals do not show
 NUMBER = re.compile(r"[-+]?\d[\d.e+-]*")
 HEADS = {"held_out": "PSNR held out", "clean": "PSNR against the clean signal"}
@@ -116,7 +116,7 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
         lines[score], lines[f"{score}_spread"] = table.mean(), table.std()
         lines[f"{score}_draws"] = draws.groupby("line").mean()
     least = each["scores.fitted"].min().reindex(lines.index)
-    lines["exact"] = ~(least < EXACT) & (lines["done"] > 0)  # a missing number is an error of zero
+    lines["exact"] = ~(least < EXACT_DECIBELS) & (lines["done"] > 0)  # a missing number is an error of zero
     lines["ssim"], lines["stable_rank"] = each["scores.ssim"].mean(), each["notes.stable_rank"].mean()
     lines[PARTS] = each[[f"seconds.{part}" for part in PARTS]].median()
     lines["parameters"] = each["notes.parameters"].quantile(interpolation="lower").astype("Int64")
@@ -130,9 +130,9 @@ def _lines(experiment: Experiment, frame: Frame) -> Frame:
     return lines
 
 
-def values(experiment: Experiment, records: Sequence[Record]) -> str:
-    """Return a line for each method as comma-separated values, with numbers in full."""
-    lines: Frame = pd.concat([section.lines for section in sections(experiment, records)])
+def values(found: Sequence[Section]) -> str:
+    """Return a line for each method of some sections as comma-separated values, with numbers in full."""
+    lines: Frame = pd.concat([section.lines for section in found])
     lines = lines.astype(dict.fromkeys((DEPTH, "cell.epochs", "machine.threads"), "Int64"))
     table = lines.reindex(columns=[column.split("=")[-1] for column in CSV])
     return table.set_axis([column.split("=")[0] for column in CSV], axis=1).to_csv(index=False, lineterminator="\n")
@@ -149,9 +149,8 @@ def text(value: Any, form: str = ".2f") -> str:
     return "" if pd.isna(value) else format(value, form)
 
 
-def report(experiment: Experiment, records: Sequence[Record]) -> str:
-    """Return the report of an experiment in Markdown."""
-    found = sections(experiment, records)
+def report(experiment: Experiment, records: Sequence[Record], found: Sequence[Section]) -> str:
+    """Return the report of an experiment in Markdown, from its records and their sections."""
     parts = [f"# {experiment.title}", PREFACE, _origin(experiment, records)]
     if len(found) > 2:
         parts.append(_overview(experiment, found))

@@ -10,12 +10,12 @@ from coordnet.analysis import stable_rank
 from coordnet.bench.cells import plain
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.layouts import Layout, fourier
+from coordnet.comparison.stopwatch import once, timed
 from coordnet.encodings import Encoding
 from coordnet.fitting.closed_form import NO_PENALTY, fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.fitting.tuning import tune_smoothness
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
-from coordnet.metrics.stopwatch import once, timed
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from scipy.io import wavfile
 
-from coordnet.bench import data as cubes
+from coordnet.bench import signals as cubes
 from coordnet.media import read_image, write_video
 from tests.helpers import refused
 

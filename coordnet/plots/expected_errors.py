@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.plots.figure import Figure
-from coordnet.plots.reconstruction import show_error, strips
+from coordnet.plots.panels import show_error, strips
 
 
 def uncertainty_figure(std: Float[Tensor, "*grid channels"], title: str, *, rate: float | None = None) -> Figure:

@@ -1,21 +1,19 @@
-"""Timings of calls, warmed up and synchronized with the GPU, what is shown meanwhile, and the machine."""
+"""Timings of calls, warmed up and synchronized with the GPU, and the machine."""
 
 import platform
 import re
 import statistics
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from tqdm import tqdm
 
-MOST = 200  # repetitions of a short call
+MAX_REPEATS = 200  # repetitions of a short call
 T = TypeVar("T")
 
 
@@ -31,14 +29,14 @@ class Timing(NamedTuple):
 def measure(work: Callable[[], object], *, repeats: int = 9, budget: float = 20.0, least: float = 0.0) -> Timing:
     """Time a call after one warm-up run, in at most ``budget`` seconds; a longer warm-up is the only run.
 
-    Short calls are repeated more often, up to ``MOST`` times, until they took ``least`` seconds together.
+    Short calls are repeated more often, up to ``MAX_REPEATS`` times, until they took ``least`` seconds together.
     """
     warm_up = once(work)[1]
     if warm_up > budget:
         return Timing(warm_up, warm_up, warm_up, 1)
     repeats = max(1, min(repeats, int(budget / max(warm_up, 1e-9))))
     seconds = [once(work)[1] for _ in range(repeats)]
-    while sum(seconds) < least and len(seconds) < MOST:
+    while sum(seconds) < least and len(seconds) < MAX_REPEATS:
         seconds.append(once(work)[1])
     return Timing(statistics.median(seconds), min(seconds), max(seconds), len(seconds))
 
@@ -57,27 +55,6 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
     result = work()
     _synchronize()
     return result, time.perf_counter() - start
-
-
-@contextmanager
-def elapsed(name: str, *, shown: bool) -> Iterator[None]:
-    """Show the seconds that a stage takes which does not count its steps, from the second on."""
-    options = {"bar_format": "{desc}: {elapsed}", "leave": False, "delay": 1, "miniters": 0}
-    bar = tqdm(desc=name, disable=not shown, **options)
-    over = threading.Event()
-
-    def tick() -> None:
-        while not over.wait(0.5):
-            bar.update(0)
-
-    thread = threading.Thread(target=tick, daemon=True)
-    with bar:
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from coordnet._checks import CoordnetWarning
-from coordnet.media.arrays import ARRAY_SUFFIXES, load_array, split_member
+from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member
 from coordnet.media.declared import declared_pictures
 from coordnet.media.files import StrPath, decoding, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_pixels

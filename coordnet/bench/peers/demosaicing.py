@@ -1,4 +1,4 @@
-"""Demosaicing by convolution: bilinear, and the 5×5 filters of Malvar, He and Cutler.
+"""Demosaicing: bilinear, by the 5×5 filters of Malvar, He and Cutler, and by the package colour-demosaicing.
 
 The filters are those of figure 2 in "High-Quality Linear Interpolation for Demosaicing of Bayer-Patterned Color Images"
 (ICASSP 2004).
@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
+
+from coordnet.bench.estimation import Case
 
 Picture = Float[Tensor, "height width 3"]
 
@@ -52,3 +54,20 @@ def convolve(image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"
 
 
 METHODS = {"bilinear": bilinear, "malvar": malvar}
+
+
+def demosaiced(case: Case, kind: str) -> Tensor:
+    """Demosaic by "bilinear" interpolation, or by the 5×5 filters of Malvar, He and Cutler ("malvar")."""
+    assert case.samples.weights is not None
+    return METHODS[kind](case.samples.values, case.samples.weights > 0)
+
+
+def menon(case: Case) -> Tensor:
+    """Demosaic by the directional filter of Menon, Andriani and Calvagno (2007), from colour-demosaicing."""
+    from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007  # pyright: ignore[reportMissingImports]
+
+    values, weights = case.samples.values, case.samples.weights
+    assert weights is not None
+    pattern = "".join("RGB"[int(weights[y, x].argmax())] for y in (0, 1) for x in (0, 1))
+    mosaic = (values * weights).sum(-1).double().cpu().numpy()
+    return torch.from_numpy(demosaicing_CFA_Bayer_Menon2007(mosaic, pattern)).to(values)

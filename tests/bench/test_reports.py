@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from coordnet.bench import data
+from coordnet.bench import signals
 from coordnet.bench.records import appending, key_of, read
+from coordnet.bench.reports import sections
 from coordnet.bench.runner import STUDIES, run
 from coordnet.bench.study import Options
-from coordnet.bench.tables import report, sections
 
 TABLE_1 = STUDIES["table1"]
 MACHINE = {"device": "cpu", "gpu": None, "threads": 1, "torch": "2", "commit": "abc"}
@@ -63,8 +63,12 @@ def written(tmp_path):
     return tmp_path
 
 
+def markdown(records):
+    return TABLE_1.contents(records)[".md"]
+
+
 def section(records):
-    (only,) = sections(TABLE_1, records)
+    (only,) = sections(TABLE_1.experiment, records)
     return only, {line["name"]: line for _, line in only.lines.iterrows()}
 
 
@@ -90,7 +94,7 @@ def test_rows_are_compared_on_the_signals_that_both_have():
 
 
 def test_the_report_says_what_loses_what_failed_and_what_was_printed(written):
-    text = TABLE_1.tables(TABLE_1.records(written))[".md"]
+    text = markdown(TABLE_1.records(written))
     assert "**It loses to** linear spline (SciPy) by 0.50 dB (on 2)." in text
     best = "**closed form, complex gaussian**, 24.50 dB."
     assert f"The best of 1 closed forms, by this score, is {best}" in text
@@ -114,7 +118,7 @@ def test_fits_beyond_rounding_are_exact():
 
 def test_a_mean_over_fewer_signals_says_over_how_many():
     noisy = [{**r, "cell": {**r["cell"], "task": task}} for task in ("x", "y", "z") for r in RECORDS]
-    rows = {row.split(" | ")[0]: row for row in reversed(report(TABLE_1, noisy).splitlines())}
+    rows = {row.split(" | ")[0]: row for row in reversed(markdown(noisy).splitlines())}
     assert rows["| linear spline (SciPy)"].endswith("| 25.00 | 25.00 | 25.00 |")
     assert rows["| MLP, simple rff"].endswith("| 28.20 (1) | 28.20 (1) | 28.20 (1) |")
 
@@ -124,7 +128,7 @@ def test_warnings_are_told_once_a_row_with_their_number():
     for signal, residual in (("c", 0.1), ("d", 2e-5)):
         one = record("closed form, complex rff", "closed form", signal, 20, 1.0)
         told.append({**one, "warnings": [f"stopped after 500 steps at {residual}"]})
-    text = report(TABLE_1, [*RECORDS, *told])
+    text = markdown([*RECORDS, *told])
     assert "- closed form, complex rff (separable), 2 cells: stopped after 500 steps at 0.1" in text
 
 
@@ -150,7 +154,7 @@ def test_a_report_without_records_is_refused_in_one_line(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["rethinking", "noise", "sampling", "figure7", "features", "epochs"])
 def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "QUICK", 30)  # pictures of 16²
+    monkeypatch.setattr(signals, "QUICK", 30)  # pictures of 16²
     chosen = {
         "rethinking": ("*spline*", "closed form, gaussian*"),
         "figure7": ("*spline*", "gaussian σ*, depth 0"),
@@ -161,10 +165,9 @@ def test_figures_against_a_quantity_have_a_curve_for_each_method(name, folder, t
     }[name]
     study = STUDIES[name]
     run(study, Options(folder, quick=True, epochs=1, methods=chosen), tmp_path / name, progress=False)
-    figure = study.figure(study.records(tmp_path / name))
-    labels = {line.get_label() for ax in figure.axes for line in ax.get_lines()}
+    contents = study.contents(study.records(tmp_path / name))
+    labels = {line.get_label() for ax in contents[".png"].axes for line in ax.get_lines()}
     cells = [r["cell"] for r in read(tmp_path / name).values()]
     expected = {cell["method"]["name"] for cell in cells if cell["method"]["group"] == "baseline"}
     assert expected and expected <= labels
-    text = study.tables(study.records(tmp_path / name))[".md"]
-    assert all(method in text for method in expected)
+    assert all(method in contents[".md"] for method in expected)

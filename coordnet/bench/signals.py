@@ -34,7 +34,7 @@ SOUNDS: Files = (("audio", ""), AUDIO_SUFFIXES)
 
 @dataclass(frozen=True)
 class Signal:
-    """A part of a file, of a kind in ``KINDS`` and at most ``size`` samples along each axis.
+    """A part of a file, of a kind in ``READERS`` and at most ``size`` samples along each axis.
 
     ``digest`` begins the file's SHA-256, so that another file of the same name is another signal.
     """
@@ -57,10 +57,10 @@ class Signal:
 @lru_cache(maxsize=4)
 def _read(signal: Signal) -> Tensor:
     """The signal, kept from cell to cell because decoding a clip may take ten seconds."""
-    return KINDS[signal.kind](signal.path, signal.size)
+    return READERS[signal.kind](signal.path, signal.size)
 
 
-KINDS: dict[str, Callable[[Path, int], Tensor]] = {
+READERS: dict[str, Callable[[Path, int], Tensor]] = {
     "picture": lambda path, size: crop(path, size),
     "clip": lambda path, size: center(cube(path), size),
     "row": lambda path, size: (picture := crop(path, size))[len(picture) // 2],

@@ -1,0 +1,57 @@
+"""The names and titles of the experiments, which commands and reports take from here.
+
+``papers`` and ``quality`` declare what each experiment runs. This file imports nothing, so that ``coordnet bench
+--help`` does not wait for PyTorch.
+"""
+
+PAPERS = {  # commands of their own
+    "table1": "Pictures, every second pixel of every second row known (Zheng et al. 2022, table 1)",
+    "table2": "Pictures, a random quarter of the pixels known (Zheng et al. 2022, table 2)",
+    "table3": "Video cubes of 128³ (Zheng et al. 2022, table 3)",
+    "figure7": (
+        "Rows and columns of pictures: rank of the encoding against depth (Zheng et al. 2022, figure 7; rate 0.005)"
+    ),
+    "features": (
+        "Rows and columns of pictures: rank and PSNR against the dimension K of encodings of equal "
+        "stable rank by theory, that of a Gaussian of σ = 0.01 (Zheng et al. 2021 and 2022)"
+    ),
+    "epochs": (
+        "Pictures of 128², every second pixel of every second row known: PSNR against the epochs (Zheng et al. 2022)"
+    ),
+    "rethinking": (
+        "Rows and columns of pictures: Gaussian and random Fourier features, of equal stable rank "
+        "by theory (Zheng et al. 2021)"
+    ),
+    "encoders": (
+        "Pictures, every second pixel of every second row known: every encoder, simple and complex, linear and MLP"
+    ),
+    "noise": "Pictures known everywhere, with white Gaussian noise",
+    "sampling": "Pictures, PSNR against the fraction of pixels known",
+}
+
+QUALITY = {  # parts of ``coordnet bench quality``
+    "random": "A random quarter of the pixels",
+    "density": "Fewer and more random samples of two photographs",
+    "video": "A random eighth of the cubes of two clips",
+    "audio": "A random quarter of a recording, and every second sample",
+    "entries": "30 % of the entries of a photograph, with another mask for each channel",
+    "bayer": "The RGGB mosaic, without its border",
+    "structured": "Holes, scratches and text, drawn anew for each photograph",
+    "every": "Every second pixel",
+    "noise": "Every second pixel, with noise",
+    "denoise": "Every pixel, with noise; clipped values are rounded to 8 bits",
+    "upscale": "Pictures reduced by averaging, and enlarged again",
+    "iterations": "Steps of conjugate gradients to a relative residual of 0.0001, by size",
+    "fields": "Smooth fields in two dimensions",
+    "volume": "A smooth field in three dimensions",
+    "tone": "Every second sample of a decaying tone",
+    "rectilinear": "Smooth fields at 64×64 unequal coordinates, scored in the middle of every two",
+    "measurements": (
+        "Linear measurements: a blur and a quarter of Fourier space with noise of σ = 0.01, and 30 "
+        "projections with σ = 0.1; the peers' free numbers are chosen with hindsight"
+    ),
+    "intervals": "Intervals of 90 % at unknown pixels",
+    "intervals-clips": "Intervals of 90 % at unknown pixels of video cubes",
+    "intervals-damage": "Intervals of 90 % in holes, scratches and text",
+    "hindsight": ("A random quarter of the pixels, with a slow peer and with choices that only the true signal allows"),
+}

@@ -1,0 +1,1 @@
+"""Every other library's method, once, by what it does."""
