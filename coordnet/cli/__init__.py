@@ -38,8 +38,7 @@ def main() -> int:
         if "memory" not in str(error):  # PyTorch has no MemoryError: it says so in words
             raise
         message = TOO_LITTLE
-    except KeyboardInterrupt:
-        print("coordnet: interrupted", file=sys.stderr)
+    except KeyboardInterrupt:  # before typer, which returns 130 too, sees it
         return 130
     print("coordnet: " + shortened(" ".join(message.split())), file=sys.stderr)
     return 2
