@@ -23,7 +23,7 @@ from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.scoring import Scoring
-from coordnet.metrics.stopwatch import elapsed
+from coordnet.metrics.stopwatch import announced
 from coordnet.networks.reconstruction import Reconstruction
 
 Record = dict[str, Any]
@@ -159,9 +159,9 @@ def _json(record: Record, indent: int | None = None) -> str:
         raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
 
 
-def stage(name: str, output: Output) -> AbstractContextManager[None]:
-    """Show the seconds that a stage takes which does not count its steps, from the second on."""
-    return elapsed(name, shown=output.progress)
+def stage(name: str, output: Output) -> AbstractContextManager[object]:
+    """Show the name of a stage on a terminal, where the command shows bars."""
+    return announced(name, shown=output.progress)
 
 
 def size(shape: list[int] | tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.fitting.uncertainty.posterior import deviations
 from coordnet.fitting.uncertainty.recipe import Recipe
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
-from coordnet.metrics.stopwatch import elapsed
+from coordnet.metrics.stopwatch import announced
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
@@ -169,7 +169,7 @@ def suited_prior(
         part = Samples(part.geometry, part.values.to(samples.values.device))
         return fit_closed_form(FourierEncoding.like(part), part, prior)
 
-    with elapsed("choosing the prior", shown=progress):
+    with announced("choosing the prior", shown=progress):
         return plates_instead(samples, prior, fit) or prior
 
 

@@ -12,7 +12,7 @@ from coordnet.fitting.defaults import default_encoder
 from coordnet.fitting.hold_out import middle
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.fitting.plates.choice import GAIN
-from coordnet.metrics.stopwatch import elapsed
+from coordnet.metrics.stopwatch import announced
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
@@ -42,7 +42,7 @@ def splines_instead(samples: Samples, *, progress: bool = False) -> Method | Non
         if not (is_smooth(part.values) and is_smooth(samples.values)):
             return None
         samples = part
-    with elapsed("choosing between splines", shown=progress):
+    with announced("choosing between splines", shown=progress):
         return _splines(samples)
 
 

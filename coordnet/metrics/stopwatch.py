@@ -3,11 +3,10 @@
 import platform
 import re
 import statistics
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -59,25 +58,9 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
     return result, time.perf_counter() - start
 
 
-@contextmanager
-def elapsed(name: str, *, shown: bool) -> Iterator[None]:
-    """Show the seconds that a stage takes which does not count its steps, from the second on."""
-    options = {"bar_format": "{desc}: {elapsed}", "leave": False, "delay": 1, "miniters": 0}
-    bar = tqdm(desc=name, disable=not shown, **options)
-    over = threading.Event()
-
-    def tick() -> None:
-        while not over.wait(0.5):
-            bar.update(0)
-
-    thread = threading.Thread(target=tick, daemon=True)
-    with bar:
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+def announced(name: str, *, shown: bool) -> AbstractContextManager[object]:
+    """Show the name of a stage that does not count its steps on a terminal, until the stage is over."""
+    return tqdm(desc=name, bar_format="{desc} …", leave=False, disable=None if shown else True)
 
 
 def machine(device: torch.device) -> dict[str, Any]:

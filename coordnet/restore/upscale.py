@@ -12,7 +12,7 @@ from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
 from coordnet.fitting.local.areas import INTERPOLATION
 from coordnet.fitting.plan import Plan
-from coordnet.metrics.stopwatch import elapsed
+from coordnet.metrics.stopwatch import announced
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.restore.areas import choose_strength, fitted_areas
 from coordnet.restore.divide import PRIORS, divided, division
@@ -107,9 +107,9 @@ def upscale(
         finer, report, expected = divided(values, count, chosen["noise"], progress=progress)
         fit, chosen = fitted_areas(finer), {**chosen, "prior": "local", "division": count, "local": report}
     else:
-        with elapsed("fitting", shown=progress):
+        with announced("fitting", shown=progress):
             fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
-    with elapsed("enlarging", shown=progress):
+    with announced("enlarging", shown=progress):
         large = unmultiplied(fit.render(shape), peak) if alpha else fit.render(shape)
     return Restored(kind.restore(large), fit, {**fit.report, "samples": samples, **chosen}, expected)
 

@@ -1,7 +1,7 @@
 """The commands on every sampling pattern and every kind of signal, and on what is wrong with either."""
 
 import json
-from contextlib import nullcontext
+import sys
 from pathlib import Path
 
 import av
@@ -215,35 +215,22 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
 
 
 @pytest.mark.parametrize("command", ["reconstruct", "compare", "inpaint", "fit"])
-def test_the_choice_of_a_prior_shows_its_seconds(run, monkeypatch, tmp_path, command):
-    names = []
-
-    def elapsed(name, *, shown):
-        names.append((name, shown))
-        return nullcontext()
-
-    monkeypatch.setattr("coordnet.fitting.closed_form.elapsed", elapsed)
+def test_the_choice_of_a_prior_is_shown(run, monkeypatch, tmp_path, command):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
     np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((30, 3)), delimiter=",")
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
     options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
-    assert run(command, *options.get(command, ("a.npy",)), "--out", "out")[0] == 0
-    assert names[0] == ("choosing the prior", True)
+    status, _, err = run(command, *options.get(command, ("a.npy",)), "--out", "out")
+    assert (status, err.count("choosing the prior …")) == (0, 1)
 
 
-def test_plates_show_the_seconds_of_their_fit(run, tmp_path, monkeypatch):
-    names = []
-
-    def elapsed(name, *, shown):
-        names.append((name, shown))
-        return nullcontext()
-
-    monkeypatch.setattr("coordnet.fitting.plates.plan.elapsed", elapsed)
+def test_the_fit_of_plates_is_shown_unless_quiet(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random(40))
-    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "out")[0] == 0
-    assert ("fitting plates", True) in names
-    assert run("reconstruct", "a.npy", "--prior", "plates", "--out", "quiet", "--quiet")[0] == 0
-    assert names[-1] == ("fitting plates", False)
+    command = ("reconstruct", "a.npy", "--prior", "plates", "--out")
+    assert "fitting plates …" in run(*command, "out")[2]
+    assert run(*command, "quiet", "--quiet") == (0, "", "")
 
 
 @pytest.mark.figures

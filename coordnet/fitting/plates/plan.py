@@ -20,7 +20,7 @@ from coordnet.fitting.plates.plate import plate, share_beyond
 from coordnet.fitting.plates.solve import PlateSolution, SingularPlate
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.linalg.buffers import is_tracked
-from coordnet.metrics.stopwatch import elapsed
+from coordnet.metrics.stopwatch import announced
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
@@ -55,7 +55,7 @@ class ThinPlatePlan(Plan):
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""
-        with elapsed("fitting plates", shown=self.progress):
+        with announced("fitting plates", shown=self.progress):
             return self._solve(values.subtracted()) if self.prior.is_chosen else solve_each(self._solve, values)
 
     def _solve(self, values: Float[Tensor, "signals channels *samples"]) -> Fitted:
