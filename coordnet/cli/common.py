@@ -2,7 +2,9 @@
 
 import functools
 import inspect
+import math
 import mimetypes
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from typing import Annotated, Any, get_origin
 
 from typer import Argument, BadParameter, Option
 
+from coordnet import _checks
 from coordnet.cli.folders import HIDDEN, RESULTS, refused, staging_folder
 
 
@@ -23,6 +26,18 @@ def number(text: object) -> float:
     except ValueError:
         pass
     raise BadParameter(f"expected a number, found {text!r}")
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
+    number = float(match[1]) if match else math.nan
+    if match is None or not 1 <= number < math.inf:
+        raise _checks.wrong("memory", "a number of bytes such as 2GiB or 500MB", repr(text))
+    power = " KMGT".index((match[2] or " ").upper())
+    return int(number * (1024 if match[3] else 1000) ** power)
 
 
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
@@ -127,6 +142,11 @@ class Common(Output):
     keep_model: Annotated[bool, Option("--model", help="Write the model of more than 8 million parameters too.")] = (
         False
     )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bytes that ``--memory`` names."""
+        return parse_bytes(self.memory)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
 def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
-    refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
+    refuse_large("`shape`", prod(shape), common.memory_bytes)
     device = specs.choose_device(common.device)
     common = reading(common, points, place.at)
     with report.stage("reading", common):

@@ -69,7 +69,7 @@ def inpaint(
     common: Common,
 ) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    options = {"threshold": threshold, "invert": invert, "memory": specs.parse_bytes(common.memory)}
+    options = {"threshold": threshold, "invert": invert, "memory": common.memory_bytes}
     reading = partial(read_mask, **options)
     chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
     work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
@@ -186,7 +186,7 @@ def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Ou
 def upscale(signals: list[str], factor: float, samples: str, prior: str, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     free = min(available_memory() // (2 * many.workers), MEMORY)
-    budget = specs.parse_bytes(common.memory) or free
+    budget = common.memory_bytes or free
     kind = cast(PixelKind, _checks.choice("samples", samples, KINDS))
     work = partial(_upscale, factor=factor, kind=kind, prior=_checks.choice("prior", prior, PRIORS), budget=budget)
     each("upscale", work, signals, many, common)
@@ -194,7 +194,7 @@ def upscale(signals: list[str], factor: float, samples: str, prior: str, many: M
 
 def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: str, budget: int) -> Outcome:
     path = Path(image)
-    if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
+    if _is_large(path, factor, budget, common.memory_bytes):
         if prior == "local":
             raise _checks.wrong("prior", "auto or none for what is read in rows", "local")
         return _upscale_rows(path, factor, kind, budget, common)
@@ -232,7 +232,7 @@ def _restored(
     """Read a signal, restore it, and write what comes out; ``image`` refuses others than pictures and their arrays."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal, memory=specs.parse_bytes(common.memory))
+        media = read_media(signal, memory=common.memory_bytes)
     if image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -285,7 +285,7 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
-        open_rows(path, specs.parse_bytes(common.memory)) as source,
+        open_rows(path, common.memory_bytes) as source,
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):
