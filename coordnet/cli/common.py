@@ -60,10 +60,10 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
-PRIORS = (
+PRIOR_TEXTS = (
     "local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
 )
-Prior = Annotated[str, Option(help=f"auto, {PRIORS}")]
+Prior = Annotated[str, Option(help=f"auto, {PRIOR_TEXTS}")]
 Uncertainty = Annotated[
     bool,
     Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
@@ -206,7 +206,7 @@ class Fitting:
             "fourier with a local or an adaptive prior, else gaussian, if not given."
         ),
     ] = None
-    prior: Annotated[str, Option(help=f"auto, none, {PRIORS}")] = "auto"
+    prior: Annotated[str, Option(help=f"auto, none, {PRIOR_TEXTS}")] = "auto"
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
     encoding: Annotated[
         str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")

@@ -20,7 +20,7 @@ from coordnet.plots.reconstruction import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples, ScatteredPoints
 
-COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
+COORDINATES = ("x", "y", "z", "t")  # column names of a table, in the order of the axes
 
 
 def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common: Common) -> None:

@@ -1,4 +1,4 @@
-"""Work in threads, for operations on stacks of small matrices, of which PyTorch takes one after another on a CPU."""
+"""A pool of threads for batches of small matrices, which PyTorch processes one by one on a CPU."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import torch
 
-MOST = 4  # threads, for each of them needs memory of its own
+MAX_THREADS = 4  # each thread needs working memory of its own
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -14,8 +14,8 @@ Result = TypeVar("Result")
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], device: torch.device) -> Iterator[Result]:
     """Yield the result of a function for every item, in their order.
 
-    On a CPU as many threads as PyTorch uses, but at most ``MOST``, take the items; each of them, and all of PyTorch
-    until the last result, then works on one core. Gradients are recorded as they are in the calling thread.
+    On a CPU the items are spread over the number of threads that PyTorch uses, at most ``MAX_THREADS``. PyTorch itself
+    is limited to one thread until the last result. Gradients are recorded if they are in the calling thread.
     """
     count = torch.get_num_threads()
     if count == 1 or device.type != "cpu":
@@ -27,9 +27,9 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], device
         with torch.set_grad_enabled(tracked):
             return function(item)
 
-    torch.set_num_threads(1)  # which threads that begin later take over
+    torch.set_num_threads(1)  # threads that start later inherit this
     try:
-        with ThreadPoolExecutor(min(count, MOST)) as pool:
+        with ThreadPoolExecutor(min(count, MAX_THREADS)) as pool:
             yield from pool.map(work, items)
     finally:
         torch.set_num_threads(count)

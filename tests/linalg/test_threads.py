@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from coordnet.linalg.threads import MOST, in_threads
+from coordnet.linalg.threads import MAX_THREADS, in_threads
 
 CPU = torch.device("cpu")
 
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 def threads():
     """Let PyTorch use several threads, as it does outside of these tests."""
     before = torch.get_num_threads()
-    torch.set_num_threads(MOST + 2)
+    torch.set_num_threads(MAX_THREADS + 2)
     yield
     torch.set_num_threads(before)
 
@@ -28,14 +28,14 @@ def test_results_come_in_order_from_several_threads_of_one_core_each():
         return item, torch.get_num_threads(), threading.get_ident()
 
     items, cores, threads = zip(*in_threads(work, range(6), CPU), strict=True)
-    assert items == tuple(range(6)) and set(cores) == {1} and 2 <= len(set(threads)) <= MOST
-    assert torch.get_num_threads() == MOST + 2
+    assert items == tuple(range(6)) and set(cores) == {1} and 2 <= len(set(threads)) <= MAX_THREADS
+    assert torch.get_num_threads() == MAX_THREADS + 2
 
 
 def test_an_error_comes_through_and_gives_the_threads_back():
     with pytest.raises(ZeroDivisionError):
         list(in_threads(lambda item: 1 // item, [1, 0], CPU))
-    assert torch.get_num_threads() == MOST + 2
+    assert torch.get_num_threads() == MAX_THREADS + 2
 
 
 @pytest.mark.parametrize("tracked", [True, False])
@@ -65,4 +65,4 @@ def test_threads_do_not_multiply_with_those_of_openmp():
         return running()
 
     work(0)  # the threads of the calling thread, which stay
-    assert max(in_threads(work, range(8), CPU)) <= running() + MOST
+    assert max(in_threads(work, range(8), CPU)) <= running() + MAX_THREADS
