@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-MOST = 2**63 - 1  # of any integer: PyTorch and NumPy hold no larger one
+MAX_INTEGER = 2**63 - 1  # the largest integer that PyTorch and NumPy hold
 
 
 class CoordnetWarning(UserWarning):
@@ -48,8 +48,8 @@ def finite(name: str, value: object) -> float:
 def integer(name: str, value: object, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
         raise wrong(name, f"an integer of at least {minimum}", repr(value))
-    if int(value) > MOST:
-        raise wrong(name, f"an integer of at most {MOST}", repr(value))
+    if int(value) > MAX_INTEGER:
+        raise wrong(name, f"an integer of at most {MAX_INTEGER}", repr(value))
     return int(value)
 
 
@@ -69,8 +69,8 @@ def lengths(name: str, value: object, fewest: int = 1) -> tuple[int, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable) or len(found := tuple(value)) < fewest:
         expected = "lengths, one for each axis" if fewest < 2 else f"at least {fewest} lengths, one for each axis"
         raise wrong(name, expected, repr(value))
-    if math.prod(integer(name, length, 1) for length in found) > MOST:
-        raise wrong(name, f"at most {MOST} points in all", repr(value))
+    if math.prod(integer(name, length, 1) for length in found) > MAX_INTEGER:
+        raise wrong(name, f"at most {MAX_INTEGER} points in all", repr(value))
     return tuple(int(length) for length in found)
 
 

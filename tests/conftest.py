@@ -7,6 +7,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and PyTorch are first imp
 import functools
 import gc
 import sys
+import warnings
 from pathlib import Path
 
 import jaxtyping
@@ -68,6 +69,17 @@ def once(monkeypatch):
     from coordnet.comparison import stopwatch
 
     monkeypatch.setattr(stopwatch, "measure", lambda work, **_: stopwatch.Timing(*[stopwatch.once(work)[1]] * 3, 1))
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Local processes that are forked, and so import nothing anew."""
+    from multiprocessing import get_context
+
+    monkeypatch.setattr("coordnet.bench.jobs.get_context", lambda _: get_context("fork"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # of a process with threads
+        yield
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-LONG = 3600.0  # seconds
+LONG = 3600.0  # default limit in seconds
 
 
 def end_with(parent: int) -> None:

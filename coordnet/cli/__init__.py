@@ -8,7 +8,7 @@ from coordnet.cli.app import app
 from coordnet.cli.common import plain_warnings
 
 TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
-LONGEST = 500  # characters of a message, whose middle is left out beyond
+MAX_MESSAGE = 500  # characters; the middle of a longer message is left out
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     plain_warnings()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
-    traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # what --debug shows with its traceback
+    traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # --debug shows their traceback
     from typer.exceptions import TyperException
 
     try:
@@ -38,8 +38,7 @@ def main() -> int:
         if "memory" not in str(error):  # PyTorch has no MemoryError: it says so in words
             raise
         message = TOO_LITTLE
-    except KeyboardInterrupt:
-        print("coordnet: interrupted", file=sys.stderr)
+    except KeyboardInterrupt:  # before typer, which returns 130 too, sees it
         return 130
     print("coordnet: " + shortened(" ".join(message.split())), file=sys.stderr)
     return 2
@@ -47,8 +46,8 @@ def main() -> int:
 
 def shortened(message: str) -> str:
     """Leave out the middle of a long message."""
-    half = LONGEST // 2
-    return message if len(message) <= LONGEST else f"{message[:half]} … {message[-half:]}"
+    half = MAX_MESSAGE // 2
+    return message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
 
 
 def as_typed(message: str, arguments: list[str]) -> str:

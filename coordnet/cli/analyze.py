@@ -20,7 +20,7 @@ from coordnet.plots.model import model_figure
 from coordnet.plots.published import FIGURES
 from coordnet.sampling.axes import Axes, Axis
 
-SAMPLES, LATTICE = 256, 32  # samples along an axis for encoders of one axis and for joint ones
+AXIS_SAMPLES, JOINT_SAMPLES = 256, 32  # default samples along an axis, for encoders of one axis and of several jointly
 
 
 def run(
@@ -99,7 +99,7 @@ def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Enco
     family: Any = choice.family
     if choice.is_fourier:
         raise _checks.wrong("encoder", "another than fourier, which has no matrix and no scale", repr(text))
-    axis = Axis(_checks.integer("samples", samples or (LATTICE if family.joint else SAMPLES), 2))
+    axis = Axis(_checks.integer("samples", samples or (JOINT_SAMPLES if family.joint else AXIS_SAMPLES), 2))
     axes = (axis,) * (2 if family.joint else 1)
     encoder = family.like(axes, generator=torch.Generator().manual_seed(seed), **choice.options)
     encoding = next(iter(encodings_of(encoder).values()))

@@ -1,9 +1,8 @@
-"""The commands, each declared once; the modules that do their work are imported when they run."""
+"""The commands, each declared once; each imports what does its work, which takes seconds, when it runs."""
 
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,24 +18,20 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 app.add_typer(bench, name="bench")
 
 
-def command(target: str) -> Callable[[Callable[..., None]], None]:
-    """Declare a command that a function of this folder, MODULE.NAME, carries out, imported when the command runs."""
-    module, name = target.split(".")
+def command(declared: Callable[..., None]) -> Callable[..., None]:
+    """Declare a command, whose options are checked and recorded before it runs."""
 
-    def declare(command: Callable[..., None]) -> None:
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            signals = given.get("signals", ["-"])
-            shared = len(signals) > 1 or options.is_folder(signals[0])
-            for key, group in given.items():
-                if isinstance(group, options.Output):
-                    group.check(shared=shared)  # before the imports, which take seconds
-                    given[key] = replace(group, settings=options.settings(given))
-            getattr(import_module(f"coordnet.cli.{module}"), name)(**given)
+    @functools.wraps(declared)
+    def run(**given: Any) -> None:
+        signals = given.get("signals", ["-"])
+        shared = len(signals) > 1 or options.is_folder(signals[0])
+        for key, group in given.items():
+            if isinstance(group, options.Output):
+                group.check(shared=shared)
+                given[key] = replace(group, settings=options.settings(given))
+        declared(**given)
 
-        app.command()(grouped(run))
-
-    return declare
+    return app.command()(grouped(run))
 
 
 def _print_version(wanted: bool) -> bool:
@@ -55,7 +50,7 @@ def _root(
     """Reconstruct signals from samples with coordinate networks. Add --debug to any command for tracebacks."""
 
 
-@command("reconstruct.run")
+@command
 def reconstruct(
     *,
     signals: options.Signals,
@@ -67,9 +62,12 @@ def reconstruct(
     common: options.Common,
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
+    from coordnet.cli.reconstruct import run
+
+    run(signals, sampling, fitting, tuning, uncertainty, many, common)
 
 
-@command("compare.run")
+@command
 def compare(*, sampled: options.Sampled, compared: options.Compared, common: options.Common) -> None:
     """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
@@ -77,9 +75,12 @@ def compare(*, sampled: options.Sampled, compared: options.Compared, common: opt
     shown with its reason. Samples with gaps are fitted by fourier with a local, an adaptive and a
     smoothness prior too.
     """
+    from coordnet.cli.compare import run
+
+    run(sampled, compared, common)
 
 
-@command("fit.run")
+@command
 def fit(
     *,
     points: Annotated[
@@ -95,9 +96,12 @@ def fit(
     A fit in closed form, or one with a --blending, is evaluated between the nodes as the points were: by the blend of
     the nodes around. Other networks are evaluated at the points themselves.
     """
+    from coordnet.cli.fit import run
+
+    run(points, place, fitting, uncertainty, common)
 
 
-@command("restore.inpaint")
+@command
 def inpaint(
     *,
     signals: options.Pictures,
@@ -117,9 +121,12 @@ def inpaint(
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
     pixel, a video's values are written exactly, to reconstruction.npy.
     """
+    from coordnet.cli import restore
+
+    restore.inpaint(signals, mask, threshold, invert, prior, uncertainty, many, common)
 
 
-@command("restore.upscale")
+@command
 def upscale(
     *,
     signals: options.Pictures,
@@ -151,9 +158,12 @@ def upscale(
     written in blocks of rows, and may be larger than memory. They take no prior, and no model is kept of them. They are
     computed in float32, and written in the array's own type.
     """
+    from coordnet.cli import restore
+
+    restore.upscale(signals, factor, samples, prior, many, common)
 
 
-@command("restore.denoise")
+@command
 def denoise(
     *,
     signals: options.Pictures,
@@ -173,9 +183,12 @@ def denoise(
     common: options.Common,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
+    from coordnet.cli import restore
+
+    restore.denoise(signals, sigma, prior, many, common)
 
 
-@command("restore.demosaic")
+@command
 def demosaic(
     *,
     signals: Annotated[
@@ -191,9 +204,12 @@ def demosaic(
     common: options.Common,
 ) -> None:
     """Turn a Bayer mosaic into a color picture; without --sigma, the color that each pixel measured stays the same."""
+    from coordnet.cli import restore
+
+    restore.demosaic(signals, pattern, sigma, prior, many, common)
 
 
-@command("analyze.run")
+@command
 def analyze(
     *,
     model: Annotated[
@@ -222,6 +238,9 @@ def analyze(
     output: options.Output,
 ) -> None:
     """Measure encoders (ranks, similarity, spectrum, heat maps), draw a figure of the papers, or look into a model."""
+    from coordnet.cli.analyze import run
+
+    run(model, encoder, figure, samples, at, output)
 
 
 @app.command()
@@ -242,7 +261,7 @@ def encoders() -> None:
     print("\n".join(encoder_table()))
 
 
-@command("data.run")
+@command
 def data(
     *,
     source: Annotated[Path, Option("--from", help="Folder of original pictures, clips and sound.")],
@@ -253,3 +272,6 @@ def data(
     quiet: options.Quiet = False,
 ) -> None:
     """Prepare a folder of data for the benches: center crops, video cubes, and their SHA-256 sums."""
+    from coordnet.cli.data import run
+
+    run(source, out, crop, force, as_json, quiet)

@@ -17,7 +17,7 @@ bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode
 
 Quick = Annotated[bool, Option("--quick", help="Run a small part: minutes.")]
 Only = Annotated[str | None, Option(help="The parts to run, separated by commas.")]
-LARGEST = 2**15  # samples along a side that are timed
+MAX_SIDE = 2**15  # samples along a side of the largest signal that is timed
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def _sizes(text: str) -> tuple[int, ...]:
         sizes = tuple(int(name) for name in _names(text))
     except ValueError:
         sizes = (0,)
-    if not all(1 <= size <= LARGEST for size in sizes):
-        raise _checks.wrong("sizes", f"numbers from 1 to {LARGEST} separated by commas", repr(text))
+    if not all(1 <= size <= MAX_SIDE for size in sizes):
+        raise _checks.wrong("sizes", f"numbers from 1 to {MAX_SIDE} separated by commas", repr(text))
     return sizes
 
 

@@ -2,7 +2,9 @@
 
 import functools
 import inspect
+import math
 import mimetypes
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from typing import Annotated, Any, get_origin
 
 from typer import Argument, BadParameter, Option
 
+from coordnet import _checks
 from coordnet.cli.folders import HIDDEN, RESULTS, refused, staging_folder
 
 
@@ -23,6 +26,18 @@ def number(text: object) -> float:
     except ValueError:
         pass
     raise BadParameter(f"expected a number, found {text!r}")
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
+    number = float(match[1]) if match else math.nan
+    if match is None or not 1 <= number < math.inf:
+        raise _checks.wrong("memory", "a number of bytes such as 2GiB or 500MB", repr(text))
+    power = " KMGT".index((match[2] or " ").upper())
+    return int(number * (1024 if match[3] else 1000) ** power)
 
 
 Device = Annotated[str, Option(help="auto, cpu or cuda.")]
@@ -45,10 +60,10 @@ Threshold = Annotated[
 Invert = Annotated[
     bool, Option("--invert", help="The mask is not zero where the signal is unknown, as in OpenCV and scikit-image.")
 ]
-PRIORS = (
+PRIOR_TEXTS = (
     "local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
 )
-Prior = Annotated[str, Option(help=f"auto, {PRIORS}")]
+Prior = Annotated[str, Option(help=f"auto, {PRIOR_TEXTS}")]
 Uncertainty = Annotated[
     bool,
     Option("--uncertainty", help="Write the standard deviation of the errors to expect too; it takes six more fits."),
@@ -128,6 +143,11 @@ class Common(Output):
         False
     )
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """The bytes that ``--memory`` names."""
+        return parse_bytes(self.memory)
+
 
 @dataclass(frozen=True)
 class Many:
@@ -186,7 +206,7 @@ class Fitting:
             "fourier with a local or an adaptive prior, else gaussian, if not given."
         ),
     ] = None
-    prior: Annotated[str, Option(help=f"auto, none, {PRIORS}")] = "auto"
+    prior: Annotated[str, Option(help=f"auto, none, {PRIOR_TEXTS}")] = "auto"
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
     encoding: Annotated[
         str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")

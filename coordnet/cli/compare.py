@@ -18,7 +18,8 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
-    common, memory = reading(common, sampled.signal, specs.mask_file(sampled.sample)), specs.parse_bytes(common.memory)
+    common = reading(common, sampled.signal, specs.mask_file(sampled.sample))
+    memory = common.memory_bytes
     with report.stage("reading", common):
         media = read_media(sampled.signal, **sampled.part, memory=memory)
     with report.results(common, "compare", media.name) as (staging, final):

@@ -20,13 +20,13 @@ from coordnet.plots.panels import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples, ScatteredPoints
 
-COORDINATES = ("x", "y", "z", "t")  # the names of the columns of coordinates
+COORDINATES = ("x", "y", "z", "t")  # column names of a table, in the order of the axes
 
 
 def run(points: Path, place: Place, fitting: Fitting, uncertainty: bool, common: Common) -> None:
     """Read the points, fit, render, write."""
     shape, model = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
-    refuse_large("`shape`", prod(shape), specs.parse_bytes(common.memory))
+    refuse_large("`shape`", prod(shape), common.memory_bytes)
     device = specs.choose_device(common.device)
     common = reading(common, points, place.at)
     with report.stage("reading", common):

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-HIDDEN = ".coordnet-"  # how the names of the folders begin in which results are written until they are complete
-RANDOM = 8  # random characters that follow, as ``tempfile`` appends them
+HIDDEN = ".coordnet-"  # prefix of the folders that hold unfinished results
+RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
-RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "uncertainty")  # names without a suffix
+# Names of the files that commands write, without their suffix.
+RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "uncertainty")
 
 
 @contextmanager
@@ -95,10 +96,10 @@ def move(staging: Path, final: Path, force: bool) -> None:
         if not force and any(not path.name.startswith(HIDDEN) for path in final.iterdir()):
             raise refused(final, "a new or empty folder", "files in it that another run has written")
         earlier = [path for path in final.iterdir() if path.stem in RESULTS] if (final / RECORD).exists() else []
-        for path in sorted(earlier, key=lambda path: path.name != RECORD):  # which says that the others are there
+        for path in sorted(earlier, key=lambda path: path.name != RECORD):  # the record goes first
             _remove(path)
         for array in staging.glob("*.zarr"):
-            _remove(final / array.name)  # chunks of an earlier array would be taken for its own
+            _remove(final / array.name)  # or chunks of an earlier array would be taken for its own
         files = [path for path in staging.rglob("*") if path.is_file()]
         for file in sorted(files, key=lambda path: path.name == RECORD):
             target = final / file.relative_to(staging)

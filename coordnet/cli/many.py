@@ -1,21 +1,16 @@
-"""One command on several files: in this process, in local processes or on a Dask cluster."""
+"""One command on several files, whose results go into folders of their own."""
 
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
-import torch
 import typer
 from tqdm import tqdm
 
-from coordnet.bench.limits import end_with
+from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report
 from coordnet.cli.common import Common, Many, is_folder, plain_warnings
 from coordnet.cli.folders import refused
@@ -25,10 +20,8 @@ from coordnet.media import SAMPLES, MediaError
 from coordnet.media.array_files import split_member
 from coordnet.media.read import KIND_BY_SUFFIX
 
-DIED = "its process died (killed, or out of memory)"
-
 Work = Callable[[str, Common], Outcome]  # one file, which it restores, writes and describes
-Job = Callable[[], Outcome | str]  # the reason where it failed
+Job = Callable[[], Outcome]
 Beside = Callable[[str], Iterable[str | Path]]  # the files that the result of a file follows from too
 
 
@@ -51,11 +44,12 @@ def each(
     jobs, failures = _jobs(command, work, {file: reading(common, file, *beside(file)) for file in files}, folder)
     done, lines = len(files) - len(jobs) - len(failures), []
     disable = None if common.progress else True  # None shows the bar on a screen alone, where it hides no failure
-    with tqdm(total=len(jobs), desc=command, unit="file", disable=disable, dynamic_ncols=True) as bar:
-        for file, outcome in _outcomes(jobs, many):
+    bar = tqdm(total=len(jobs), desc=command, unit="file", disable=disable, dynamic_ncols=True)
+    with bar, outcomes(jobs, workers=many.workers, dask=many.dask) as found:
+        for file, outcome in found:
             bar.update()
-            if isinstance(outcome, str):
-                failures[file] = outcome
+            if isinstance(outcome, Failed):
+                failures[file] = outcome.reason.removeprefix(f"{_absolute(file)}: ")
             elif common.json:
                 report.show(outcome.record, outcome.lines, common)
             else:
@@ -86,7 +80,7 @@ def _jobs(command: str, work: Work, files: Mapping[str, Common], folder: Path) -
             refusals[file] = str(refused(place, "a new or empty folder", other))
         else:
             own = replace(options, out=place, quiet=True)
-            jobs[file] = partial(_attempt, work, _absolute(file), own)
+            jobs[file] = partial(_warned_plainly, work, _absolute(file), own)
     return jobs, refusals
 
 
@@ -118,61 +112,6 @@ def _absolute(signal: str) -> str:
     return str(Path(signal).absolute()) if split_member(signal)[0].exists() else signal
 
 
-def _attempt(work: Work, signal: str, common: Common) -> Outcome | str:
-    try:
-        return work(signal, common)
-    except Exception as error:
-        return " ".join(str(error).removeprefix(f"{signal}: ").split()) or type(error).__name__
-
-
-def _outcomes(jobs: Mapping[str, Job], many: Many) -> Iterator[tuple[str, Outcome | str]]:
-    """Yield the outcome of every job as it comes. Jobs whose process died with that of another run once more, alone."""
-    if many.workers == 1 and many.dask is None:
-        yield from ((file, job()) for file, job in jobs.items())
-        return
-    died = []
-    with _executor(many) as executor:
-        futures = {executor.submit(job): file for file, job in jobs.items()}
-        for future in as_completed(futures):
-            if future.exception() is None:
-                yield futures[future], future.result()
-            else:
-                died.append(futures[future])
-    for file in died:
-        if many.dask is not None or len(jobs) == 1:
-            yield file, DIED
-        else:
-            yield from _outcomes({file: jobs[file]}, replace(many, workers=2))
-
-
-def _start(threads: int, parent: int) -> None:
-    """Prepare a local process."""
-    end_with(parent)
-    torch.set_num_threads(threads)
-    plain_warnings()
-
-
-@contextmanager
-def _executor(many: Many) -> Iterator[Executor]:
-    """Yield local processes, or the workers of a Dask cluster."""
-    if many.dask is None:
-        threads = max(1, (os.cpu_count() or 1) // many.workers)
-        local = {"mp_context": get_context("spawn"), "initializer": _start, "initargs": (threads, os.getpid())}
-        executor = ProcessPoolExecutor(many.workers, **local)
-        try:
-            yield executor
-        finally:
-            executor.shutdown(cancel_futures=True)
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError(
-            "`dask`: expected the package distributed (pip install 'coordnet[dask]'), found none"
-        ) from None
-    try:
-        client = Client(many.dask, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"`dask`: expected a scheduler's address, found {many.dask} ({error})") from None
-    with client:
-        yield client.get_executor(pure=False)
+def _warned_plainly(work: Work, signal: str, common: Common) -> Outcome:
+    plain_warnings()  # another process may do the work
+    return work(signal, common)

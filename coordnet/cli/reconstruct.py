@@ -49,7 +49,7 @@ def _reconstruct(
     """Read, sample, fit, render, score, write."""
     asked = specs.parse_fitting(fitting)
     device = specs.choose_device(common.device)
-    memory = specs.parse_bytes(common.memory)
+    memory = common.memory_bytes
     with report.stage("reading", common):
         media = read_media(signal, **sampling.part, memory=memory)
     with report.results(common, "reconstruct", media.name) as (staging, final):

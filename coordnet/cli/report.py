@@ -27,8 +27,8 @@ from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 
 Record = dict[str, Any]
-TUNINGS = 5  # candidates of --tune that are printed
-SMALL = 2**23  # parameters of a model that is written unasked
+TUNINGS = 5  # number of the best candidates of --tune that are printed
+SMALL_MODEL = 2**23  # parameters of the largest model that is written without --model
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def write_results(
     with stage("writing", common):
         write_media(media, folder / f"reconstruction{media.lossless_suffix}")
         figure.savefig(folder / "figure.png", dpi=110)
-        if fit is not None and (common.keep_model or fit.network.parameter_count <= SMALL):
+        if fit is not None and (common.keep_model or fit.network.parameter_count <= SMALL_MODEL):
             fit.save(folder / "model.safetensors")
         write_record(folder, made)
 

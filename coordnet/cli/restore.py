@@ -31,20 +31,20 @@ from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
-from coordnet.restore.divide import PRIORS
+from coordnet.restore.divide import UPSCALE_PRIORS
 from coordnet.restore.inpaint import inpaint as inpainted
 from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles
-from coordnet.restore.upscale import KINDS, PixelKind, enlarged, nearest
+from coordnet.restore.upscale import PIXEL_KINDS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 Prior = methods.Prior | Literal["auto"]
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
 AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior, noise of standard deviation {noise:.2g}"
-MEMORY = 2**31  # bytes that enlarging takes unless told otherwise, where they are free
-DETAIL, DRAWN = 96, 2048  # pixels a side of the part of a large picture that its figure shows, before and after
+UPSCALE_MEMORY = 2**31  # bytes that enlarging may take without --memory, if they are free
+SIDE_BEFORE, SIDE_AFTER = 96, 2048  # largest sides in pixels of the parts that the figure of a large picture shows
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def inpaint(
     common: Common,
 ) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    options = {"threshold": threshold, "invert": invert, "memory": specs.parse_bytes(common.memory)}
+    options = {"threshold": threshold, "invert": invert, "memory": common.memory_bytes}
     reading = partial(read_mask, **options)
     chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
     work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
@@ -152,7 +152,7 @@ def _learned(made: Restored) -> str:
     learned = made.fit.report
     if made.report.get("prior") == "local":
         return report.local_weight(learned)
-    learned = learned.get("pilot", learned)  # which is left of a local prior whose patches have no weight
+    learned = learned.get("pilot", learned)  # a local prior whose patches have no weight
     if "start" not in learned:
         return ""
     start, rounds = learned["start"], learned["rounds"]
@@ -185,16 +185,18 @@ def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Ou
 
 def upscale(signals: list[str], factor: float, samples: str, prior: str, many: Many, common: Common) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
-    free = min(available_memory() // (2 * many.workers), MEMORY)
-    budget = specs.parse_bytes(common.memory) or free
-    kind = cast(PixelKind, _checks.choice("samples", samples, KINDS))
-    work = partial(_upscale, factor=factor, kind=kind, prior=_checks.choice("prior", prior, PRIORS), budget=budget)
+    free = min(available_memory() // (2 * many.workers), UPSCALE_MEMORY)
+    budget = common.memory_bytes or free
+    kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
+    work = partial(
+        _upscale, factor=factor, kind=kind, prior=_checks.choice("prior", prior, UPSCALE_PRIORS), budget=budget
+    )
     each("upscale", work, signals, many, common)
 
 
 def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: str, budget: int) -> Outcome:
     path = Path(image)
-    if _is_large(path, factor, budget, specs.parse_bytes(common.memory)):
+    if _is_large(path, factor, budget, common.memory_bytes):
         if prior == "local":
             raise _checks.wrong("prior", "auto or none for what is read in rows", "local")
         return _upscale_rows(path, factor, kind, budget, common)
@@ -232,7 +234,7 @@ def _restored(
     """Read a signal, restore it, and write what comes out; ``image`` refuses others than pictures and their arrays."""
     device = specs.choose_device(common.device)
     with report.stage("reading", common):
-        media = read_media(signal, memory=specs.parse_bytes(common.memory))
+        media = read_media(signal, memory=common.memory_bytes)
     if image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with report.results(common, command, media.name) as (staging, final):
@@ -285,7 +287,7 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
     if common.device not in ("auto", "cpu"):
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
-        open_rows(path, specs.parse_bytes(common.memory)) as source,
+        open_rows(path, common.memory_bytes) as source,
         report.results(common, "upscale", path.stem) as (staging, final),
         report.naming(path),
     ):
@@ -325,7 +327,7 @@ def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
 def _draw_middle(source: RowFile, result: RowFile, path: Path, name: str) -> None:
     """Draw the middle of a picture before and after."""
     enlarged_by = max(1, result.shape[0] // source.shape[0])
-    before = middle(source, max(1, min(DETAIL, DRAWN // enlarged_by)))
+    before = middle(source, max(1, min(SIDE_BEFORE, SIDE_AFTER // enlarged_by)))
     sides = [round(n * m / k) for n, m, k in zip(before.shape, result.shape, source.shape, strict=False)]
     after = middle(result, max(sides[:2]))[: sides[0], : sides[1]]
     titles = (f"{name}, its middle", "upscale, its middle")

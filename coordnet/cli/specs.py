@@ -1,7 +1,5 @@
 """Texts of the command line to objects, and objects to the texts of records."""
 
-import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -156,18 +154,6 @@ def _numbers(text: str, kind: type, argument: str, expected: str, count: int | N
     if not numbers or count not in (None, len(numbers)):
         raise _checks.wrong(argument, expected, repr(text))
     return numbers
-
-
-def parse_bytes(text: str | None) -> int | None:
-    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
-    number = float(match[1]) if match else math.nan
-    if match is None or not 1 <= number < math.inf:
-        raise _checks.wrong("memory", "a number of bytes such as 2GiB or 500MB", repr(text))
-    power = " KMGT".index((match[2] or " ").upper())
-    return int(number * (1024 if match[3] else 1000) ** power)
 
 
 def choose_device(name: str) -> torch.device:

@@ -20,10 +20,10 @@ from coordnet.restore.halves import Pictures, center, enlarged_psnr, halved
 from coordnet.restore.noise_level import seen_level
 from coordnet.sampling.areas import AreaLattice
 
-POWER = 1.5  # of the smoothness by which noise is removed
-STRENGTHS = (0.0, *(10 ** (k / 4) for k in range(-12, 9)))  # of the smoothness, among which Stein's criterion chooses
-MIDDLE = 512  # pixels a side of the part of a picture that decides on its noise
-QUIET = 0.1  # the quantile of noise over windows of a picture that is taken for its noise
+NOISE_POWER = 1.5  # exponent p of the smoothness prior that removes noise
+STRENGTHS = (0.0, *(10 ** (k / 4) for k in range(-12, 9)))  # candidates λ for that prior, without a unit
+NOISE_SIDE = 512  # largest side in pixels of the middle part in which the noise is measured
+QUIET = 0.1  # this quantile of the noise in windows of a picture is taken for that of the picture
 
 
 def area_plan(
@@ -39,7 +39,7 @@ def area_plan(
     """
     geometry = AreaLattice(grid)
     encoding = ComplexEncoding.like(BSpline, geometry, degree=DEGREE)
-    prior = Smoothness(POWER, strength) if strength > 0 else INTERPOLATION
+    prior = Smoothness(NOISE_POWER, strength) if strength > 0 else INTERPOLATION
     return plan(encoding, geometry, prior, dtype=dtype, device=device)
 
 
@@ -51,7 +51,7 @@ def fitted_areas(values: Pictures, strength: float = 0.0) -> Reconstruction:
 def choose_strength(values: Pictures) -> tuple[dict[str, Any], float | None]:
     """Return the smoothing that suits the noise of pictures, and how well it enlarges them from their halves.
 
-    The noise is that of the middle ``MIDDLE`` pixels a side, where it is low: fine texture looks like noise.
+    The noise is that of the middle ``NOISE_SIDE`` pixels a side, where it is low: fine texture looks like noise.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def choose_strength(values: Pictures) -> tuple[dict[str, Any], float | None]:
     float or None
         The PSNR in dB of the middle enlarged from its half; None for small or constant pictures.
     """
-    part = center(values, MIDDLE)
+    part = center(values, NOISE_SIDE)
     halves = halved(part)
     if halves is None:
         return {"noise": 0.0, "strength": 0.0}, None
@@ -102,4 +102,4 @@ def smoothed(picture: Pictures, strength: float) -> Pictures:
 def _roughness(z: Float[Tensor, "*signals height width"]) -> Float[Tensor, "height width"]:
     """Return ρ^p of the cosine modes of pictures, in float64."""
     axes = [torch.arange(n, dtype=torch.float64, device=z.device) / n for n in z.shape[-2:]]
-    return outer_sum([2 - 2 * torch.cos(math.pi * k) for k in axes]) ** POWER
+    return outer_sum([2 - 2 * torch.cos(math.pi * k) for k in axes]) ** NOISE_POWER

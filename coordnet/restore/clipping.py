@@ -9,10 +9,10 @@ import torch
 from scipy.special import ndtr
 from torch import Tensor
 
-CLIPPED = 1e-3  # share of the samples exactly at an end of the values' range above which that end clipped them
-FEW = 10  # samples at an end that never say so
-NODES = 4097  # of the tables of the moments
-FAR = 8.0  # standard deviations beyond which a normal distribution has no mass worth counting
+CLIPPED = 1e-3  # an end of the range clipped the values if a larger share of them lies exactly there
+FEW = 10  # this many samples at an end are no evidence of clipping
+NODES = 4097  # number of entries of the tables of moments
+FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class ClippedNoise:
         b = (self.high - value) / self.sigma if self.clips[1] else np.full(NODES, 2 * FAR)
         inside = ndtr(b) - ndtr(a)
         density_a, density_b = (np.exp(-x * x / 2) / math.sqrt(2 * math.pi) for x in (a, b))
-        first_moment = a * ndtr(a) + b * ndtr(-b) + density_a - density_b  # of clip(n, a, b)
+        # These are the moments of clip(n, a, b) for a standard normal n.
+        first_moment = a * ndtr(a) + b * ndtr(-b) + density_a - density_b
         second_moment = a * a * ndtr(a) + b * b * ndtr(-b) + inside + a * density_a - b * density_b
         variance = self.sigma**2 * (second_moment - first_moment**2)
         return np.stack([value, value + self.sigma * first_moment, variance, 1 / inside**2])

@@ -29,19 +29,19 @@ from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, Window
 from coordnet.restore.upscale import has_opacity
 from coordnet.restore.wiener import PASSES, wiener_filter
-from coordnet.restore.windows import WINDOW
+from coordnet.restore.windows import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Lattice, units_of
 
-PROBED = 8  # every how many tiles one is filtered once more, to estimate the remaining error
+PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
-TRIED = 2**14  # points of the middle of a picture on which both priors are tried
-TRIAL_SEED = 2**20  # added to the seed of the trial: its noise must not be that of an experiment with the same seed
-ROOM = 2.0**10  # how far values must be from the largest number of their type, since an estimate may be larger
-BEYOND = 0.01  # share of an estimate beyond [0, 1] from which on its range is its own span
-UNLIKE = 2.0  # the ratio of a given sigma and the estimate, or its inverse, from which on a warning names both
-ADDED = 0.7  # standard deviation of the noise that is added for the trial, relative to the noise there is
+TRIED = 2**14  # points of the middle part on which both priors are compared
+TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
+ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
+BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
+UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
+ADDED = 0.7  # standard deviation of the noise added for the comparison, relative to the present noise
 
 Signal = Float[Tensor, "*grid channels"]
 Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
@@ -149,7 +149,7 @@ def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool)
 
 
 def _check(values: Signal, sigma: float | None, prior: str) -> None:
-    if values.ndim - 1 not in WINDOW:
+    if values.ndim - 1 not in WINDOW_SIDES:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("signal", "finite values", "NaN or infinity")

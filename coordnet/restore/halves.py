@@ -8,7 +8,7 @@ from torch import Tensor
 from coordnet.metrics.scores import psnr, value_range
 from coordnet.networks.reconstruction import Reconstruction
 
-SMALLEST = 8  # pixels a side that a picture needs for the test
+SMALLEST = 8  # pixels along the shorter side of a picture that can be tested
 
 Pictures = Float[Tensor, "*batch height width channels"]
 

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from coordnet.sampling.measurements import Measurement
 
-SMOOTH = 0.5  # mean squared difference of neighbors, of that of any two values, below which values are a picture
-JUMP = 4.0  # mean squared difference across the mask's border, of that inside, up to which values go on over it
+MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
+MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border, relative to that inside it
 
 
 def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid channels"]) -> bool:
@@ -24,10 +24,10 @@ def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, 
     unknown = (values[~known_part] - values[~known_part].mean(0)).double()
     spread = 2 * float(unknown.square().mean())
     inside, across = _differences(values.double(), known_part)
-    if not (spread > 0 and inside < SMOOTH * spread):
+    if not (spread > 0 and inside < MAX_INSIDE * spread):
         return False
     is_one_color = bool((values[known_part] == values[known_part][0]).all())
-    return is_one_color or across <= JUMP * inside
+    return is_one_color or across <= MAX_ACROSS * inside
 
 
 def _differences(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid"]) -> tuple[float, float]:

@@ -11,13 +11,13 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.restore.areas import area_plan, smoothed
 from coordnet.restore.rows import Rows, stream_render
-from coordnet.restore.upscale import KINDS, PixelKind, choose, enlarged, point_plan, premultiplied, unmultiplied
+from coordnet.restore.upscale import PIXEL_KINDS, PixelKind, choose, enlarged, point_plan, premultiplied, unmultiplied
 
-MIDDLE = 1024  # pixels a side of the part that decides on the noise, or on the width of the Gaussians
-PLANNED = 6144  # bytes that a plan takes for each sample of an axis, and for each of the result's
-SMALL = 2**26  # bytes of planning that are always granted: the interpreter takes more
-REACH = 16  # rows around a block that its smoothing takes: 9e-4 from that of the picture at a noise of 0.3, else less
-IN_MEMORY = 12  # bytes that enlarging a picture in memory takes for each byte of the result
+PART_SIDE = 1024  # largest side in pixels of the middle part, which decides on the noise or the Gaussians' width
+PLANNED = 6144  # bytes of a plan per sample of an axis, of the source and of the result
+MIN_PLANNING = 2**26  # bytes of a plan that no limit refuses: the interpreter itself takes more
+SMOOTHING_REACH = 16  # rows beside a block that are smoothed with it: the error is at most 9e-4, at a noise of 0.3
+IN_MEMORY = 12  # peak bytes of enlarging in memory, per byte of the result
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ def upscale_rows(
     noise is smoothed up to 0.001. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
     memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
     """
-    _checks.choice("samples", samples, KINDS)
+    _checks.choice("samples", samples, PIXEL_KINDS)
     grid = tuple(source.shape[:-1])
     shape = enlarged(grid, factor)
     needed = PLANNED * (sum(grid) + sum(shape))
-    if needed > max(memory, SMALL):
+    if needed > max(memory, MIN_PLANNING):
         raise _checks.wrong("memory", f"at least {needed:,} bytes for axes of this length", f"{memory:,}")
     part = torch.zeros(1, 1, 1)  # too small to decide
     if len(grid) == 2:
-        part = middle(source, MIDDLE)
+        part = middle(source, PART_SIDE)
         if not bool(torch.isfinite(part).all()):
             raise _checks.wrong("source", "values known everywhere", "NaN or infinity")
         part = premultiplied(part) if alpha else part
@@ -96,13 +96,13 @@ class _Premultiplied:
 
 @dataclass(frozen=True)
 class _Smoothed:
-    """The rows of a picture, smoothed; each block of them with ``REACH`` rows around it."""
+    """The rows of a picture, smoothed; each block of them with ``SMOOTHING_REACH`` rows around it."""
 
     source: Rows
     shape: tuple[int, ...]
     strength: float
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        low, high = max(0, rows.start - REACH), min(self.shape[0], rows.stop + REACH)
+        low, high = max(0, rows.start - SMOOTHING_REACH), min(self.shape[0], rows.stop + SMOOTHING_REACH)
         block = torch.from_numpy(np.ascontiguousarray(self.source[low:high], dtype=np.float32))
         return smoothed(block, self.strength)[rows.start - low : rows.stop - low].numpy()

@@ -17,9 +17,9 @@ from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.windows import principal, side_by_side, window_means, window_modes, window_root, window_shape
 from coordnet.sampling.samples import units_of
 
-CORNER = 0.75  # share of the highest frequency; modes above it on every axis are taken for noise
-UNCLIPPING = 20  # steps of the fixed point that undoes the clipping
-SCATTER = 3.0  # standard deviations of a sample's standard deviation by which it may be too small
+CORNER = 0.75  # fraction of the highest frequency; modes above it on every axis are taken for noise
+UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
+SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
 
 
 def noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
@@ -42,7 +42,7 @@ def _noise_level(signal: Float[Tensor, "*grid channels"]) -> float:
         for _ in range(UNCLIPPING):
             variance = rotate(rotation.mT.square(), replace(noise, sigma=level).variance(means))
             clipped = float(lower_median(variance.flatten(2)).min().sqrt())
-            if not clipped > 0:  # nearly all values are at the ends, which tell nothing of the noise before
+            if not clipped > 0:  # nearly all values are at the ends and say nothing about the noise before clipping
                 return seen
             level *= seen / clipped
     return level
@@ -81,10 +81,11 @@ def seen_level(signal: Float[Tensor, "*grid channels"], share: float = 0.5) -> f
     indices = [torch.arange(n, device=signal.device) for n in z.shape[2:]]
     high = [torch.minimum(k, b - k) >= CORNER * (b // 2) for k, b in zip(indices, shape, strict=True)]
     energy = z.abs().square()[..., torch.stack(torch.meshgrid(*high, indexing="ij")).all(0)]
-    count = energy.shape[-1] / float(taper.pow(4).mean())  # of independent modes: the taper couples neighbors
+    count = energy.shape[-1] / float(taper.pow(4).mean())  # effective number of modes: the taper couples neighbors
     deviations = NormalDist().inv_cdf(share)
-    quantile = (1 - 1 / (9 * count) + deviations / math.sqrt(9 * count)) ** 3  # of a mean of exponential variables
-    level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile  # Wilson and Hilferty (1931)
+    # The quantile of a mean of exponential variables is approximated as by Wilson and Hilferty (1931).
+    quantile = (1 - 1 / (9 * count) + deviations / math.sqrt(9 * count)) ** 3
+    level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile
     spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
     return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
 

@@ -11,7 +11,7 @@ from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior
 from coordnet.sampling.rectilinear import RectilinearLattice
 
-SECOND = np.timedelta64(1, "s")  # the unit of times in a fit
+SECOND = np.timedelta64(1, "s")  # a fit measures times in seconds
 
 
 def regrid(

@@ -15,8 +15,8 @@ from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.media.declared import available_memory
 
-LARGEST_BLOCK = 256  # rows of the result that are computed at once: more take no less time
-COPIES = 4  # copies of a block of the result, and of the rows it needs, that exist at once
+LARGEST_BLOCK = 256  # rows of the result in a block; larger blocks are no faster
+COPIES = 4  # copies in memory of a block of the result and of the rows it needs
 
 
 @runtime_checkable
@@ -77,7 +77,7 @@ def stream_render(
 
 def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
     """Return how many rows of the result fit into ``memory`` bytes, with the rows of the source that they need."""
-    entering = 4 * math.prod(source[1:])  # bytes of a row of the source, and of the result
+    entering = 4 * math.prod(source[1:])  # bytes of a row of the source
     leaving = 4 * math.prod(shape[1:]) * source[-1]
     ratio = source[0] / shape[0]
     margin = max(w.entries.shape[1] for w in first.blocks) if isinstance(first, BandedMatrix) else 1

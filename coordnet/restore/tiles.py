@@ -16,9 +16,9 @@ from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import MaskedLattice, Samples
 
-LARGEST = 2**22  # points of a lattice that is restored as a whole; a larger one is cut into tiles
-SHOWN = 2**18  # points of the middle of a lattice in tiles
-FEWER = 4  # a tile has at most a quarter of the points of the largest lattice that is not cut
+MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
+FIGURE_POINTS = 2**18  # points of the middle of a lattice in tiles, which a figure shows
+FEWER = 4  # a tile has at most a quarter of the points of the largest uncut lattice
 OVERLAP = {1: 1024, 2: 64, 3: 16, 4: 8}  # samples that neighboring tiles share along an axis, by the number of axes
 
 Window = tuple[slice, ...]
@@ -32,7 +32,7 @@ class Tiles:
     """
 
     def __init__(self, grid: tuple[int, ...], largest: int | None = None) -> None:
-        largest = LARGEST if largest is None else _checks.integer("largest", largest, 1)
+        largest = MAX_POINTS if largest is None else _checks.integer("largest", largest, 1)
         lengths, self.overlap = list(grid), OVERLAP.get(len(grid), 0)
         self.counts = [1] * len(grid)
         while math.prod(grid) > largest and math.prod(lengths) > largest // FEWER:
@@ -57,7 +57,7 @@ class Tiles:
         """The middle of the lattice, from even positions on: all of it, or a part that a figure can show."""
         if len(self) == 1:
             return tuple(slice(0, n) for n in self.grid)
-        part = middle(self.grid, SHOWN)
+        part = middle(self.grid, FIGURE_POINTS)
         return tuple(slice(s.start // 2 * 2, s.start // 2 * 2 + s.stop - s.start) for s in part)
 
     def restore(

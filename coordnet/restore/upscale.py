@@ -15,7 +15,7 @@ from coordnet.fitting.plan import Plan
 from coordnet.linalg.progress import stage
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.restore.areas import choose_strength, fitted_areas
-from coordnet.restore.divide import PRIORS, divided, division
+from coordnet.restore.divide import UPSCALE_PRIORS, divided, division
 from coordnet.restore.halves import Pictures, enlarged_psnr, halved
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
@@ -25,11 +25,11 @@ from coordnet.sampling.samples import Lattice
 # 27.57, 27.52 dB; cubic B-spline 27.53, Fourier without a prior 27.26, triangle 26.45, Pillow's bicubic 27.42.
 SIGMAS = ("0.5px", "0.64px", "0.8px", "1px")
 DEFAULT_SIGMA = "0.64px"
-LARGEST = 2**28  # pixels of the largest result
+MAX_PIXELS = 2**28  # pixels of the largest result that is computed in memory
 OPAQUE = 0.5 / 65535  # half a 16-bit step; below it a color cannot be recovered from its product with the opacity
 
 PixelKind = Literal["area", "point"]
-KINDS: tuple[PixelKind, ...] = ("area", "point")
+PIXEL_KINDS: tuple[PixelKind, ...] = ("area", "point")
 
 
 def upscale(
@@ -82,17 +82,17 @@ def upscale(
     ValueError
         If the picture has NaN or infinity, or values whose squares are infinite, the factor is below 1, ``samples`` or
         the prior is of another kind, the local prior is named for points or for less than 4 pixels a side, or the
-        result has more than ``LARGEST`` pixels.
+        result has more than ``MAX_PIXELS`` pixels.
     """
-    _checks.choice("samples", samples, KINDS)
-    if samples == "point" and _checks.choice("prior", prior, PRIORS) == "local":
+    _checks.choice("samples", samples, PIXEL_KINDS)
+    if samples == "point" and _checks.choice("prior", prior, UPSCALE_PRIORS) == "local":
         raise _checks.wrong("prior", "auto or none for points", "local")
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     values = values.detach()
     shape = enlarged(tuple(values.shape[-3:-1]), factor)
-    if math.prod(shape) * values.shape[:-3].numel() > LARGEST:
+    if math.prod(shape) * values.shape[:-3].numel() > MAX_PIXELS:
         found = f"{factor:g}, {shape[0]} by {shape[1]}"
-        raise _checks.wrong("factor", f"one that leaves at most {LARGEST:,} pixels", found)
+        raise _checks.wrong("factor", f"one that leaves at most {MAX_PIXELS:,} pixels", found)
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong("image", "a picture known everywhere", "NaN or infinity (see inpaint)")
     if math.isinf((largest := float(values.abs().max())) * largest):

@@ -25,8 +25,8 @@ from coordnet.restore.windows import (
 
 LEARNING_ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
-PASSES = 2  # local filters, each with the spectra of the estimate before it
-LOCAL_WIDTH = 0.7  # modes that a local spectrum is smoothed by: wider loses 0.2 dB, none 0.1 dB on photographs
+PASSES = 2  # local filters in a row; each takes its spectra from the estimate before it
+LOCAL_WIDTH = 0.7  # deviation in modes of a local spectrum's smoothing; photographs lose 0.2 dB if wider, 0.1 without
 START = Smoothness(1.5, 0.03)  # the spectrum before the first round
 
 Values = Float[Tensor, "signals channels *lattice"]

@@ -9,13 +9,13 @@ from coordnet.linalg.kronecker import outer_product
 from coordnet.priors.fourier import FourierModes
 from coordnet.sampling.axes import Axis
 
-WINDOW = {1: 512, 2: 32, 3: 16, 4: 8}  # samples of a window along an axis, by the number of axes
+WINDOW_SIDES = {1: 512, 2: 32, 3: 16, 4: 8}  # samples along each axis of a window, by the number of axes
 OVERLAP = 4  # windows that cover a sample, along an axis
 
 
 def window_shape(lattice: tuple[int, ...]) -> tuple[int, ...]:
     """Return a window's length along each axis: a multiple of the overlap, or 1 on an axis too short for one."""
-    size = WINDOW[len(lattice)]
+    size = WINDOW_SIDES[len(lattice)]
     return tuple(min(size, n // OVERLAP * OVERLAP) if n >= 2 * OVERLAP else 1 for n in lattice)
 
 

@@ -1,7 +1,6 @@
 """Runs that are killed, repeated, run twice at once, or spread over processes and machines."""
 
 import json
-import logging
 import multiprocessing
 import random
 import time
@@ -15,6 +14,7 @@ from coordnet.bench import runner
 from coordnet.bench.cells import Cell
 from coordnet.bench.estimation import Method, Task, estimation
 from coordnet.bench.estimators import Trained
+from coordnet.bench.jobs import DIED
 from coordnet.bench.layouts import Layout, complex_
 from coordnet.bench.peers.base import Peer
 from coordnet.bench.records import NAME, read
@@ -152,31 +152,16 @@ def test_divergence_is_a_failure(folder):
     assert "scores" not in record
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_a_worker_that_is_killed_loses_no_cell(tmp_path):
-    """A cell that kills its worker once is run again on the other one."""
-    pytest.importorskip("distributed", reason="needs coordnet[dask]")
+def test_a_cell_that_kills_its_process_loses_no_other(tmp_path, forked):
+    """It is run again; a second death is a failure."""
     cells = [synthetic.cell(seed) for seed in range(8)]
     cells.insert(3, synthetic.cell(100, partial(synthetic.deadly, tmp_path, False)))
+    cells.insert(5, synthetic.cell(200, partial(synthetic.deadly, tmp_path, True)))
     out = tmp_path / "out"
-    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (9, 0)
-    assert (tmp_path / "died100").exists()
-    found = {row["cell"]["seed"]: row["scores"]["score"] for row in by_key(out).values()}
-    assert found == {seed: seed / 7 for seed in (*range(8), 100)}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_a_cell_that_kills_every_worker_has_failed(tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    monkeypatch.setitem(distributed.config["distributed"]["scheduler"], "allowed-failures", 0)
-    cells, out = [synthetic.cell(200, partial(synthetic.deadly, tmp_path, True))], tmp_path / "out"
-    with distributed.LocalCluster(n_workers=1, dashboard_address=None, silence_logs=logging.CRITICAL) as cluster:
-        options = Options(dask=cluster.scheduler_address)
-        assert runner.run(Synthetic(cells), options, out, progress=False) == (1, 1)
-    (record,) = read(out).values()
-    assert record["reason"] == runner.DIED
+    assert runner.run(Synthetic(cells), Options(workers=2), out, progress=False) == (10, 1)
+    found = {row["cell"]["seed"]: row for row in by_key(out).values()}
+    assert found.pop(200)["reason"] == DIED.reason
+    assert {seed: row["scores"]["score"] for seed, row in found.items()} == {s: s / 7 for s in (*range(8), 100)}
 
 
 @pytest.mark.filterwarnings("default")
@@ -190,27 +175,6 @@ def test_a_cluster_runs_the_cells(folder, tmp_path):
     assert failed == 0
     assert set(by_key(tmp_path / "out")) == {cell.key for cell in cells("table1", chosen)}
     assert len(by_key(tmp_path / "out")) == count
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_scheduler_that_is_lost_is_told_in_one_line(run, folder, tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed", reason="needs coordnet[dask]")
-    monkeypatch.setitem(distributed.config["distributed"]["comm"]["timeouts"], "connect", "1s")
-    cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, protocol="tcp", processes=False, dashboard_address=None
-    )
-    distribute = runner._distributed
-
-    def lose(cells, client):
-        records = distribute(cells, client)
-        cluster.close()
-        return records
-
-    monkeypatch.setattr(runner, "_distributed", lose)
-    arguments = ["bench", "table1", "--data", folder, "--quick", "--methods", "cubic*", "--out", tmp_path / "out"]
-    status, out, err = run(*arguments, "--quiet", "--dask", cluster.scheduler_address)
-    assert (status, out) == (2, "")
-    assert f"expected the scheduler at {cluster.scheduler_address} to stay, found it gone" in err
 
 
 def test_nobody_at_an_address_is_told_in_one_line(run, folder):

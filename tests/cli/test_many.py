@@ -1,18 +1,10 @@
 import json
 import os
-import select
-import signal
-import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from coordnet.cli import many as module
-from coordnet.cli.common import Many
 from coordnet.media import read_media, write_media
 from tests.helpers import synthetic_photograph
 
@@ -30,10 +22,9 @@ def folder(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
-@pytest.mark.parametrize("threads", [1, 2])
-def test_one_that_fails_is_reported_at_the_end_and_stops_no_other(run, folder, monkeypatch, threads):
-    monkeypatch.setattr(module, "_executor", lambda many: ThreadPoolExecutor(many.workers))
-    status, out, err = run("denoise", folder, "--sigma", 0.05, "--workers", threads, "--out", "out")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_that_fails_is_reported_at_the_end_and_stops_no_other(run, folder, forked, workers):
+    status, out, err = run("denoise", folder, "--sigma", 0.05, "--workers", workers, "--out", "out")
     assert status == 2
     assert [line for line in err.splitlines() if line.startswith("coordnet: ")] == [err.splitlines()[-1]]
     assert "2.png: " in err.splitlines()[-1]
@@ -174,49 +165,8 @@ def test_files_of_others_are_replaced_only_when_forced(run, two, tmp_path):
     assert (tmp_path / "o" / "2" / "record.json").exists()
 
 
-def _busy(descriptor):
-    os.write(descriptor, b"x")
-    time.sleep(60)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork")
-def test_workers_end_with_a_process_that_is_killed(monkeypatch):
-    """The end of a pipe that they hold is closed when the last of them has ended."""
-    monkeypatch.setattr(module, "get_context", lambda _: get_context("fork"))  # which imports nothing anew
-    read, write = os.pipe()
-    parent = os.fork()
-    if parent == 0:
-        list(module._outcomes({name: partial(_busy, write) for name in "ab"}, Many(workers=2)))
-        os._exit(1)
-    os.close(write)
-    assert os.read(read, 1) + os.read(read, 1) == b"xx"
-    os.kill(parent, signal.SIGKILL)
-    os.waitpid(parent, 0)
-    assert select.select([read], [], [], 20)[0] == [read]
-    assert os.read(read, 1) == b""
-    os.close(read)
-
-
 def test_an_empty_folder_is_refused(run, tmp_path):
     (tmp_path / "empty").mkdir()
     status, _, err = run("demosaic", "empty")
     assert (status, err.count("\n")) == (2, 1)
     assert "empty" in err
-
-
-def test_local_processes_do_the_work():
-    assert dict(module._outcomes({"a": partial(str, "a")}, Many(workers=2))) == {"a": "a"}
-
-
-@pytest.mark.filterwarnings("ignore:.*fork")
-def test_a_worker_that_dies_takes_no_other_with_it(monkeypatch):
-    monkeypatch.setattr(module, "get_context", lambda _: get_context("fork"))  # which imports nothing anew
-    jobs = {"deadly": partial(signal.raise_signal, signal.SIGKILL), "b": partial(str, "b")}
-    assert dict(module._outcomes(jobs, Many(workers=2))) == {"b": "b", "deadly": module.DIED}
-
-
-def test_the_workers_of_a_dask_cluster_do_the_work():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
-        jobs = {name: partial(str, name) for name in "abc"}
-        assert dict(module._outcomes(jobs, Many(dask=cluster.scheduler_address))) == {n: n for n in "abc"}
