@@ -225,7 +225,7 @@ def test_a_run_of_which_a_cell_failed_ends_with_status_1(run, monkeypatch, fails
     cell = synthetic.cell(0)
     study = Synthetic([replace(cell, work=broken) if fails else cell])
     study.experiments = (cell.experiment,)
-    study.tables = lambda records: {".md": "a table"}
+    study.contents = lambda records: {".md": "a table"}
     monkeypatch.setitem(STUDIES, "table1", study)
     status, out, err = run("bench", "table1", "--out", "records")
     assert status == fails
