@@ -1,10 +1,8 @@
 import json
-import sys
 
 import pytest
 import torch
 
-from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import fit_closed_form
@@ -28,28 +26,27 @@ def test_the_plane_is_the_shifted_whole_spectrum(shape, generator):
     assert torch.allclose(shown[..., first : first + shape[-1]], expected, rtol=1e-4)
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("encoder", ["fourier", "gaussian"])
-def test_analyze_shows_what_a_model_learned(encoder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_analyze_shows_what_a_model_learned(run, encoder, tmp_path):
     samples = sample(synthetic_photograph(24, 20), "random:0.5")
     encoding = FourierEncoding.like(samples) if encoder == "fourier" else ComplexEncoding.like(Gaussian, samples)
     fit_closed_form(encoding, samples, prior=Adaptive(rounds=1)).save("model.safetensors")
-    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", "model.safetensors", "--json", "--out", "out"])
-    assert main() == 0
-    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    status, out, _ = run("analyze", "model.safetensors", "--json", "--out", "out")
+    assert status == 0
+    numbers = json.loads(out)["numbers"]
     assert numbers["grid"] == [24, 20]
     assert numbers["report"]["rounds"] in (0, 1)
     assert (tmp_path / "out" / "figure.png").stat().st_size > 5000
 
 
-def test_a_fourier_model_without_a_learned_spectrum_shows_that_of_its_signal(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.figures
+def test_a_fourier_model_without_a_learned_spectrum_shows_that_of_its_signal(run, tmp_path):
     samples = sample(synthetic_photograph(12, 10), "full")
     fit = fit_closed_form(FourierEncoding.like(samples), samples, prior=Smoothness(1.5, 0.01))
     fit.save(tmp_path / "model.safetensors")
-    monkeypatch.setattr(sys, "argv", ["coordnet", "analyze", "model.safetensors", "--out", "out"])
-    assert main() == 0
-    out = capsys.readouterr().out
+    status, out, _ = run("analyze", "model.safetensors", "--out", "out")
+    assert status == 0
     assert "a signal of 12×10×3" in out
     assert "fourier encoding of" in out
     assert (tmp_path / "out" / "figure.png").stat().st_size > 5000

@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ from PIL import Image
 from scipy.io import wavfile
 
 import coordnet as cn
-from coordnet.cli import main
 from coordnet.media import read_media, write_media
 from coordnet.networks.reconstruction import Reconstruction
 from tests.helpers import synthetic_photograph
@@ -18,19 +16,10 @@ from tests.helpers import synthetic_photograph
 FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
 
 
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in an empty folder: (exit status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def inputs(tmp_path):
+    """A folder for the inputs."""
     (tmp_path / "in").mkdir()
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["coordnet", *map(str, arguments)])
-        status = main()
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
 
 
 def stored(path, signal, depth="uint8"):
