@@ -94,7 +94,7 @@ def _described(model: Reconstruction, numbers: dict[str, Any]) -> list[str]:
 
 
 def _encoder(text: str, samples: int | None, seed: int) -> tuple[str, tuple[Encoder | JointEncoder, Axes]]:
-    """The label of an encoder, the encoder that a text names, and the axes for which it is constructed."""
+    """Return the label of the encoder that a text names, the encoder itself, and its axes."""
     choice = specs.parse_encoder(text)
     family: Any = choice.family
     if choice.is_fourier:

@@ -29,7 +29,7 @@ def number(text: object) -> float:
 
 
 def parse_bytes(text: str | None) -> int | None:
-    """A number of bytes, at least 1, from a text such as ``2GiB``, ``500 MB`` or ``1e9``; None for none."""
+    """Return the bytes that a text such as ``2GiB``, ``500 MB`` or ``1e9`` names; None for None."""
     if text is None:
         return None
     match = re.fullmatch(r"\s*(\d+\.?\d*(?:[eE]\d+)?|\.\d+)\s*(?:([kKMGT]?)(i?)B)?\s*", text)
@@ -85,15 +85,15 @@ class Output:
 
     @property
     def progress(self) -> bool:
-        """Whether to show bars: not where a script reads the record."""
+        """Whether progress bars are shown: not with --quiet, nor if the output is JSON for a script."""
         return not self.quiet and (sys.stderr.isatty() or not self.json)
 
     def check(self, *, shared: bool = False) -> None:
-        """Refuse a folder for the results that cannot be one with a ``ValueError``.
+        """Raise ``ValueError`` if ``--out`` cannot be the folder for the results.
 
-        That is one that holds files without ``--force``, an input that a result would replace, that cannot be written,
-        or that is named like a picture, a clip or a recording. A folder that the results of several files share may
-        hold some.
+        Refused are a folder with files unless ``--force`` is given, the folder of an input that a result would replace,
+        one that cannot be written, and a new one named like a picture, a clip or a recording. A folder that is
+        ``shared`` by the results of several files may hold others.
         """
         if self.out is None:
             return
@@ -159,7 +159,7 @@ class Many:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """A signal's samples, and the options that take a part of it, by the names that ``read_media`` has for them."""
+    """The options that choose a part of a signal and its samples; they have the names of ``read_media``."""
 
     sample: Annotated[
         str | None,
@@ -179,12 +179,12 @@ class Sampling:
 
     @property
     def part(self) -> dict[str, Any]:
-        """The part that is taken."""
+        """The arguments of ``read_media`` that choose the part."""
         return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
 
     @property
     def masking(self) -> dict[str, Any]:
-        """How a mask is read, by the names that ``read_mask`` has for it."""
+        """The arguments of ``read_mask``."""
         return {"threshold": self.threshold, "invert": self.invert}
 
 
@@ -305,5 +305,5 @@ def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _options(group: Any) -> list[inspect.Parameter]:
-    """The fields of a dataclass that a user sees; others have no help."""
+    """Return the fields of a dataclass that are options; the others have no ``Annotated`` type."""
     return [p for p in inspect.signature(group).parameters.values() if get_origin(p.annotation) is Annotated]

@@ -85,7 +85,7 @@ def _found(fit: Reconstruction, geometry: ScatteredPoints, values: Tensor) -> re
 
 
 def _columns(path: Path, dims: int, *, values: int) -> Tensor:
-    """The columns of a file: coordinates first, and after them at least the given number of values, all finite."""
+    """Read the columns of a file, coordinates first; fewer ``values`` after them, or infinite ones, are refused."""
     names, found = read_table(path)
     if values and not names and dims == 1 and found.shape[1] > 2:
         expected = "a position and a value a line, or a header such as x,value0,value1"
@@ -101,7 +101,7 @@ def _columns(path: Path, dims: int, *, values: int) -> Tensor:
 
 
 def _order(path: Path, names: tuple[str, ...], dims: int) -> list[int]:
-    """The numbers of a table's columns, those named x, y, z, t first; other names than the axes' are refused."""
+    """Return the order of a table's columns with x, y, z, t first; a missing or an extra one of these is refused."""
     lower = [name.lower() for name in names]
     axes = list(takewhile(lower.__contains__, COORDINATES))
     if len(axes) > dims:
@@ -115,7 +115,7 @@ def _order(path: Path, names: tuple[str, ...], dims: int) -> list[int]:
 
 
 def _within(coordinates: Tensor, bounds: Bounds, path: Path | None, *, clamp: bool) -> Tensor:
-    """The points of a file, those outside the bounds moved to the border or refused."""
+    """Return the points of a file; those outside the bounds are moved to the border, or refused."""
     inside = bounds.clamp(coordinates)
     outside = (inside != coordinates).any(1)
     if bool(outside.any()) and not clamp:

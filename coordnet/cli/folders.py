@@ -17,10 +17,10 @@ RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "u
 
 @contextmanager
 def staging_folder(final: Path) -> Iterator[Path]:
-    """Give a hidden folder on the disk of a folder that need not exist; a refusal to write raises a ``ValueError``.
+    """Make a hidden folder on the disk of ``final``, which may not exist yet; ``ValueError`` if it cannot be written.
 
-    The hidden folders that killed runs have left there are removed: a run locks its own, and the kernel takes the lock
-    away when the process ends. Where the disk has no locks, they stay.
+    Hidden folders of killed runs are removed: each run locks its own, and the kernel releases the lock when a process
+    ends. On a disk without locks they stay.
     """
     parent = next(folder for folder in (final.absolute(), *final.absolute().parents) if folder.is_dir())
     try:
@@ -47,8 +47,8 @@ def _remove_left(parent: Path) -> None:
 def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a folder against other runs.
 
-    Without ``wait``, a folder that cannot be locked now raises an ``OSError``; with it, one that can never be locked,
-    for want of a permission or on a disk without locks, is left as it is.
+    Without ``wait``, a folder that another run has locked raises ``OSError``. With it, a folder that cannot be locked,
+    because of permissions or the disk, is used without a lock.
     """
     with ExitStack() as stack:
         try:
@@ -80,7 +80,7 @@ def reserve(folder: Path) -> list[Path]:
 
 
 def exchange(staging: Path, final: Path, force: bool) -> None:
-    """Put a folder in the place of an empty one, or its files where another run has written into that."""
+    """Replace an empty folder by another one; if a run has written into it meanwhile, move the files."""
     for file in staging.rglob("*"):
         file.chmod(0o755 if file.is_dir() else 0o644)  # safetensors writes files that no one else may read
     staging.chmod(final.stat().st_mode & 0o777)
@@ -91,7 +91,7 @@ def exchange(staging: Path, final: Path, force: bool) -> None:
 
 
 def move(staging: Path, final: Path, force: bool) -> None:
-    """Move files into a folder, which is looked at once more; the results of an earlier run there are removed."""
+    """Move files into a folder, checked once more for other files; results of an earlier run are removed."""
     with _locked(final):
         if not force and any(not path.name.startswith(HIDDEN) for path in final.iterdir()):
             raise refused(final, "a new or empty folder", "files in it that another run has written")

@@ -20,9 +20,9 @@ from coordnet.media import SAMPLES, MediaError
 from coordnet.media.array_files import split_member
 from coordnet.media.read import KIND_BY_SUFFIX
 
-Work = Callable[[str, Common], Outcome]  # one file, which it restores, writes and describes
+Work = Callable[[str, Common], Outcome]  # carries out the command on one file
 Job = Callable[[], Outcome]
-Beside = Callable[[str], Iterable[str | Path]]  # the files that the result of a file follows from too
+Beside = Callable[[str], Iterable[str | Path]]  # the other files on which the result of a file depends
 
 
 def each(
@@ -30,10 +30,9 @@ def each(
 ) -> None:
     """Carry out a command on one signal, or on several files and on those in folders, each into a folder of its own.
 
-    Where there are several, a file is left out whose results are there already, by the same command and options and
-    of the file as it is. Anything else in its folder, results by other options among them, is replaced with ``--force``
-    alone; files of one name fail. One that fails stops no other; the failures are printed at the end, and the exit
-    status is then 2.
+    If there are several, a file is skipped that has results by the same command and options and has not changed since.
+    Anything else in a file's folder, such as results by other options, is only replaced with ``--force``. Files of the
+    same name fail. The other files go on after a failure; the failures are printed at the end, with exit status 2.
     """
     files = _files(signals)
     if files == signals and len(files) == 1:

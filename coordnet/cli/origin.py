@@ -1,4 +1,4 @@
-"""The origin of results: the command, its options and the files that they follow from, as their record says it."""
+"""The origin of results in their record: the command, its options and the files that it read."""
 
 import json
 import os
@@ -14,17 +14,17 @@ Options = TypeVar("Options", bound=Output)
 
 
 def reading(options: Options, *files: str | Path | None) -> Options:
-    """Return the options of a command with the files that it reads, each with its size and time as they are now."""
+    """Return the options of a command, completed by the present sizes and times of the files that it reads."""
     return replace(options, inputs=tuple(_described(file) for file in files if file is not None))
 
 
 def origin(command: str, options: Output) -> dict[str, Any]:
-    """Return the part of a record that says what its results follow from."""
+    """Return the part of a record that identifies its results."""
     return {"command": command, "settings": options.settings, "inputs": list(options.inputs)}
 
 
 def earlier(folder: Path) -> dict[str, Any]:
-    """Return the origin of the results that are in a folder; an empty one where there is no record that has it."""
+    """Return the origin of the results in a folder; an empty one if no record there has one."""
     try:
         record = json.loads((folder / RECORD).read_bytes())
         if isinstance(record["inputs"][0]["path"], str) and isinstance(record["settings"], dict):
@@ -35,7 +35,7 @@ def earlier(folder: Path) -> dict[str, Any]:
 
 
 def difference(found: dict[str, Any], asked: dict[str, Any]) -> str:
-    """Say whose results were found where others, of the origin that is asked for, would go."""
+    """Describe results found in the place of others: by another command, of another file or by other options."""
     path = found["inputs"][0]["path"]
     if (found["command"], path) != (asked["command"], asked["inputs"][0]["path"]):
         return f"the result of {found['command']} on {path}"
@@ -45,7 +45,7 @@ def difference(found: dict[str, Any], asked: dict[str, Any]) -> str:
 
 
 def _described(file: str | Path) -> dict[str, Any]:
-    """The path of a file or of a Zarr array, its bytes and the time of its last change; a built-in picture's name."""
+    """Return a file's or Zarr array's path, bytes and time of change; for a built-in picture, its name alone."""
     path = split_member(file)[0]
     try:
         parts = [p.stat() for p in (path, *path.rglob("*"))] if path.is_dir() else [path.stat()]

@@ -94,7 +94,7 @@ def _reconstruct(
 def _sampled(
     media: Media, sampling: Sampling, device: torch.device, generator: torch.Generator, memory: int | None
 ) -> tuple[str, Samples]:
-    """The text of a pattern, and the samples of a signal by it."""
+    """Return the text of the sampling pattern, and the samples of a signal."""
     text = sampling.sample or default_pattern(media.grid)
     pattern = specs.parse_sample(text, media.grid, **sampling.masking, memory=memory)
     with specs.naming_option("sample"):
@@ -102,7 +102,7 @@ def _sampled(
 
 
 def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, whole: bool) -> Figure:
-    """The signal, its samples and the estimate, or the middle of them."""
+    """Draw a signal, its samples and the estimate; only their middle if the signal was cut into tiles."""
     if whole:
         return reconstruction_figure(media.signal, samples, estimate, title=media.name, score=score, rate=media.rate)
     part, title = Tiles(samples.grid).middle, f"{media.name}, its middle"
@@ -113,7 +113,7 @@ def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, who
 def _fitted(
     method: Method, samples: Samples, common: Common, options: dict[str, Any]
 ) -> tuple[Reconstruction | None, Tensor, dict[str, float], dict[str, Any]]:
-    """The model (None for a large signal, fitted in tiles), its render, the seconds of both, and the report."""
+    """Return the model (None if a large signal is fitted in tiles), its values, the seconds of both, and the report."""
     work = partial(method.fit, **options, progress=common.progress)
     largest = None if method.solver == "closed-form" else prod(samples.grid)
     (fit, found), took = once(lambda: fit_large(samples, work, largest=largest, progress=common.progress))
@@ -125,7 +125,7 @@ def _fitted(
 
 
 def _tuned(method: Method, samples: Samples, tuning: Tuning, common: Common) -> tuple[Method, dict[str, Any]]:
-    """The method with its free numbers chosen if that was asked for, and what the record says of it."""
+    """Return the method, tuned if --tune is given, and the part of the record that describes the tuning."""
     _checks.choice("criterion", tuning.criterion, ("hold-out", "gcv"))
     if not tuning.tune:
         return method, {}

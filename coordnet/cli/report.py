@@ -98,7 +98,7 @@ def peers(scoring: Scoring, seconds: float) -> Record:
 
 
 def describe(method: Method, fit: Reconstruction | None) -> Record:
-    """A method as records have it, with the scales of the encoder where it was fitted."""
+    """Return the part of a record that describes a method; a fit adds the scales of its encoder."""
     choice = method.encoder
     return {
         "encoder": choice.label if fit is None else describe_encoder(choice.name, fit.network.encoding),
@@ -183,7 +183,7 @@ def duration(seconds: float) -> str:
 
 
 def score_line(made: Record) -> str:
-    """The score of a reconstruction: over what was held out, or over what was fitted if nothing was."""
+    """Return the PSNR of the held-out samples in words, or that of the fitted ones if none was held out."""
     held_out, fitted = made["psnr"]["held_out"], made["psnr"]["fitted"]
     if held_out is not None:
         return f"held-out PSNR {held_out:.2f} dB"
@@ -224,14 +224,14 @@ def reconstruction_table(made: Record, folder: Path) -> list[str]:
 
 
 def sure_line(found: Record) -> str:
-    """The PSNR to expect by hidden samples, and the share of the held-out samples that intervals cover."""
+    """Return a line with the expected PSNR, and the share of held-out samples within their intervals."""
     covered = found.get("coverage")
     shown = "" if covered is None else f", intervals of 90 % cover {100 * covered:.1f} % of what was held out"
     return f"expected PSNR {decibels(found['expected_psnr'])}{shown} (in {duration(found['seconds'])})"
 
 
 def local_weight(found: Record) -> str:
-    """The weight α that hidden samples gave to a local prior, from the report of its fit, and what is faster."""
+    """Return the words on the weight α of a local prior, from the report of its fit, and on a faster prior."""
     faster = " (--prior adaptive is faster)"
     if "alpha_mean" not in found:
         return faster
@@ -242,7 +242,7 @@ def local_weight(found: Record) -> str:
 
 
 def _extent(made: Record) -> str:
-    """How many parameters a model has, or the tiles in whose place it stands."""
+    """Return the number of parameters of a model, or the tiles of a signal that has no model."""
     if made["parameters"] is None:
         return f"in {size(made['report']['tiles'])} tiles"
     return f"{made['parameters']:,} parameters"

@@ -49,7 +49,7 @@ SIDE_BEFORE, SIDE_AFTER = 96, 2048  # largest sides in pixels of the parts that 
 
 @dataclass(frozen=True)
 class Shown:
-    """A restored signal, the picture beside it in the figure, two lines for the screen, the record's own part."""
+    """A restored signal with the input that its figure shows, two lines to print, and its part of the record."""
 
     made: Restored
     before: Tensor
@@ -93,7 +93,7 @@ def _inpaint(
 
 
 def _prior(text: str) -> Prior:
-    """The prior that a text names; without one nothing can be filled."""
+    """Return the prior that a text names; ``none`` raises ``ValueError``, since a gap needs a prior."""
     prior = specs.parse_prior(text)
     if prior is None:
         raise _checks.wrong("prior", "auto, local, adaptive or smooth", text)
@@ -101,7 +101,7 @@ def _prior(text: str) -> Prior:
 
 
 def _mask_of(signal: str, mask: Path) -> list[Path]:
-    """The mask of a signal, alone in a list: the first of its name where masks are in a folder, or none."""
+    """Return a list of the mask of a signal: the file itself, or the first of its name in a folder, if any."""
     if not is_folder(mask):
         return [mask]
     return sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)[:1]
@@ -136,7 +136,7 @@ def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
 
 
 def _scored(made: Restored) -> str:
-    """The PSNR at hidden samples, or why there is none."""
+    """Return a line with the PSNR at hidden samples, or with the reason why there is none."""
     expected, wide = made.expected_psnr, made.report.get("wide_holes", False)
     if expected is None:
         unknown = "expected PSNR unknown: the holes are wider than what is known around them"
@@ -271,7 +271,7 @@ def _heading(record: report.Record) -> str:
 
 
 def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> bool:
-    """Whether a file is read in rows: a picture where it would take more memory than there is, other arrays always."""
+    """Return whether a file is read in rows: a picture that exceeds the memory, or an array that is no picture."""
     suffix = split_member(path)[0].suffix.lower()
     if suffix == ".zarr":
         return True
@@ -319,7 +319,7 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
 
 
 def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
-    """The blocks; what is wrong with the source's values is said of its file, not of the file being written."""
+    """Yield the blocks; errors in the source's values name its file, not the one that is being written."""
     with report.naming(path):
         yield from blocks
 

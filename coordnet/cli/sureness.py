@@ -1,4 +1,4 @@
-"""What ``--uncertainty`` adds: the standard deviation of the errors to expect, and the PSNR that follows from it."""
+"""The results of ``--uncertainty``: the standard deviation of the expected errors, and the expected PSNR."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,14 @@ from coordnet.sampling.samples import Samples
 
 @dataclass(frozen=True)
 class Sureness:
-    """The standard deviation of a fit's errors, and what a record says of it."""
+    """The standard deviation of a fit's errors, and the numbers on it for the record."""
 
     std: Tensor
     found: dict[str, Any]
 
     @classmethod
     def of(cls, fit: Reconstruction, span: float, scoring: Scoring | None = None) -> "Sureness":
-        """Measure by six more fits; ``scoring`` tells how much of the held-out samples intervals of 90 % cover."""
+        """Measure by six more fits; with ``scoring``, find the share of held-out samples in intervals of 90 %."""
         (lower, upper), seconds = once(fit.interval)
         found: dict[str, Any] = {"expected_psnr": fit.expected_psnr(span), "seconds": seconds}
         if scoring is not None:
@@ -37,12 +37,12 @@ class Sureness:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The part of a record that says it."""
+        """The part of a record on the uncertainty."""
         return {"uncertainty": self.found}
 
 
 def check(samples: Samples, method: Method, *, asked: bool) -> None:
-    """Refuse samples and methods without intervals, if these were asked for, with a ``ValueError``."""
+    """Raise ``ValueError`` if intervals are asked for that these samples or this method do not have."""
     if not asked:
         return
     with specs.naming_option("uncertainty"):
@@ -54,7 +54,7 @@ def check(samples: Samples, method: Method, *, asked: bool) -> None:
 
 
 def write(folder: Path, sure: Sureness | None, media: Media) -> None:
-    """Write the standard deviation of the errors to expect, if it was asked for, as an array and as a picture."""
+    """Write the standard deviation of the expected errors, if there is one, as an array and as a picture."""
     if sure is None:
         return
     write_media(sure.std.detach().cpu().float(), folder / "uncertainty.npy")

@@ -182,7 +182,7 @@ def _scores(report: dict[str, Any], *, wide: bool) -> list[float]:
 
 
 def _is_pilot(report: dict[str, Any]) -> bool:
-    """Whether a local prior's fit is its pilot's: hidden samples gave its patches no weight at any unknown sample."""
+    """Return whether hidden samples gave a local prior's patches no weight, so that its pilot's fit is the result."""
     reports = report.get("signals", [report])
     return all(part.get("against") == PILOT and part["alpha_range"] == [0.0, 0.0] for part in reports)
 

@@ -73,7 +73,7 @@ def upscale_rows(
 
 
 def exceeds(nbytes: int, factor: float, memory: int) -> bool:
-    """Whether ``upscale`` of a picture of ``nbytes`` bytes in float32 would need more than some memory."""
+    """Return whether enlarging a picture of ``nbytes`` bytes in float32 needs more than the given memory."""
     return IN_MEMORY * factor * factor * nbytes > memory
 
 

@@ -76,7 +76,7 @@ def stream_render(
 
 
 def block_rows(first: Matrix, source: tuple[int, ...], shape: tuple[int, ...], memory: int) -> int:
-    """Return how many rows of the result fit into ``memory`` bytes, with the rows of the source that they need."""
+    """Return the number of rows of the result that fit into ``memory`` bytes with the source rows they need."""
     entering = 4 * math.prod(source[1:])  # bytes of a row of the source
     leaving = 4 * math.prod(shape[1:]) * source[-1]
     ratio = source[0] / shape[0]
