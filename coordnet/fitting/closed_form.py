@@ -102,11 +102,9 @@ def plan(
     if follows_scales(encoding) and not isinstance(prior, LeastSquares):
         expected = f"{HELD}: gradients flow to scales through least squares on a whole lattice alone"
         raise _checks.wrong("encoding", expected, f"learnable scales and prior={prior!r}")
-    made = plan_for(
-        prior, encoding, geometry, solver=solver, center=center, progress=progress, dtype=dtype, device=device
-    )
-    made.assumed = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
-    return made
+    options: Any = {"solver": solver, "center": center, "progress": progress, "dtype": dtype, "device": device}
+    options["assumed"] = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
+    return plan_for(prior, encoding, geometry, **options)
 
 
 def _check_device(device: torch.device | str) -> None:
@@ -196,17 +194,17 @@ def fit_closed_form(
         shown = options.get("progress", False)
         prior = suited_prior(samples, fourier=not encoding.axis_encoders, progress=shown)
     options = {"dtype": values.dtype, "device": values.device, **options}
-    made = plan(encoding, samples.geometry, prior, **options).fit(values).in_units_of(geometry)
+    made = plan(encoding, samples.geometry, prior, **options)
     quiet = {**options, "progress": False}
     samples = samples.detached()
     plan_of = partial(plan, encoding, samples.geometry, **quiet)
-    made.uncertainty = Recipe(
+    recipe = Recipe(
         samples,
         partial(fit_closed_form, encoding, prior=prior, **quiet),
         partial(_deviations, plan_of, cast("Prior | None", prior), samples.values),
         progress=options.get("progress", False),
     )
-    return made
+    return made.fit(values, coordinates=geometry.coordinates, uncertainty=recipe)
 
 
 def _deviations(

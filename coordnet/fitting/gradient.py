@@ -96,9 +96,8 @@ def fit_gradient(
     _checks.positive("lr", lr)
     if held_out is not None and not hasattr(held_out, "geometry"):
         raise _checks.wrong("held_out", "samples, or None", type(held_out).__name__)
-    network = copy.deepcopy(network).to(samples.values).train()
-    if samples.geometry.blending:
-        network.blending = Blending.of(samples.geometry)
+    blending = Blending.of(samples.geometry) if samples.geometry.blending else network.blending
+    network = network.blended(blending).to(samples.values).train()
     offset = samples.mean() if center else samples.values.new_zeros(samples.channels)
     problem = predictions(network, samples, offset, memory)
     batch = batch or len(problem.target)
@@ -121,8 +120,8 @@ def fit_gradient(
     network.requires_grad_(False).eval()
     report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
     footprint = "area" if samples.geometry.has_cells else "point"
-    made = Reconstruction(network, offset, samples.grid, report=report, footprint=footprint)
-    return made.in_units_of(samples.geometry)
+    coordinates = samples.geometry.coordinates
+    return Reconstruction(network, offset, samples.grid, report=report, footprint=footprint, coordinates=coordinates)
 
 
 def _epoch(

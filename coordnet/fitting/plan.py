@@ -4,7 +4,7 @@ import copy
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,9 @@ from coordnet.linalg.precision import full_precision
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.uncertainty import Uncertainty
 from coordnet.sampling.axes import Alignment
+from coordnet.sampling.rectilinear import Coordinates
 from coordnet.sampling.samples import Geometry, channel_means
 
 
@@ -97,11 +99,11 @@ def follows_scales(encoding: Encoding) -> bool:
 class Plan(ABC):
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    The plan keeps a copy of the encoding with its trainable numbers held fixed; fits share it if it has no tensors. If
-    its scales are followed (``follows_scales``), the plan and its fits keep the encoding itself.
+    Reports name the prior as ``assumed``. The plan keeps a copy of the encoding with its trainable numbers held fixed;
+    fits share it if it has no tensors. If its scales are followed (``follows_scales``), the plan and its fits keep the
+    encoding itself.
     """
 
-    assumed: str = "none"  # the prior, as reports have it
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values: a fit is linear in them, once a prior is chosen
 
@@ -115,7 +117,9 @@ class Plan(ABC):
         progress: bool = False,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        assumed: str = "none",
     ) -> None:
+        self.assumed = assumed
         self.followed = follows_scales(encoding)
         self.encoding = encoding if self.followed else copy.deepcopy(encoding).requires_grad_(False)
         tensors = itertools.chain(self.encoding.parameters(), self.encoding.buffers())
@@ -128,8 +132,16 @@ class Plan(ABC):
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, and how the solve went."""
 
-    def fit(self, values: Float[Tensor, "*batch_samples channels"]) -> Reconstruction:
+    def fit(
+        self,
+        values: Float[Tensor, "*batch_samples channels"],
+        *,
+        coordinates: Sequence[Coordinates] | None = None,
+        uncertainty: Uncertainty | None = None,
+    ) -> Reconstruction:
         """Fit a signal, or a batch of signals that share the geometry, whose samples are a lattice or n points.
+
+        The options are those of ``Reconstruction``; the coordinates are the geometry's if not given.
 
         Raises
         ------
@@ -150,14 +162,16 @@ class Plan(ABC):
         if not is_finite(weight):
             expected = "values that this plan can fit: a finite result"
             raise _checks.wrong("values", expected, "NaN or infinity in it; another prior may do")
-        network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight)
-        network.blending = Blending.of(self.geometry)
+        blending = Blending.of(self.geometry)
+        network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight, blending=blending)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
         footprint = "area" if self.geometry.has_cells else "point"
         grid, learned = self.geometry.grid, fitted.learned
-        made = Reconstruction(network, offset, grid, centered.batch, report, learned, footprint)
-        return made.in_units_of(self.geometry)
+        coordinates = coordinates or self.geometry.coordinates
+        return Reconstruction(
+            network, offset, grid, centered.batch, report, learned, footprint, coordinates, uncertainty
+        )
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""

@@ -1,5 +1,6 @@
 """Coordinate networks: a head on an encoding."""
 
+import copy
 import math
 from functools import partial
 from typing import cast
@@ -21,15 +22,13 @@ class CoordinateNetwork(nn.Module):
     """A head applied to an encoding: a function of points in [0, 1)^d.
 
     On a complex encoding the first layer is a ``KroneckerLinear``; further layers act on each point. With a
-    ``blending``, which fits of scattered points set, the first layer is evaluated at the nodes of a lattice and blended
-    between them; ``exact`` evaluates the encoding itself.
+    ``blending``, as fits of scattered points have it, the first layer is evaluated at the nodes of a lattice and
+    blended between them; ``exact`` evaluates the encoding itself.
 
     The initial weights are uniform within the head's bounds, by default drawn with seed 0. A linear head on a complex
     encoding can have the ``weight`` (channels, K₁, …, K_d) of a closed-form fit; on a Fourier encoding it must, else a
     ``ValueError`` is raised.
     """
-
-    blending: Blending | None = None
 
     def __init__(
         self,
@@ -39,10 +38,10 @@ class CoordinateNetwork(nn.Module):
         *,
         generator: torch.Generator | None = None,
         weight: Float[Tensor, "..."] | None = None,
+        blending: Blending | None = None,
     ) -> None:
         super().__init__()
-        self.encoding = encoding
-        self.head = head
+        self.encoding, self.head, self.blending = encoding, head, blending
         self.channels = _checks.integer("channels", channels, 1)
         widths = (*head.widths, channels)
         generator = generator or torch.Generator().manual_seed(0)
@@ -52,6 +51,12 @@ class CoordinateNetwork(nn.Module):
             kind = partial(ComplexLinear, real=layer == len(head.widths)) if head.complex else _real
             rest += [Activation(head), _drawn(kind(fan_in, fan_out), fan_in, head, layer, generator)]
         self.rest = nn.Sequential(*rest)
+
+    def blended(self, blending: Blending | None) -> "CoordinateNetwork":
+        """Return a copy whose first layer is blended between the nodes of a lattice, or evaluated at points."""
+        network = copy.deepcopy(self)
+        network.blending = blending
+        return network
 
     def _first_layer(self, width: int, weight: Tensor | None, generator: torch.Generator) -> nn.Module:
         encoding, shape = self.encoding, (width, *self.encoding.shape)

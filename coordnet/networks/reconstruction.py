@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -16,10 +17,10 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.uncertainty import Uncertain
+from coordnet.networks.uncertainty import Uncertain, Uncertainty
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
-from coordnet.sampling.samples import BLENDS, Geometry, Lattice
+from coordnet.sampling.samples import BLENDS, Lattice
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
@@ -58,10 +59,13 @@ class Reconstruction(Uncertain, nn.Module):
         Tensors such as the spectrum of an adaptive prior.
     footprint : "point" or "area"
         The default of ``render``: values at points, or means over cells for a fit of area samples.
+    coordinates : (N_j,) for each axis, optional
+        The coordinates of the grid's nodes, whose units points have; those of the unit interval if not given.
+    uncertainty : Uncertainty, optional
+        The samples of the fit and how they were fitted, for ``interval``, ``std`` and ``draw``. They are not saved.
     """
 
     offset: Tensor
-    lattice: RectilinearLattice | None = None  # whose units points have, if not those of the unit interval
 
     def __init__(
         self,
@@ -72,9 +76,15 @@ class Reconstruction(Uncertain, nn.Module):
         report: dict[str, Any] | None = None,
         learned: dict[str, Tensor] | None = None,
         footprint: Footprint = "point",
+        coordinates: Sequence[Coordinates] | None = None,
+        uncertainty: Uncertainty | None = None,
     ) -> None:
         super().__init__()
         self.footprint: Footprint = footprint
+        self.lattice = RectilinearLattice(*coordinates) if coordinates else None
+        if self.lattice and self.lattice.grid != tuple(grid):
+            raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", self.lattice.grid)
+        self.uncertainty = uncertainty
         self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or {}
         self.register_buffer("offset", offset)
         for name, tensor in (learned or {}).items():
@@ -84,11 +94,6 @@ class Reconstruction(Uncertain, nn.Module):
     def learned(self) -> dict[str, Tensor]:
         """Tensors that the fit estimated beside the coefficients, such as the spectrum of an adaptive prior."""
         return _under(LEARNED, dict(self.named_buffers(recurse=False)))
-
-    def in_units_of(self, geometry: Geometry) -> "Reconstruction":
-        """Take points in the units of a geometry's coordinates from now on, if it has any; return the object itself."""
-        self.lattice = geometry.coordinates and RectilinearLattice(*geometry.coordinates)  # type: ignore[assignment]
-        return self
 
     @property
     def channels(self) -> int:
@@ -283,21 +288,18 @@ class Reconstruction(Uncertain, nn.Module):
             raise _checks.wrong("offset", f"{channels} numbers in a batch of {batch}", tuple(offset.shape))
         state = _under("network.", tensors)
         weight = state["first.weight"] if encoding.is_factored and not head.widths else None
-        with torch.device("meta"):
-            network = CoordinateNetwork(encoding, head, channels, weight=weight)
-        network.load_state_dict(state, assign=True)
-        network.requires_grad_(False).eval()
+        blending = None
         if kind := configuration.get("blending"):
             if not encoding.is_factored:
                 raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
-            network.blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
+            blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
+        with torch.device("meta"):
+            network = CoordinateNetwork(encoding, head, channels, weight=weight, blending=blending)
+        network.load_state_dict(state, assign=True)
+        network.requires_grad_(False).eval()
         footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
-        made = cls(network, offset, grid, batch, configuration["report"], _under("learned.", tensors), footprint)
-        if coordinates := configuration.get("coordinates"):
-            made.lattice = RectilinearLattice(*coordinates)
-            if made.lattice.grid != grid:
-                raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", made.lattice.grid)
-        return made
+        report, learned = configuration["report"], _under("learned.", tensors)
+        return cls(network, offset, grid, batch, report, learned, footprint, configuration.get("coordinates"))
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -39,7 +39,7 @@ class Uncertain:
     ``ValueError``, as do samples that the methods cannot take.
     """
 
-    uncertainty: Uncertainty | None = None
+    uncertainty: Uncertainty | None
 
     def interval(self, level: float = 0.9) -> tuple[Signal, Signal]:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.

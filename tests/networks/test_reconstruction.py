@@ -1,12 +1,14 @@
 import copy
 import json
 import pickle
+import weakref
 
 import jaxtyping
 import pytest
 import torch
 from safetensors.torch import load_file, safe_open, save_file
 
+import coordnet as cn
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian
@@ -68,6 +70,36 @@ def test_saved_and_loaded_it_renders_the_same_to_the_bit(made, tmp_path):
     assert again.report == made.report
 
 
+def test_nothing_is_set_on_a_reconstruction_later(monkeypatch):
+    complete, construct = weakref.WeakSet(), Reconstruction.__init__
+
+    def constructed(self, *arguments, **options):
+        construct(self, *arguments, **options)
+        complete.update({self, self.network})
+
+    def set_once(self, name, value):
+        assert self not in complete, name
+        torch.nn.Module.__setattr__(self, name, value)
+
+    monkeypatch.setattr(Reconstruction, "__init__", constructed)
+    monkeypatch.setattr(Reconstruction, "__setattr__", set_once)
+    monkeypatch.setattr(CoordinateNetwork, "__setattr__", set_once)
+    x = torch.tensor([0.0, 1.0, 2.5, 3.0, 4.5, 6.0, 7.0, 9.0])
+    made = cn.fit(cn.RectilinearLattice(x).sample(x.sin()), prior=cn.Adaptive())
+    assert made.lattice.grid == made.draw(2).shape[1:2] == (8,)
+    points = cn.sampling.ScatteredPoints((8,), torch.rand(20, 1), blending="linear")
+    for solver in ("closed-form", "gradient"):
+        options = {"encoder": Gaussian, "solver": solver, "epochs": 2 if solver == "gradient" else None}
+        fit = cn.fit(cn.sampling.Samples(points, points.points.sin()), **options)
+        assert fit.network.blending.kind == "linear"
+
+
+def test_coordinates_of_another_grid_are_refused(photograph):
+    fit = closed(photograph)
+    with pytest.raises(ValueError, match="`coordinates`: expected 64 by 48 numbers, received"):
+        Reconstruction(fit.network, fit.offset, fit.grid, coordinates=([0, 1, 2], [0, 1]))
+
+
 def damaged(path, kind):
     content = path.read_bytes()
     match kind:
@@ -121,8 +153,9 @@ def test_layers_of_absurd_size_take_no_memory(photograph, tmp_path):
 def test_a_blending_of_other_features_than_products_is_refused(photograph, tmp_path):
     samples = sample(photograph, "every:4")
     network = CoordinateNetwork(SimpleEncoding.like(Gaussian, samples), MLP(depth=1, width=4))
-    network.blending = Blending("linear", samples.axes)
-    Reconstruction(network, torch.zeros(3), samples.grid).save(tmp_path / "model.safetensors")
+    Reconstruction(network.blended(Blending("linear", samples.axes)), torch.zeros(3), samples.grid).save(
+        tmp_path / "model.safetensors"
+    )
     with pytest.raises(ValueError, match="`blending`: expected none, for features that are no product of the axes'"):
         Reconstruction.load(tmp_path / "model.safetensors")
 

@@ -177,9 +177,9 @@ def deviations(
     with full_precision():
         drawn = posterior.deviations(count, generator)
     weight = (float(units) * drawn).flatten(0, 1).to(fit.offset).contiguous()
-    network = CoordinateNetwork(fit.network.encoding, Linear(), len(weight), weight=weight)
-    network.blending = fit.network.blending
+    network = CoordinateNetwork(
+        fit.network.encoding, Linear(), len(weight), weight=weight, blending=fit.network.blending
+    )
     offset = torch.zeros_like(fit.offset).expand(count, -1)
-    made = Reconstruction(network, offset, fit.grid, (count,), footprint=fit.footprint)
-    made.lattice = fit.lattice
-    return made
+    coordinates = fit.lattice and fit.lattice.coordinates
+    return Reconstruction(network, offset, fit.grid, (count,), footprint=fit.footprint, coordinates=coordinates)
