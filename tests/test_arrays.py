@@ -251,16 +251,16 @@ def test_the_default_of_a_closed_form_is_that_of_fit(pattern, recwarn):
     fit = cn.fit(samples, encoder=cn.Gaussian)
     other = cn.fit_closed_form(cn.ComplexEncoding.like(cn.Gaussian, samples), samples)
     assert torch.equal(fit.render(), other.render())
-    assert fit.report["prior"].startswith({"random:0.5": "Adaptive", "every:2": "Smoothness", "full": "none"}[pattern])
+    assert fit.report.prior.startswith({"random:0.5": "Adaptive", "every:2": "Smoothness", "full": "none"}[pattern])
 
 
 def test_a_prior_that_was_named_is_kept():
     samples = cn.sample(PICTURE, "random:0.5")
     fit = cn.fit(samples, encoder=cn.Triangle, prior=cn.Smoothness(2.0, 0.1))
-    assert fit.report["prior"].startswith("Smoothness(power=2.0, strength=0.1")
+    assert fit.report.prior.startswith("Smoothness(power=2.0, strength=0.1")
     assert type(fit.network.encoding.axis_encoders[0]).__name__ == "Triangle"
     with pytest.warns(cn.CoordnetWarning, match=r"`prior`: with None, .* or cn.Adaptive\(\) estimates it"):
-        assert cn.fit(samples, prior=None).report["prior"] == "none"
+        assert cn.fit(samples, prior=None).report.prior == "none"
 
 
 def test_a_masked_array_is_refused_where_it_hides_numbers():

@@ -28,7 +28,7 @@ from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lat
 
 ENCODED = 2**16  # points encoded at a time
 # the entries of a fit's report that records keep
-REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "chosen", "order", "cutoff", "sigma")
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "order", "cutoff", "sigma")
 Prior = Smoothness | Adaptive | Local | ThinPlate | None
 
 
@@ -50,19 +50,19 @@ class Fit(Estimator):
         return super().draws or getattr(self.layout.encoder, "random", False)
 
     @abstractmethod
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
-        """Fit the samples; return the fit and its seconds."""
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+        """Fit the samples; return the fit, its seconds, and notes beside its report."""
 
     def __call__(self, case: Case) -> Outcome:
         """Build the encoding, fit and render."""
         samples = self.tied(case.samples)
         encoding = self.layout(samples, case.samples.grid, case.seed).to(samples.values.device)
         encode, rank = (0.0, {}) if self.layout.build is fourier else _encoded(encoding, samples, case)
-        fitted, seconds = self.fit(encoding, samples, case)
+        fitted, seconds, more = self.fit(encoding, samples, case)
         with torch.no_grad():
             estimate, render = timed(lambda: fitted.on_axes(tuple(Axis(n) for n in case.samples.grid)))
-        report = {key: fitted.report[key] for key in REPORTED if key in fitted.report}
-        notes = {"parameters": fitted.network.parameter_count, **report, **rank}
+        report = {key: value for key, value in fitted.report.as_dict().items() if key in REPORTED}
+        notes = {"parameters": fitted.network.parameter_count, **report, **more, **rank}
         return Outcome(estimate, seconds, encode, render, notes)
 
     def tied(self, samples: Samples) -> Samples:
@@ -103,12 +103,12 @@ class ClosedForm(Fit):
     prior: Prior = None
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
         least_norm = self.prior is None and not samples.geometry.is_whole_lattice  # as the papers' closed form
         prior = NO_PENALTY if least_norm else self.prior
-        return timed(lambda: fit_closed_form(encoding, samples, prior, **options))
+        return *timed(lambda: fit_closed_form(encoding, samples, prior, **options)), {}
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,11 @@ class Tuned(ClosedForm):
 
     criterion: str = "hold-out"
 
-    def fit(self, encoding: Any, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
+    def fit(self, encoding: Any, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Choose power, strength and anisotropy, and solve; the seconds are those of both."""
         prior, choice = once(lambda: tune_smoothness(encoding, samples, criterion=self.criterion).choice)
         fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, prior))
-        fitted.report["chosen"] = plain(prior)
-        return fitted, seconds + choice
+        return fitted, seconds + choice, {"chosen": plain(prior)}
 
 
 @dataclass(frozen=True)
@@ -133,12 +132,12 @@ class Trained(Fit):
     head: Head = field(default=Linear())
     lr: float = 0.1
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Train for the case's epochs."""
         generator = torch.Generator().manual_seed(case.seed)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
         fit_gradient(network, samples, epochs=1, lr=self.lr)
-        return once(lambda: fit_gradient(network, samples, epochs=case.epochs, lr=self.lr))
+        return *once(lambda: fit_gradient(network, samples, epochs=case.epochs, lr=self.lr)), {}
 
 
 @dataclass(frozen=True)

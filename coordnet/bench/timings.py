@@ -178,7 +178,7 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
         solver = ConjugateGradients(FIT_RESIDUAL)
         factorize = partial(plan, encoding, samples.geometry, prior, solver=solver, device=device)
         rows.time(name, lambda f=factorize: f().fit(values), points, GRIDDATA, repeats=5)
-        rows.notes[name]["iterations"] = factorize().fit(values).report["iterations"]
+        rows.notes[name]["iterations"] = factorize().fit(values).report.iterations
 
 
 def rolling_hills(size: int) -> Tensor:

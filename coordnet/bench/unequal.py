@@ -86,7 +86,7 @@ class AtMidpoints(Estimator):
         axes = finer(case)
         found, seconds = timed(lambda: fit(case.samples, prior=self.prior, encoder=self.encoder))  # type: ignore[arg-type]
         estimate, render = timed(lambda: found.at(*axes))
-        return Outcome(estimate, seconds, render=render, notes={"method": found.report["method"]})
+        return Outcome(estimate, seconds, render=render, notes={"method": found.report.method})
 
 
 def coarse(case: Case) -> tuple[np.ndarray, ...]:

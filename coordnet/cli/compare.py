@@ -70,7 +70,7 @@ def _describe(attempt: Attempt) -> report.Record:
         "status": "done",
         "parameters": attempt.parameters,
         "seconds": attempt.seconds,
-        "report": {} if attempt.fit is None else attempt.fit.report,
+        "report": {} if attempt.fit is None else attempt.fit.report.as_dict(),
         **attempt.scores,
         "warnings": attempt.warnings,
     }

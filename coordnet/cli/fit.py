@@ -80,7 +80,7 @@ def _found(fit: Reconstruction, geometry: ScatteredPoints, values: Tensor) -> re
     return {
         "blending": fit.network.blending and fit.network.blending.kind,
         "residual": float((fit(geometry.points).cpu() - values).square().mean().sqrt()),
-        "report": fit.report,
+        "report": fit.report.as_dict(),
     }
 
 

@@ -22,6 +22,7 @@ from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.reports import FitReport
 from coordnet.plots.panels import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_large
 from coordnet.sampling.patterns import default_pattern, sample
@@ -73,7 +74,7 @@ def _reconstruct(
             "shape": list(media.signal.shape),
             "sample": text,
             **report.describe(method, fit),
-            "device": fit_report.get("device", str(device)),
+            "device": fit_report.device or str(device),
             "seed": common.seed,
             **tried,
             **scores,
@@ -81,14 +82,14 @@ def _reconstruct(
             **(sure.record if sure else {}),
             **peers,
             "seconds": seconds,
-            "report": fit_report,
+            "report": fit_report.as_dict(),
             "versions": report.versions(),
         }
         with report.stage("drawing", common):
             figure = _figure(media, samples, estimate, report.score_line(record), whole=fit is not None)
         report.write_results(staging, replace(media, signal=estimate), fit, figure, record, common)
         sureness.write(staging, sure, media)
-    return Outcome(record, report.reconstruction_table(record, final), report.score_line(record))
+    return Outcome(record, report.reconstruction_table(record, fit_report, final), report.score_line(record))
 
 
 def _sampled(
@@ -112,7 +113,7 @@ def _figure(media: Media, samples: Samples, estimate: Tensor, score: str, *, who
 
 def _fitted(
     method: Method, samples: Samples, common: Common, options: dict[str, Any]
-) -> tuple[Reconstruction | None, Tensor, dict[str, float], dict[str, Any]]:
+) -> tuple[Reconstruction | None, Tensor, dict[str, float], FitReport]:
     """Return the model (None if a large signal is fitted in tiles), its values, the seconds of both, and the report."""
     work = partial(method.fit, **options, progress=common.progress)
     largest = None if method.solver == "closed-form" else prod(samples.grid)

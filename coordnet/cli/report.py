@@ -25,6 +25,7 @@ from coordnet.linalg import progress
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.reports import FitReport, LocalReport, TiledReport, TrainingReport
 
 Record = dict[str, Any]
 TUNINGS = 5  # number of the best candidates of --tune that are printed
@@ -193,16 +194,16 @@ def score_line(made: Record) -> str:
 BASELINES = {"linear": "linear interpolation", "cubic": "cubic spline", "biharmonic": "biharmonic inpainting"}
 
 
-def reconstruction_table(made: Record, folder: Path) -> list[str]:
+def reconstruction_table(made: Record, fit: FitReport, folder: Path) -> list[str]:
     """The lines that ``coordnet reconstruct`` prints."""
     seconds, held_out = made["seconds"], made["psnr"]["held_out"]
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
-    epochs = f" ({made['report']['epochs']:,} epochs)" if made["solver"] == "gradient" else ""
+    epochs = f" ({fit.epochs:,} epochs)" if isinstance(fit, TrainingReport) else ""
     render = "–" if made["parameters"] is None else duration(seconds["render"])  # tiles are rendered as they are fitted
-    weight = local_weight(made["report"]) if made["prior"] == "local" else ""
+    weight = local_weight(fit) if made["prior"] == "local" else ""
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
-        f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made)}, "
+        f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made, fit)}, "
         f"{made['solver']}{epochs}, prior {made['prior']}{weight}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
@@ -230,21 +231,21 @@ def sure_line(found: Record) -> str:
     return f"expected PSNR {decibels(found['expected_psnr'])}{shown} (in {duration(found['seconds'])})"
 
 
-def local_weight(found: Record) -> str:
+def local_weight(fit: FitReport) -> str:
     """Return the words on the weight α of a local prior, from the report of its fit, and on a faster prior."""
     faster = " (--prior adaptive is faster)"
-    if "alpha_mean" not in found:
+    if not isinstance(fit, LocalReport) or fit.alpha_range is None:
         return faster
-    low, high = found["alpha_range"]
+    low, high = fit.alpha_range
     if low == high == 0:
-        return f", by which nothing was gained at hidden samples: {found['against']} was used"
-    return f", α = {found['alpha_mean']:.2f} ({low:.2f} to {high:.2f}) against {found['against']}{faster}"
+        return f", by which nothing was gained at hidden samples: {fit.against} was used"
+    return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{faster}"
 
 
-def _extent(made: Record) -> str:
+def _extent(made: Record, fit: FitReport) -> str:
     """Return the number of parameters of a model, or the tiles of a signal that has no model."""
-    if made["parameters"] is None:
-        return f"in {size(made['report']['tiles'])} tiles"
+    if isinstance(fit, TiledReport):
+        return f"in {size(fit.tiles)} tiles"
     return f"{made['parameters']:,} parameters"
 
 

@@ -27,6 +27,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.declared import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
+from coordnet.networks.reports import AdaptiveReport
 from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
 from coordnet.restore.demosaic import demosaic as demosaiced
@@ -152,12 +153,11 @@ def _learned(made: Restored) -> str:
     learned = made.fit.report
     if made.report.get("prior") == "local":
         return report.local_weight(learned)
-    learned = learned.get("pilot", learned)  # a local prior whose patches have no weight
-    if "start" not in learned:
+    learned = getattr(learned, "pilot", learned)  # a local prior whose patches have no weight leaves its pilot
+    if not isinstance(learned, AdaptiveReport) or learned.start is None:
         return ""
-    start, rounds = learned["start"], learned["rounds"]
-    law = f"power {start['power']:g}, strength {start['strength']:g}"
-    return f": started from {law}, spectrum learned in {rounds} round{'s' * (rounds != 1)}"
+    law = f"power {learned.start.power:g}, strength {learned.start.strength:g}"
+    return f": started from {law}, spectrum learned in {learned.rounds} round{'s' * (learned.rounds != 1)}"
 
 
 def denoise(signals: list[str], sigma: float | None, prior: str, many: Many, common: Common) -> None:

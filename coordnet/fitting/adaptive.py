@@ -24,6 +24,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
+from coordnet.networks.reports import AdaptiveReport, PowerLaw
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
@@ -80,10 +81,9 @@ class Trail:
         self.penalties.append(self.penalty)
         return solution
 
-    def record(self, units: float) -> dict[str, Any]:
-        """Return the start and the hold-out PSNR of each round, of a signal in some units, as JSON holds it."""
-        psnr = [decibels(e, 1 / units) for e in self.errors]
-        return {**_power_law(self.start), "hold_out_psnr": psnr}
+    def record(self, units: float) -> PowerLaw:
+        """Return the start and the hold-out PSNR of each round, of a signal in some units."""
+        return replace(_power_law(self.start), hold_out_psnr=[decibels(e, 1 / units) for e in self.errors])
 
 
 @dataclass(frozen=True)
@@ -165,20 +165,22 @@ class AdaptivePlan(IteratedPlan):
             options = {"start": solution.x, "tolerance": self.tolerance, "steps": self.solver.steps}
             solution = self.system(problem, last.penalty).solve(problem.values, **options)
         solution.warn_unless_converged(self.tolerance)
-        report = {
-            "method": f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
-            "start": _power_law(start),
-            "rounds": kept,
-            "tried": [trail.record(float(units)) for trail in trails],
-            "iterations": solution.iterations,
-            "relative_residual": float(solution.relative_residual.max()),
-        }
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
+        gap_psnr = None
         if held_out is not None and are_wide(self.measurement.weights[0] > 0):
             assert chosen is not None, "samples are hidden for a choice"
             error = self._error_in_gaps([held_out, *self._copies(deciding, chosen, units)], (units * values)[0])
-            report["gap_psnr"] = None if error is None else decibels(error)
+            gap_psnr = None if error is None else decibels(error)
+        report = AdaptiveReport(
+            method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
+            start=_power_law(start),
+            rounds=kept,
+            tried=[trail.record(float(units)) for trail in trails],
+            iterations=solution.iterations,
+            relative_residual=float(solution.relative_residual.max()),
+            gap_psnr=gap_psnr,
+        )
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
 
     def _copies(self, problem: Problem, chosen: Trail, units: Tensor) -> Iterator[HeldOut]:
@@ -264,5 +266,6 @@ class AdaptivePlan(IteratedPlan):
         return trails, best
 
 
-def _power_law(start: Smoothness) -> dict[str, Any]:
-    return {"power": start.power, "strength": start.strength, "anisotropy": start.anisotropy}
+def _power_law(start: Smoothness) -> PowerLaw:
+    anisotropy = list(start.anisotropy) if isinstance(start.anisotropy, tuple) else start.anisotropy
+    return PowerLaw(power=start.power, strength=start.strength, anisotropy=anisotropy)

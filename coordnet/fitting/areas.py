@@ -14,6 +14,7 @@ from coordnet.fitting.plan import DirectPlan
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.operators import LinearOperator
 from coordnet.linalg.transforms import CosineBasis
+from coordnet.networks.reports import LeastSquaresReport
 from coordnet.priors.modes import EncodingModes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes
@@ -97,7 +98,7 @@ class FoldedPlan(DirectPlan):
         cells = tuple(n // m for n, m in zip(geometry.grid, geometry.shape, strict=True))
         folding = Folding(cells, prior.roughness(modes), prior.strength)
         onto = CosineBasis(geometry.shape, self.dtype, self.device)
-        report = {"method": "folded modes, direct", "ranks": list(modes.ranks)}
+        report = LeastSquaresReport(method="folded modes, direct", ranks=list(modes.ranks))
         self._prepare(modes.to_coefficients @ folding @ onto.T, report)
 
 

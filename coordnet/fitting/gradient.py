@@ -16,6 +16,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
+from coordnet.networks.reports import TrainingReport
 from coordnet.sampling.samples import Samples
 
 Callback = Callable[[int, float, float], None]  # receives the epoch, its loss and its PSNR on the fitted samples
@@ -118,7 +119,7 @@ def fit_gradient(
                 break
     best.restore()
     network.requires_grad_(False).eval()
-    report: dict[str, Any] = {"method": "Adam", "epochs": epoch, "loss": loss, "learning_rate": lr}
+    report = TrainingReport(method="Adam", epochs=epoch, loss=loss, learning_rate=lr)
     footprint = "area" if samples.geometry.has_cells else "point"
     coordinates = samples.geometry.coordinates
     return Reconstruction(network, offset, samples.grid, report=report, footprint=footprint, coordinates=coordinates)

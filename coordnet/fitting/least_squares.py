@@ -12,6 +12,7 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.fitting.plan import DirectPlan
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, default_rcond
+from coordnet.networks.reports import LeastSquaresReport
 from coordnet.sampling.samples import Geometry
 
 HELD = "`encoding.requires_grad_(False)`, or solver='gradient' to train its scales"
@@ -70,7 +71,8 @@ class LeastSquaresPlan(DirectPlan):
             designs = self.encoding.matrices(geometry.axes, device=self.device)
             system = KroneckerLeastSquares(designs, ridge=method.ridge, rcond=method.rcond, dtype=self.dtype)
             operator, ranks, freedom = system.inverse, list(system.ranks), system.degrees_of_freedom
-        self._prepare(operator, {"method": "least squares", "ranks": ranks, "degrees_of_freedom": freedom})
+        report = LeastSquaresReport(method="least squares", ranks=ranks, degrees_of_freedom=freedom)
+        self._prepare(operator, report)
 
     def _followed_inverse(self, method: LeastSquares) -> list[Tensor]:
         """Return the pseudo-inverse of every axis, as a function of its scales (Golub and Pereyra 1973)."""

@@ -17,6 +17,7 @@ from coordnet.fitting.spectrum import PENALTY_FLOOR, Problem, decorrelate, growt
 from coordnet.fitting.systems import MeasuredSystem, largest_gain
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
+from coordnet.networks.reports import AdaptiveReport
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
@@ -145,13 +146,13 @@ class MeasuredPlan(IteratedPlan):
                 learning.improve(keep_noise=sigma is not None, as_power_law=step < POWER_LAWS)
         solution = learning.solve(problem.values, self.tolerance, self.solver.steps)
         solution.warn_unless_converged(self.tolerance)
-        report = {
-            "method": "conjugate gradients, adaptive prior by maximum likelihood, modes form",
-            "rounds": self.prior.rounds,
-            "sigma": learning.noise_variance**0.5 * float(units),
-            "iterations": solution.iterations,
-            "relative_residual": float(solution.relative_residual.max()),
-        }
+        report = AdaptiveReport(
+            method="conjugate gradients, adaptive prior by maximum likelihood, modes form",
+            rounds=self.prior.rounds,
+            sigma=learning.noise_variance**0.5 * float(units),
+            iterations=solution.iterations,
+            relative_residual=float(solution.relative_residual.max()),
+        )
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         return Fitted(coefficients, report, {"penalty": learning.penalty, "rotation": problem.rotation})
 

@@ -6,8 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -26,6 +25,7 @@ from coordnet.linalg.precision import full_precision
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.uncertainty import Uncertainty
 from coordnet.sampling.axes import Alignment
 from coordnet.sampling.rectilinear import Coordinates
@@ -73,7 +73,7 @@ class Fitted:
     """The coefficients of the linear head that a plan finds for centered values."""
 
     coefficients: Float[Tensor, "signals channels *features"]
-    report: dict[str, Any]  # how the fit went, as JSON holds it
+    report: FitReport
     learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
 
 
@@ -83,8 +83,8 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
     if len(each) == 1:
         return each[0]
     reports = [fitted.report for fitted in each]
-    worst = {name: max(r[name] for r in reports) for name in ("iterations", "relative_residual")}
-    report = {"method": reports[0]["method"], **worst, "signals": reports}
+    iterations, residual = (max(r.iterations or 0 for r in reports), max(r.relative_residual or 0.0 for r in reports))
+    report = BatchReport(method=reports[0].method, iterations=iterations, relative_residual=residual, signals=reports)
     names = [name for name in each[0].learned if all(name in fitted.learned for fitted in each)]
     learned = {name: torch.cat([fitted.learned[name] for fitted in each]) for name in names}
     return Fitted(torch.cat([fitted.coefficients for fitted in each]), report, learned)
@@ -165,7 +165,7 @@ class Plan(ABC):
         blending = Blending.of(self.geometry)
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight, blending=blending)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
-        report = {**fitted.report, "prior": self.assumed}
+        report = replace(fitted.report, prior=self.assumed)
         footprint = "area" if self.geometry.has_cells else "point"
         grid, learned = self.geometry.grid, fitted.learned
         coordinates = coordinates or self.geometry.coordinates
@@ -224,16 +224,16 @@ class DirectPlan(Plan):
 
     direct = has_gradient = True
     operator: LinearOperator  # from centered values to coefficients, with matrices in float64
-    report: dict[str, Any]  # the same for every fit
+    report: LeastSquaresReport  # the same for every fit
 
-    def _prepare(self, operator: LinearOperator, report: dict[str, Any]) -> None:
+    def _prepare(self, operator: LinearOperator, report: LeastSquaresReport) -> None:
         self.operator, self.report = operator, report
         self._operator = operator.to(dtype=self.dtype)
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values."""
         found = self._operator(values.subtracted()) if self.followed else values.map(self._operator)
-        return Fitted(found, dict(self.report))
+        return Fitted(found, self.report)
 
     @torch.no_grad()
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":

@@ -1,5 +1,6 @@
 """Closed-form fits with a smoothness prior, for any geometry."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from coordnet.fitting.blending import measure
 from coordnet.fitting.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
 from coordnet.fitting.systems import ConstrainedSystem, System, penalized_system
 from coordnet.linalg.operators import Diagonal
+from coordnet.networks.reports import LeastSquaresReport
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
 from coordnet.priors.smoothness import Smoothness
@@ -37,7 +39,7 @@ class SmoothLatticePlan(DirectPlan):
         self.penalty = prior.penalty(self.modes)
         gain = Diagonal(1 / (1 + self.penalty))
         operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
-        self._prepare(operator, {"method": "modes, direct", "ranks": list(self.modes.ranks)})
+        self._prepare(operator, LeastSquaresReport(method="modes, direct", ranks=list(self.modes.ranks)))
 
 
 class IteratedPlan(Plan):
@@ -93,7 +95,7 @@ class SmoothPlan(IteratedPlan):
             return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
         return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
 
-    def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, dict[str, Any]]:
+    def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, LeastSquaresReport]:
         with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
 
             def show(step: int, residual: float) -> None:
@@ -104,12 +106,12 @@ class SmoothPlan(IteratedPlan):
                 values, start=start, tolerance=self.tolerance, steps=self.solver.steps, callback=show
             )
         solution.warn_unless_converged(self.tolerance)
-        return solution.x, {
-            "method": f"conjugate gradients, {self.form} form",
-            "iterations": solution.iterations,
-            "relative_residual": float(solution.relative_residual.max()),
-            "ranks": list(self.modes.ranks),
-        }
+        return solution.x, LeastSquaresReport(
+            method=f"conjugate gradients, {self.form} form",
+            iterations=solution.iterations,
+            relative_residual=float(solution.relative_residual.max()),
+            ranks=list(self.modes.ranks),
+        )
 
     def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
@@ -122,7 +124,8 @@ class SmoothPlan(IteratedPlan):
             limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
             reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
             z, report = self._solve(values, self._system(reweighted), z)
-        return Fitted(units * self.modes.coefficients(z), {**report, "loss": "huber", "limit": float(units * limit)})
+        report = replace(report, loss="huber", limit=float(units * limit))
+        return Fitted(units * self.modes.coefficients(z), report)
 
 
 def modes_of(

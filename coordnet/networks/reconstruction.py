@@ -17,6 +17,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.reports import FitReport, report_from
 from coordnet.networks.uncertainty import Uncertain, Uncertainty
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
@@ -53,8 +54,8 @@ class Reconstruction(Uncertain, nn.Module):
         The signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative.
     batch : tuple of int
         The leading dimensions of the values that were fitted together.
-    report : dict
-        The prior, ranks, iterations and more, depending on the method.
+    report : FitReport
+        How the fit went; nothing is known of it if not given.
     learned : dict
         Tensors such as the spectrum of an adaptive prior.
     footprint : "point" or "area"
@@ -73,7 +74,7 @@ class Reconstruction(Uncertain, nn.Module):
         offset: Float[Tensor, "*batch channels"],
         grid: tuple[int, ...],
         batch: tuple[int, ...] = (),
-        report: dict[str, Any] | None = None,
+        report: FitReport | None = None,
         learned: dict[str, Tensor] | None = None,
         footprint: Footprint = "point",
         coordinates: Sequence[Coordinates] | None = None,
@@ -85,7 +86,7 @@ class Reconstruction(Uncertain, nn.Module):
         if self.lattice and self.lattice.grid != tuple(grid):
             raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", self.lattice.grid)
         self.uncertainty = uncertainty
-        self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or {}
+        self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or FitReport()
         self.register_buffer("offset", offset)
         for name, tensor in (learned or {}).items():
             self.register_buffer(LEARNED + name, tensor)
@@ -103,7 +104,7 @@ class Reconstruction(Uncertain, nn.Module):
     def extra_repr(self) -> str:
         """Return the shape of the signal, the head and the prior, for ``repr``, which has the encoders too."""
         parts = [f"shape={(*self.batch, *self.grid, self.channels)}", f"head={self.network.head}"]
-        return ", ".join([*parts, *(f"prior={self.report[name]}" for name in ("prior",) if name in self.report)])
+        return ", ".join([*parts, f"prior={self.report.prior}"] if self.report.prior else parts)
 
     def forward(
         self,
@@ -235,7 +236,7 @@ class Reconstruction(Uncertain, nn.Module):
             "blending": network.blending and network.blending.kind,
             "footprint": self.footprint,
             "coordinates": self.lattice and [c.tolist() for c in self.lattice.coordinates],
-            "report": self.report,
+            "report": self.report.as_dict(),
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
         tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
@@ -298,7 +299,7 @@ class Reconstruction(Uncertain, nn.Module):
         network.load_state_dict(state, assign=True)
         network.requires_grad_(False).eval()
         footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
-        report, learned = configuration["report"], _under("learned.", tensors)
+        report, learned = report_from(configuration["report"]), _under("learned.", tensors)
         return cls(network, offset, grid, batch, report, learned, footprint, configuration.get("coordinates"))
 
 

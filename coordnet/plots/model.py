@@ -28,7 +28,7 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
         "grid": list(model.grid),
         "channels": model.channels,
         "parameters": model.network.parameter_count,
-        "report": model.report,
+        "report": model.report.as_dict(),
     }
     if len(model.grid) == 2:
         numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))

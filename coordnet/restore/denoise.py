@@ -4,8 +4,9 @@ import math
 import statistics
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -22,6 +23,7 @@ from coordnet.fitting.plan import CenteredValues, Fitted, Plan
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.precision import full_precision
 from coordnet.metrics.scores import decibels, value_range
+from coordnet.networks.reports import DenoiseReport
 from coordnet.priors.local import Local
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
@@ -117,18 +119,19 @@ def denoise(
     _check(values, sigma, prior)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
     level = _level(tiles, values, sigma, progress=progress)
-    chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, {})
+    chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, None)
     clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
-    report = {"prior": chosen, "sigma": level, "sigma_given": sigma is not None, **tried}
-    fit = None
+    report = DenoiseReport(prior=chosen, sigma=level, sigma_given=sigma is not None, tried=tried, expected_psnr=None)
+    fit, cut = None, {}
     if len(tiles) == 1:
         options: Any = {"dtype": values.dtype, "device": values.device}
         fit = NoisePlan(tiles.grid, partial(clean_part, seed=seed), report, **options).fit(values)
-        report, clean = fit.report, fit.render(alignment="sample")
+        expected, clean = cast(DenoiseReport, fit.report).expected_psnr, fit.render(alignment="sample")
     else:
         clean, error = _in_tiles(tiles, values, clean_part, seed=seed, progress=progress)
-        report |= {"expected_psnr": _psnr(error, clean, level), **tiles.report()}
-    return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, report, report["expected_psnr"])
+        expected, cut = _psnr(error, clean, level), tiles.report()
+    found = {**replace(report, expected_psnr=expected).as_dict(), **cut}
+    return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, found, expected)
 
 
 def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
@@ -160,7 +163,7 @@ def _check(values: Signal, sigma: float | None, prior: str) -> None:
     _checks.choice("prior", prior, ("auto", *CLEANERS))
 
 
-def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[str, Any]]:
+def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[str, float] | None]:
     """Return the prior that suits a signal, and the mean squared differences that decided.
 
     With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
@@ -171,7 +174,7 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[st
     grid = tuple(values.shape[:-1])
     seconds = denoising_seconds(math.prod(grid), values.shape[-1], values.device)
     if level == 0 or len(grid) != 2 or seconds > LONGEST_LOCAL:
-        return "adaptive", {}
+        return "adaptive", None
     part = values[middle(grid, TRIED)]
     noisier, noise, sigma = _noisier(part, level, seed)
     target = part - noise / ADDED
@@ -184,7 +187,7 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[st
     gain = errors["adaptive"] - errors["local"]
     is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
     tried = {prior: float(error.mean()) for prior, error in errors.items()}
-    return "local" if is_better else "adaptive", {"tried": tried}
+    return "local" if is_better else "adaptive", tried
 
 
 def _noisier(part: Tensor, level: float, seed: int) -> tuple[Tensor, Tensor, float]:
@@ -281,16 +284,17 @@ class NoisePlan(Plan):
     """
 
     def __init__(
-        self, grid: tuple[int, ...], clean: Callable[[Signal], Cleaned], report: dict[str, Any], **options: Any
+        self, grid: tuple[int, ...], clean: Callable[[Signal], Cleaned], report: DenoiseReport, **options: Any
     ) -> None:
-        super().__init__(FourierEncoding.on(tuple(Axis(n) for n in grid)), Lattice(grid), **options)
-        self.clean, self.report, self.assumed = clean, report, report["prior"]
+        encoding = FourierEncoding.on(tuple(Axis(n) for n in grid))
+        super().__init__(encoding, Lattice(grid), assumed=report.prior or "none", **options)
+        self.clean, self.report = clean, report
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients of the estimate; the noise is that of the original values, as clipping was."""
         clean, error, learned = self.clean(values.values[0].movedim(0, -1))
         f = (clean - values.means[0]).movedim(-1, 0).unsqueeze(0)
-        report = {**self.report, "expected_psnr": _psnr(error, clean, self.report["sigma"])}
+        report = replace(self.report, expected_psnr=_psnr(error, clean, self.report.sigma))
         return Fitted(make_periodic(f, self.encoding.shape), report, learned)
 
 

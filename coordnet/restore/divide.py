@@ -11,6 +11,7 @@ from coordnet.fitting.closed_form import plan
 from coordnet.fitting.defaults import LONGEST_LOCAL
 from coordnet.fitting.effort import local_seconds
 from coordnet.metrics.scores import decibels, value_range
+from coordnet.networks.reports import FitReport
 from coordnet.priors.local import Local
 from coordnet.restore.halves import Pictures
 from coordnet.sampling.areas import AreaLattice
@@ -45,7 +46,7 @@ def division(values: Pictures, factor: float, prior: str) -> int:
 
 def divided(
     values: Pictures, count: int, noise: float, *, progress: bool = False
-) -> tuple[Tensor, dict[str, Any], float | None]:
+) -> tuple[Tensor, FitReport, float | None]:
     """Divide every pixel into ``count`` along each side; ``noise`` is the standard deviation of that on the values.
 
     Returned are the larger pictures, how they were made, and the PSNR in dB of the pictures divided from their halves,
@@ -54,8 +55,7 @@ def divided(
     geometry = _cells(values, count)
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
     made = plan(FourierEncoding.on(geometry.pixels), geometry, Local(noise=noise), **options).fit(values)
-    reports = made.report.get("signals", [made.report])
-    found = [report["hold_out_psnr"]["local"] for report in reports if report["hold_out_psnr"]]
+    found = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
     error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
     span = value_range(values)[0]
     return made.render(), made.report, decibels(error, span) if found and span else None

@@ -1,7 +1,6 @@
 """Inpainting: the unknown part of a signal by a prior that learns from the known part, which stays as it is."""
 
 import math
-import statistics
 import warnings
 from typing import Any, Literal
 
@@ -14,8 +13,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
 from coordnet.fitting.defaults import Prior
 from coordnet.fitting.gaps import are_wide
-from coordnet.fitting.local.masks import PILOT
-from coordnet.metrics.scores import decibels, value_range
+from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.inverted import looks_inverted
@@ -115,13 +113,9 @@ def inpaint(
     )
     model = None if isinstance(made, Tensor) else made
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
-    reports = found.get("fits", [found])
-    scores = [_hold_out_psnr(part, wide=report["wide_holes"]) for part in reports]
-    errors = [10 ** (-psnr / 10) for psnr in scores if psnr is not None]
-    hidden = None if not errors or (report["wide_holes"] and None in scores) else decibels(statistics.fmean(errors))
     sure = model if uncertainty else None
-    hidden = hidden if sure is None else sure.expected_psnr()
-    report |= {**found, "prior": Adaptive.name if reports and all(map(_is_pilot, reports)) else chosen.name}
+    hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
+    report |= {**found.as_dict(), "prior": Adaptive.name if found.is_pilot else chosen.name}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made, stays = made.to(values), None if getattr(chosen, "noise", 0.0) else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)
@@ -160,31 +154,6 @@ def _batch(values: Tensor, known: str | Pattern | Array) -> int:
     """Return the number of axes of a signal before those of a mask's grid."""
     shape = tuple(getattr(known, "shape", ()))
     return values.ndim - 1 - len(shape) if shape and shape == tuple(values.shape[-len(shape) - 1 : -1]) else 0
-
-
-def _hold_out_psnr(report: dict[str, Any], *, wide: bool) -> float | None:
-    """Return the best PSNR at hidden samples, the mean over a batch's signals, as of values in [0, 1]."""
-    found = [max(scores) for part in report.get("signals", [report]) if (scores := _scores(part, wide=wide))]
-    return statistics.fmean(found) if found else None
-
-
-def _scores(report: dict[str, Any], *, wide: bool) -> list[float]:
-    """Return the PSNRs at hidden samples of one signal: of the local prior and its pilot, or of every round.
-
-    Where the signal has wide holes, it is that of hidden copies of them alone, if a fit has it.
-    """
-    pilot = report.get("pilot", report)
-    if wide:
-        return [] if pilot.get("gap_psnr") is None else [pilot["gap_psnr"]]
-    if "hold_out_psnr" in report:
-        return list(report["hold_out_psnr"].values())
-    return [score for tried in pilot.get("tried", []) for score in tried["hold_out_psnr"]]
-
-
-def _is_pilot(report: dict[str, Any]) -> bool:
-    """Return whether hidden samples gave a local prior's patches no weight, so that its pilot's fit is the result."""
-    reports = report.get("signals", [report])
-    return all(part.get("against") == PILOT and part["alpha_range"] == [0.0, 0.0] for part in reports)
 
 
 def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:

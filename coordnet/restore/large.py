@@ -66,7 +66,7 @@ def upscale_rows(
     blocks = stream_render(fit_plan, values, shape, memory=memory, progress=progress)
     if alpha:
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
-    report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report["ranks"]}  # type: ignore[attr-defined]
+    report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report.ranks}  # type: ignore[attr-defined]
     return UpscaledRows(
         (*shape, source.shape[-1]), blocks, {**report, "samples": samples, "prior": "none", **chosen}, expected
     )

@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.fitting.hold_out import middle
 from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.networks.reports import FitReport, TiledReport
 from coordnet.sampling.samples import MaskedLattice, Samples
 
 MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
@@ -75,7 +76,7 @@ class Tiles:
         assert total is not None, "a lattice has a tile"
         return total
 
-    def report(self) -> dict[str, list[int] | int]:
+    def report(self) -> dict[str, Any]:
         """Return what a record says of the tiles."""
         return {"tiles": self.counts, "overlap": self.overlap}
 
@@ -94,11 +95,11 @@ def fit_large(
     largest: int | None = None,
     is_noisy: bool = False,
     progress: bool = False,
-) -> tuple[Reconstruction | Float[Tensor, "*grid channels"], dict[str, Any]]:
-    """Return the model of some samples, or the signal itself where that is too large for one; and a report.
+) -> tuple[Reconstruction | Float[Tensor, "*grid channels"], FitReport]:
+    """Return the model of some samples, or the signal itself where that is too large for one; and the fit's report.
 
-    Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points.
-    The report then holds those of the tiles' fits as "fits". A tile that is known as a whole stays as it is, unless the
+    Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points;
+    the report is then a ``TiledReport``. A tile that is known as a whole stays as it is, unless the
     samples are noisy; one of which nothing is known gets the mean of all samples.
     """
     tiles, geometry = Tiles(samples.grid, largest), samples.geometry
@@ -118,7 +119,7 @@ def fit_large(
         reports.append(found.report)
         return found.render(alignment="sample")
 
-    return tiles.restore(render, progress=progress), {**tiles.report(), "fits": reports}
+    return tiles.restore(render, progress=progress), TiledReport(**tiles.report(), fits=reports)
 
 
 def _length(length: int, count: int, overlap: int) -> int:

@@ -105,13 +105,13 @@ def upscale(
         fit, chosen["prior"] = fitted(values, chosen["sigma"]), "none"
     elif (count := division(values, factor, prior)) > 1:
         finer, report, expected = divided(values, count, chosen["noise"], progress=progress)
-        fit, chosen = fitted_areas(finer), {**chosen, "prior": "local", "division": count, "local": report}
+        fit, chosen = fitted_areas(finer), {**chosen, "prior": "local", "division": count, "local": report.as_dict()}
     else:
         with stage("fitting", shown=progress):
             fit, chosen["prior"] = fitted_areas(values, chosen["strength"]), "none"
     with stage("enlarging", shown=progress):
         large = unmultiplied(fit.render(shape), peak) if alpha else fit.render(shape)
-    return Restored(kind.restore(large), fit, {**fit.report, "samples": samples, **chosen}, expected)
+    return Restored(kind.restore(large), fit, {**fit.report.as_dict(), "samples": samples, **chosen}, expected)
 
 
 def enlarged(grid: tuple[int, ...], factor: float) -> tuple[int, ...]:

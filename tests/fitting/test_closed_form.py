@@ -109,8 +109,8 @@ def test_axes_may_differ(generator):
     axes = samples.geometry.axes
     encoding = ComplexEncoding([Gaussian.like(axes[0]), LogFourier.like(axes[1], features=8)])
     made = fit_closed_form(encoding, samples)
-    assert made.report["ranks"] == [12, 8]
-    assert made.report["degrees_of_freedom"] == pytest.approx(96)
+    assert made.report.ranks == [12, 8]
+    assert made.report.degrees_of_freedom == pytest.approx(96)
 
 
 def test_one_pixel_wide(generator):

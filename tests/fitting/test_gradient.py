@@ -41,7 +41,7 @@ def test_training_lowers_the_error(kind, head, pattern, photograph, generator):
         samples = sample(signal, pattern)
     net, losses = network(kind, head, samples), []
     made = fit_gradient(net, samples, epochs=40, lr=2e-2, callback=lambda e, loss, q: losses.append(loss))
-    assert len(losses) == made.report["epochs"] == 40
+    assert len(losses) == made.report.epochs == 40
     assert losses[-1] < 0.7 * losses[0]
     assert made.render().shape == (24, 20, 3)
 
@@ -56,7 +56,7 @@ def test_a_convex_fit_reaches_the_closed_form(generator):
     encoding = ComplexEncoding.like(Gaussian, samples, features=4, sigma=0.1)
     best = (fit_closed_form(encoding, samples).render() - signal).square().mean()
     made = fit_gradient(CoordinateNetwork(encoding, Linear(), 1), samples, epochs=400, lr=5e-2, weight_decay=0.0)
-    assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
+    assert made.report.loss == pytest.approx(float(best), rel=1e-6)
 
 
 def test_the_network_given_is_left_alone(photograph):
@@ -90,7 +90,7 @@ def test_little_memory_makes_the_same_steps_in_parts(kind, batch, photograph, ge
 
     def trained(memory):
         fit = fit_gradient(net, samples, epochs=5, batch=batch, memory=memory, penalty=size)
-        return fit.report["loss"], fit.render()
+        return fit.report.loss, fit.render()
 
     def size(net):
         return 1e-3 * sum(p.square().sum() for p in net.parameters())
@@ -108,7 +108,7 @@ def test_held_out_samples_stop_it(generator):
     net = network(SimpleEncoding, MLP(2, 64), known, LogFourier)
     stopped = fit_gradient(net, known, epochs=400, lr=1e-2, held_out=held_out, patience=20)
     full = fit_gradient(net, known, epochs=400, lr=1e-2)
-    assert stopped.report["epochs"] < 400
+    assert stopped.report.epochs < 400
 
     def score(made):
         return psnr(made.render()[1::2], signal[1::2], data_range=1.0)
@@ -157,7 +157,7 @@ def test_a_virtual_grid_descends_to_the_least_squares_of_its_blended_features(ge
     centred = values - values.mean(0)
     best = (matrix @ torch.linalg.lstsq(matrix, centred).solution - centred).square().mean()
     made = fit_gradient(CoordinateNetwork(encoding, Linear(), 2), samples, epochs=400, lr=5e-2, weight_decay=0.0)
-    assert made.report["loss"] == pytest.approx(float(best), rel=1e-6)
+    assert made.report.loss == pytest.approx(float(best), rel=1e-6)
 
 
 @pytest.mark.parametrize("head", [Linear(), MLP(1, 8)])
@@ -167,7 +167,7 @@ def test_a_virtual_grid_is_evaluated_as_it_was_fitted(head, generator, tmp_path)
     samples = Samples(ScatteredPoints((8, 8), points, blending="similarity"), points.cos())
     encoding = ComplexEncoding.like(Triangle, samples)
     fit = fit_gradient(CoordinateNetwork(encoding, head, 2), samples, epochs=1, lr=1e-12)
-    assert float((fit(points) - samples.values).square().mean()) == pytest.approx(fit.report["loss"], rel=1e-7)
+    assert float((fit(points) - samples.values).square().mean()) == pytest.approx(fit.report.loss, rel=1e-7)
     assert not torch.allclose(fit(points, exact=True), fit(points), atol=1e-3)
     fit.save(tmp_path / "fit.safetensors")
     again = Reconstruction.load(tmp_path / "fit.safetensors")

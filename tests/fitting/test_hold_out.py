@@ -34,7 +34,7 @@ def test_the_local_prior_is_weighed_where_the_mask_was_drawn_from_its_seed():
     samples = sample(truth, (torch.rand(48, 48, generator=seeded()) < 0.03).float())
     prior = Local(rounds=1, stride=4, pilot=Adaptive(rounds=1, seed=0))
     report = fit_closed_form(FourierEncoding.like(samples), samples, prior=prior).report
-    assert set(report["hold_out_psnr"]) == {"pilot", "local"}
+    assert set(report.hold_out_psnr) == {"pilot", "local"}
 
 
 def test_what_is_hidden_has_the_shape_of_holes_and_not_of_the_padding():

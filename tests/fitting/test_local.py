@@ -243,8 +243,8 @@ def held_out(made, samples, truth):
 def test_it_gains_on_a_picture_with_edges(quarter):
     truth, samples, made = quarter
     assert held_out(made, samples, truth) > held_out(fit(samples, Adaptive()), samples, truth) + 0.3
-    assert made.report["hold_out_psnr"]["local"] > made.report["hold_out_psnr"]["pilot"]
-    assert all(0 <= alpha <= 1.2 for alpha in made.report["alpha"].values())
+    assert made.report.hold_out_psnr["local"] > made.report.hold_out_psnr["pilot"]
+    assert all(0 <= alpha <= 1.2 for alpha in made.report.alpha.values())
     known = samples.geometry.known(3)
     torch.testing.assert_close(made.render(alignment="sample")[known], truth[known], atol=1e-5, rtol=0)
 

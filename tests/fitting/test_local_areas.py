@@ -52,16 +52,16 @@ def test_the_means_over_the_cells_are_the_samples(shape, cells, dtype, generator
     f = fit.render()
     assert f.dtype == dtype and tuple(f.shape) == shape
     torch.testing.assert_close(CellMeans(shape[:2], cells)(f.movedim(-1, 0)).movedim(0, -1), values)
-    assert fit.report["prior"].startswith("Local") and 0 <= fit.report["alpha"] <= 1
+    assert fit.report.prior.startswith("Local") and 0 <= fit.report.alpha <= 1
 
 
 def test_it_is_above_splines_by_default_and_alone_keeps_a_constant():
     truth = picture(96, 80)
     samples = cn.sample(truth, "area:2")
     local, splines = cn.fit(samples), cn.fit(samples, prior=None)
-    assert local.report["prior"].startswith("Local")
+    assert local.report.prior.startswith("Local")
     assert cn.psnr(local.render(), truth) > cn.psnr(splines.render(), truth) + 0.3
-    found = local.report["hold_out_psnr"]
+    found = local.report.hold_out_psnr
     assert found["local"] > found["pilot"]
     constant = cn.fit(cn.sample(torch.full((24, 24, 1), 0.3), "area:2"), prior=cn.Local()).render()
     torch.testing.assert_close(constant, torch.full((24, 24, 1), 0.3))

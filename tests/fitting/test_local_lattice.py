@@ -30,7 +30,7 @@ def test_it_beats_linear_interpolation_and_keeps_the_samples(pattern):
         > psnr(baselines.linear(samples), truth, ~known, data_range=1.0) + 0.3
     )
     assert made.render((144, 120)).shape == (144, 120, 3)
-    assert made.report["hold_out_psnr"]["local"] > made.report["hold_out_psnr"]["pilot"]
+    assert made.report.hold_out_psnr["local"] > made.report.hold_out_psnr["pilot"]
 
 
 def test_parts_of_patches_do_not_change_it_and_share_their_factorizations(monkeypatch):
@@ -60,7 +60,7 @@ def test_a_short_lattice_is_interpolated_linearly():
     samples = sample(truth, "every:3")
     made = fit(samples)
     torch.testing.assert_close(made.render(alignment="sample"), baselines.linear(samples), atol=1e-5, rtol=0)
-    assert made.report["alpha"] == {}
+    assert made.report.alpha == {}
 
 
 @pytest.mark.parametrize("shape, channels", [((40, 30), 4), ((10, 20, 20), 1)])

@@ -135,7 +135,7 @@ def test_it_gains_over_bilinear_interpolation_and_keeps_the_mosaic(pattern):
     assert psnr(render, truth, ~known) > psnr(simple, truth, ~known) + 6
     torch.testing.assert_close(render[known], truth[known], atol=1e-5, rtol=0)
     assert made.learned["patch_class"].shape == made.learned["patch_deviation"].shape
-    assert made.report["classes"] == 3 * 26 * 8
+    assert made.report.classes == 3 * 26 * 8
 
 
 def test_a_photograph_gains_over_the_adaptive_prior(data):

@@ -62,7 +62,7 @@ def test_it_removes_noise_from_pictures(channels, sigma, generator):
     noisy = truth + sigma * torch.randn(truth.shape, generator=generator)
     made = fit(noisy, sigma)
     assert psnr(made.render(), truth) > psnr(noisy, truth) + 9
-    assert "groups" in made.report["method"]
+    assert "groups" in made.report.method
 
 
 @pytest.mark.parametrize("shape, channels", [((200,), 2), ((12, 14, 16), 1), ((30, 20), 4)])

@@ -83,7 +83,7 @@ def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtyp
     operator = cn.operators.Blur(psf, lattice, "periodic")
     noisy = cn.Measurements.of(operator, signal, sigma=0.2, generator=generator)
     blind = cn.fit(cn.Measurements(operator, noisy.values))
-    assert blind.report["sigma"] == pytest.approx(0.2, rel=0.25)
+    assert blind.report.sigma == pytest.approx(0.2, rel=0.25)
     assert blind.render().dtype == dtype
 
     def error(fit):
@@ -91,7 +91,7 @@ def test_the_adaptive_prior_finds_the_noise_and_beats_a_smooth_one(lattice, dtyp
 
     strengths = (0.03, 0.3)
     given = cn.fit(noisy)
-    assert given.report["sigma"] == pytest.approx(0.2, rel=1e-5)
+    assert given.report.sigma == pytest.approx(0.2, rel=1e-5)
     assert error(given) < 1.25 * min(error(cn.fit(noisy, prior=cn.Smoothness(1.5, s))) for s in strengths)
     assert error(given) < error(blind) < 4 * error(given)
 
@@ -102,7 +102,7 @@ def test_channels_of_zero_stay_zero(channels, dtype):
     picture = torch.zeros(8, 8, 2, dtype=dtype)
     picture[..., :channels] = synthetic_photograph(8, 8)[..., :channels].to(dtype)
     fit = cn.fit(cn.Measurements.of(cn.operators.Blur(torch.ones(3, 3, dtype=dtype) / 9, (8, 8)), picture))
-    assert 0 <= fit.report["sigma"] < 0.1
+    assert 0 <= fit.report.sigma < 0.1
     assert not fit.render()[..., channels:].any()
 
 

@@ -168,7 +168,7 @@ def test_iterated_fits_do_not_depend_on_the_batch(prior, generator):
     together = plan.fit(batch)
     for values, expected in zip(batch, together.render(), strict=True):
         assert torch.allclose(plan.fit(values).render(), expected, atol=1e-5)
-    assert together.report["relative_residual"] < 1e-3
+    assert together.report.relative_residual < 1e-3
 
 
 @pytest.mark.parametrize("form", ["modes", "constrained"])

@@ -75,7 +75,7 @@ def test_polynomials_below_the_order_are_recovered(shape, dtype):
     signal = torch.stack([1 + x - x.square(), 3 * x.square()], -1).to(dtype)
     fit = fitted(masked(signal, 0.4), cn.ThinPlate(3, math.inf))
     torch.testing.assert_close(on_grid(fit), signal, atol=1e-8 if dtype == torch.float64 else 1e-5, rtol=0)
-    assert fit.report["relative_residual"] < 1e-6
+    assert fit.report.relative_residual < 1e-6
 
 
 @pytest.mark.parametrize("dims", [1, 2])
@@ -116,10 +116,10 @@ def test_noise_lowers_the_cutoff_and_its_absence_raises_the_order(generator):
     clean = waves((40, 40))
     noisy = clean + 0.01 * torch.randn(clean.shape, generator=generator, dtype=torch.float64)
     exact, smoothed = (fitted(masked(f, 0.4), cn.ThinPlate()) for f in (clean, noisy))
-    assert exact.report["cutoff"] is None and exact.report["order"] == 6
-    assert smoothed.report["cutoff"] <= 1.0
+    assert exact.report.cutoff is None and exact.report.order == 6
+    assert smoothed.report.cutoff <= 1.0
     assert cn.psnr(on_grid(exact), clean) > 90 > cn.psnr(on_grid(smoothed), clean) > 46  # the noise has 40 dB
-    assert exact.report["hold_out_psnr"]["plates"] > 80
+    assert exact.report.hold_out_psnr["plates"] > 80
 
 
 def test_each_channel_may_have_its_own_mask_and_each_signal_its_own_choice(generator):
@@ -140,7 +140,7 @@ def test_rows_that_skip_samples_take_splines_of_the_order_of_their_spectrum(powe
     modes = torch.complex(*phases) / (1 + (frequencies / 300) ** 2) ** (power / 2)
     row = torch.fft.irfft(torch.cat([torch.zeros(1), modes]))[:4000, None]
     fit = cn.fit(cn.sample(row, "every:2"))
-    assert abs(fit.report["order"] - power) <= 1 and fit.report["cutoff"] is None
+    assert abs(fit.report.order - power) <= 1 and fit.report.cutoff is None
     middle = slice(101, 3900, 2)
     cubic = CubicSpline(range(0, 4000, 2), row[::2, 0])(range(101, 3900, 2))
     errors = [(f - row[middle, 0]).square().mean() for f in (on_grid(fit)[middle, 0], torch.from_numpy(cubic))]
@@ -175,7 +175,7 @@ def test_a_strided_row_is_reconstructed_on_its_whole_grid():
     samples = cn.sample(signal, "every:2+1")
     fit = fitted(samples, cn.ThinPlate(5, math.inf))
     assert fit.grid == (64,)
-    assert fit.report["beyond_samples"] == 1 / 64
+    assert fit.report.beyond_samples == 1 / 64
     torch.testing.assert_close(on_grid(fit)[1::2], signal[1::2])
     assert cn.psnr(on_grid(fit), signal) > 80
 
@@ -185,7 +185,7 @@ def test_the_report_says_where_samples_end():
     weights[5:15, 5:15] = 1
     values = waves((20, 20)) * weights
     fit = fitted(cn.Samples(MaskedLattice((20, 20), weights=weights), values), cn.ThinPlate(2, math.inf))
-    assert fit.report["beyond_samples"] == 0.75
+    assert fit.report.beyond_samples == 0.75
 
 
 def test_a_render_between_the_nodes_is_as_accurate():
@@ -202,7 +202,7 @@ def test_an_incomplete_factorization_that_fails_gives_way_to_the_exact_one(monke
     monkeypatch.setattr(solves, "DROPS", drops)
     monkeypatch.setattr(solves, "RESTART", 8)
     fit = fitted(samples, prior)
-    assert method in fit.report["method"] and fit.report["relative_residual"] < 1e-8
+    assert method in fit.report.method and fit.report.relative_residual < 1e-8
     torch.testing.assert_close(on_grid(fit), exact, atol=1e-6, rtol=0)
 
 
@@ -212,7 +212,7 @@ def test_samples_that_do_not_determine_an_order_lower_it():
     line = cn.Samples(MaskedLattice((9, 9), weights=weights), waves((9, 9)) * weights)
     with pytest.warns(cn.CoordnetWarning, match="do not determine plates of order 3; those of order 1"):
         fit = fitted(line, cn.ThinPlate(3, math.inf))
-    assert fit.report["order"] == 1 and polynomials(3, 2) == 6
+    assert fit.report.order == 1 and polynomials(3, 2) == 6
 
 
 @pytest.mark.parametrize("options", [{"order": 0}, {"order": 9}, {"cutoff": 0.0}, {"hold_out": 1.0}])
@@ -277,7 +277,7 @@ def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared
     samples = masked(synthetic_photograph(32, 32), 0.4)
     field = Field.of(samples.geometry, (samples.values - samples.mean()).movedim(-1, 0))
     shown = field.select(~choice.FieldErrors(field, cn.ThinPlate()).folds[0]).samples()
-    assert fitted(shown, cn.Adaptive()).report["tried"]
+    assert fitted(shown, cn.Adaptive()).report.tried
 
 
 def test_scattered_points_of_a_field_take_plates(generator):
@@ -285,5 +285,5 @@ def test_scattered_points_of_a_field_take_plates(generator):
     values = 0.5 + 0.3 * (5 * points.sum(1, keepdim=True)).sin()
     samples = cn.Samples(cn.ScatteredPoints((16, 16), points), values)
     fit = cn.fit(samples)
-    assert "thin plates" in fit.report["method"]
+    assert "thin plates" in fit.report.method
     assert float((fit(points) - values).abs().max()) < 1e-6

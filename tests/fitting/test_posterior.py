@@ -115,7 +115,7 @@ def test_known_samples_beside_holes_are_drawn_as_they_are():
     known[4:10, 5:11] = 0
     samples = sample(signal(16, 16, 1), known)
     fit = fit_closed_form(FourierEncoding.like(samples), samples, Adaptive(rounds=1))
-    assert "constrained" in fit.report["method"]
+    assert "constrained" in fit.report.method
     draws = fit.draw(3)
     assert torch.allclose(draws[:, known > 0], fit.render(alignment="sample")[known > 0], atol=1e-9)
     assert float((draws - fit.render(alignment="sample"))[:, known == 0].std()) > 0.01

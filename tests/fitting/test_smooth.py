@@ -220,8 +220,8 @@ def test_structured_masks_take_the_constrained_form_and_both_forms_agree(kind):
     encoding = ComplexEncoding.like(Triangle, samples)
     strength = 1e-5
     auto = fit_closed_form(encoding, samples, prior=Smoothness(1.0, strength))
-    assert auto.report["method"] == "conjugate gradients, constrained form"
-    assert auto.report["iterations"] <= 200
+    assert auto.report.method == "conjugate gradients, constrained form"
+    assert auto.report.iterations <= 200
     prior = Smoothness(1.0, strength, form="modes")
     modes = fit_closed_form(encoding, samples, prior=prior, solver=ConjugateGradients(1e-9, 5000))
     assert float((auto.render() - modes.render()).abs().max()) < 1e-3
@@ -249,7 +249,7 @@ def test_iterations_do_not_grow_with_size(fraction, limit):
         samples = sample(mirrored_astronaut(size), f"random:{fraction}")
         encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(1.5, 0.01)
         made = fit_closed_form(encoding, samples, prior=prior, solver=ConjugateGradients(1e-4))
-        counts.append(made.report["iterations"])
+        counts.append(made.report.iterations)
     assert max(counts) < limit
     assert max(counts) <= 1.2 * counts[0]
 
@@ -352,7 +352,7 @@ def test_huber_leaves_outliers_aside(generator):
     encoding, prior = ComplexEncoding.like(Triangle, samples), Smoothness(1.5, 0.5)
     plain = fit_closed_form(encoding, samples, prior=prior)
     robust = fit_closed_form(encoding, samples, prior=replace(prior, loss="huber"))
-    assert robust.report["loss"] == "huber"
+    assert robust.report.loss == "huber"
     assert psnr(robust.render(), truth) > psnr(plain.render(), truth) + 3
 
 

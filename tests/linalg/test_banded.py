@@ -151,8 +151,8 @@ def test_fits_are_those_of_the_dense_path(local, grid, dtype, monkeypatch, gener
     dense_only(monkeypatch)
     twin = cn.plan(encoding, samples, dtype=dtype)
     expected = twin.fit(values)
-    assert fast.report["ranks"] == twin.report["ranks"]
-    assert fast.report["degrees_of_freedom"] == pytest.approx(twin.report["degrees_of_freedom"])
+    assert fast.report.ranks == twin.report.ranks
+    assert fast.report.degrees_of_freedom == pytest.approx(twin.report.degrees_of_freedom)
     exact = cn.plan(encoding, samples, dtype=torch.float64).fit(values.double()).render(shape)
     rounding = float((expected.render(shape) - exact).abs().max())  # the dense path's own, in float32
     assert (fit.render(shape) - exact).abs().max() <= max(1e-5, 1.5 * rounding)
@@ -203,7 +203,7 @@ def test_smooth_fits_on_bands_are_those_of_the_dense_path(photograph, monkeypatc
     dense_only(monkeypatch)
     for fit, s in zip(fits, (samples, whole), strict=True):
         twin = cn.plan(encoding, s.geometry, prior=prior).fit(s.values)
-        assert fit.report.get("iterations") == twin.report.get("iterations")
+        assert fit.report.iterations == twin.report.iterations
         assert torch.allclose(fit.render((200, 200)), twin.render((200, 200)), atol=1e-4)
 
 

@@ -109,7 +109,7 @@ def test_every_head_trains_and_is_saved(head, dimensions, generator, tmp_path):
     for encoding in (*encodings, identity(dimensions), JointEncoding(grid_)):
         network = CoordinateNetwork(encoding, head, 2)
         early, late = (fit_gradient(network, samples, epochs=n, lr=1e-3) for n in (1, 8))
-        assert late.report["loss"] < early.report["loss"]
+        assert late.report.loss < early.report.loss
         late.save(tmp_path / "model.safetensors")
         assert torch.equal(Reconstruction.load(tmp_path / "model.safetensors").render(), late.render())
 

@@ -64,7 +64,7 @@ def test_a_photograph_gains_and_the_expected_error_is_near_the_true_one(sigma, m
     fit = cn.denoise(y, sigma, prior="adaptive").fit
     score = cn.psnr(fit.render(), truth, clip=False)
     assert score > cn.psnr(y, truth, clip=False) + 7
-    assert fit.report["expected_psnr"] == pytest.approx(score, abs=1)
+    assert fit.report.expected_psnr == pytest.approx(score, abs=1)
     monkeypatch.setattr("coordnet.restore.wiener.PASSES", 0)
     assert score > cn.psnr(cn.denoise(y, sigma, prior="adaptive").signal, truth, clip=False) + 0.3
 
@@ -74,7 +74,7 @@ def test_the_expected_error_is_against_the_signal_s_own_range(factor, offset):
     truth = factor * synthetic_photograph(96, 80) + offset
     made = cn.denoise(noisy(truth, 0.1 * factor), 0.1 * factor, prior="adaptive")
     score = cn.psnr(made.signal, truth, data_range=float(truth.max() - truth.min()))
-    assert made.expected_psnr == made.fit.report["expected_psnr"] == pytest.approx(score, abs=1.5)
+    assert made.expected_psnr == made.fit.report.expected_psnr == pytest.approx(score, abs=1.5)
 
 
 @pytest.mark.parametrize("prior", ["local", "adaptive"])
@@ -121,8 +121,8 @@ def test_a_constant_comes_back_and_so_does_a_constant_channel():
     constant = torch.full((20, 30, 3), 0.25)
     fit = cn.denoise(constant).fit
     assert torch.allclose(fit.render(), constant, atol=1e-6)
-    assert fit.report["sigma"] == 0
-    assert fit.report["expected_psnr"] is None
+    assert fit.report.sigma == 0
+    assert fit.report.expected_psnr is None
     assert torch.allclose(cn.denoise(constant, 0.1).signal, constant, atol=1e-6)
     y = noisy(synthetic_photograph(64, 64), 0.1)
     y[..., 1] = 0.5

@@ -27,6 +27,7 @@ from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.threads import in_threads
 from coordnet.metrics.scores import decibels
+from coordnet.networks.reports import LocalReport
 from coordnet.priors.local import Local
 from coordnet.sampling.areas import AreaLattice, CellMeans
 
@@ -77,13 +78,11 @@ class LocalAreaPlan(Plan):
         if not noise:
             means = CellMeans(tuple(f.shape[1:]), self.cells)
             f = f + math.prod(self.cells) * means.adjoint(y - means(f))
-        report = {
-            "method": "posterior means of patches within cells, local prior, against splines",
-            "alpha": weight,
-            "hold_out_psnr": {name: decibels(error, 1 / span) for name, error in errors.items()},
-            "iterations": 0,
-            "relative_residual": 0.0,
-        }
+        report = LocalReport(
+            method="posterior means of patches within cells, local prior, against splines",
+            alpha=weight,
+            hold_out_psnr={name: decibels(error, 1 / span) for name, error in errors.items()},
+        )
         return Fitted(make_periodic(span * f.unsqueeze(0), self.encoding.shape), report)
 
 

@@ -16,6 +16,7 @@ from coordnet.fitting.local.weights import Weights, choose_weights
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
 from coordnet.metrics import baselines
+from coordnet.networks.reports import LocalReport, PatchWeights
 from coordnet.priors.local import Local
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Lattice, Samples
@@ -53,17 +54,12 @@ class LocalLatticePlan(Plan):
             f = signal.kept(linear + weights.on(signal.known) * (local - linear))
             bar.update()
             if not grouped.are_zero:
-                record["groups"] = grouped.record(signal.range, signal.known, "the patches")
+                record["groups"] = PatchWeights(**grouped.record(signal.range, signal.known, "the patches"))
                 f = f + grouped.on(signal.known) * (signal.from_similar(f, ~signal.known) - f)
             bar.update()
         coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.encoding.shape)
-        report = {
-            "method": "posterior means of patches, local prior, against linear interpolation",
-            "patch": list(self.prior.patch_on(self.lattice.grid)),
-            **record,
-            "iterations": 0,
-            "relative_residual": 0.0,
-        }
+        method = "posterior means of patches, local prior, against linear interpolation"
+        report = LocalReport(method=method, patch=list(self.prior.patch_on(self.lattice.grid)), **record)
         return Fitted(coefficients, report, estimate.learned(signal.range))
 
     def _weights(self, samples: Samples) -> tuple[Weights, Weights]:

@@ -21,6 +21,7 @@ from coordnet.fitting.local.similar_unknown import GROUP_SHARE, fill_from_simila
 from coordnet.fitting.local.weights import FARTHEST, Weights, choose_weights, distances
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
+from coordnet.networks.reports import LocalReport, PatchWeights
 from coordnet.priors.local import Local
 from coordnet.sampling.samples import Geometry
 
@@ -103,14 +104,14 @@ class LocalPlan(Plan):
             f, record, learned = self._second(signal, pilot, held_out, sought)
         f = self._kept(signal, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
-        report = {
-            "method": f"posterior means of patches, local prior, after {fitted.report['method']}",
-            "patch": list(self.shape),
+        report = LocalReport(
+            method=f"posterior means of patches, local prior, after {fitted.report.method}",
+            patch=list(self.shape),
             **record,
-            "pilot": fitted.report,
-            "iterations": fitted.report["iterations"],
-            "relative_residual": fitted.report["relative_residual"],
-        }
+            pilot=fitted.report,
+            iterations=fitted.report.iterations or 0,
+            relative_residual=fitted.report.relative_residual or 0.0,
+        )
         return Fitted(coefficients, report, {**fitted.learned, **learned})
 
     def _kept(self, signal: Signal, f: Lattice) -> Lattice:
@@ -137,7 +138,7 @@ class LocalPlan(Plan):
             f = self._kept(signal, pilot + weights.on(signal.known) * (classes.restore(estimate.f) - pilot))
             bar.update()
             if not grouped.are_zero:
-                record["groups"] = grouped.record(signal.range, signal.known, "the patches")
+                record["groups"] = PatchWeights(**grouped.record(signal.range, signal.known, "the patches"))
                 f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
             bar.update()
         return f, record, estimate.mapped(signal.range)

@@ -17,6 +17,7 @@ from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
+from coordnet.networks.reports import LocalReport
 from coordnet.priors.local import Local
 from coordnet.sampling.samples import MaskedLattice
 
@@ -57,13 +58,8 @@ class LocalMosaicPlan(Plan):
         sought = torch.ones_like(signal.known) if noise else ~signal.known
         f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, max(noise, ENTRY_VARIANCE), SHARE) - f)
         f = f if noise else signal.kept(f)
-        report = {
-            "method": "posterior means of patches, local prior, colors jointly, then groups of similar patches",
-            "patch": list(self.shape),
-            "classes": mixture.weights.numel(),
-            "iterations": 0,
-            "relative_residual": 0.0,
-        }
+        method = "posterior means of patches, local prior, colors jointly, then groups of similar patches"
+        report = LocalReport(method=method, patch=list(self.shape), classes=mixture.weights.numel())
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
         return Fitted(coefficients, report, estimate.mapped(signal.range))
 

@@ -20,6 +20,7 @@ from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.fitting.local.similar_patches import filter_groups
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
+from coordnet.networks.reports import LocalReport
 from coordnet.priors.local import NOISE_BOUNDS, Local
 from coordnet.sampling.samples import Geometry
 
@@ -149,13 +150,7 @@ class LocalNoisePlan(Plan):
 
     def _solve(self, values: Float[Tensor, "1 channels *lattice"]) -> Fitted:
         cleaned = self.denoiser(values[0])
-        report = {
-            "method": cleaned.method,
-            "patch": list(self.shape),
-            "noise": self.denoiser.prior.noise,
-            "iterations": 0,
-            "relative_residual": 0.0,
-        }
+        report = LocalReport(method=cleaned.method, patch=list(self.shape), noise=self.denoiser.prior.noise)
         return Fitted(make_periodic(cleaned.f.unsqueeze(0), self.encoding.shape), report, cleaned.learned)
 
 

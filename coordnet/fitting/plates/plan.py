@@ -14,13 +14,14 @@ from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.fitting.plates.adjoint import FollowedPlate, adjoint
-from coordnet.fitting.plates.choice import FieldErrors, choose_plate
+from coordnet.fitting.plates.choice import choose_plate
 from coordnet.fitting.plates.field import Field
 from coordnet.fitting.plates.plate import plate, share_beyond
 from coordnet.fitting.plates.solve import PlateSolution, SingularPlate
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.progress import stage
+from coordnet.networks.reports import PlateReport
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
@@ -71,8 +72,15 @@ class ThinPlatePlan(Plan):
         ]
         order = max(order for _, order, _ in solved)
         extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, order)  # type: ignore[arg-type]
-        report = self._report(replace(chosen, order=order), errors, [solution for *_, solution in solved])
-        report["beyond_samples"] = max(map(share_beyond, fields))
+        solutions = [solution for *_, solution in solved]
+        report = PlateReport(
+            method=f"thin plates, {solutions[0].method}",
+            device="cpu",
+            **errors.record(replace(chosen, order=order)),
+            iterations=max(solution.iterations for solution in solutions),
+            relative_residual=max(solution.residual for solution in solutions),
+            beyond_samples=max(map(share_beyond, fields)),
+        )
         return Fitted(extended.to(values), report)
 
     def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: ThinPlate, channel: int) -> Tensor:
@@ -91,16 +99,6 @@ class ThinPlatePlan(Plan):
             return result.reshape(values.shape).to(values)
 
         return FollowedPlate.apply(values, plate, onto_samples)
-
-    def _report(self, chosen: ThinPlate, errors: FieldErrors, solutions: list[PlateSolution]) -> dict[str, Any]:
-        """Return how the choice and the solves went."""
-        return {
-            "method": f"thin plates, {solutions[0].method}",
-            "device": "cpu",
-            **errors.record(chosen),
-            "iterations": max(solution.iterations for solution in solutions),
-            "relative_residual": max(solution.residual for solution in solutions),
-        }
 
 
 def solve_plate(field: Field, prior: ThinPlate) -> tuple[np.ndarray, int, PlateSolution]:

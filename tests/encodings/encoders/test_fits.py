@@ -58,7 +58,7 @@ def test_gradient_lowers_the_loss_and_the_fit_is_saved(encoder, photograph, tmp_
             encoding = kind.like(encoder, samples, **SMALL.get(encoder.name, {}))
             network = CoordinateNetwork(encoding, head)
             fits = [fit_gradient(network, samples, epochs=n, lr=1e-2) for n in (1, 8)]
-            losses = [fit.report["loss"] for fit in fits]
+            losses = [fit.report.loss for fit in fits]
             fit = fits[1]
             assert losses[-1] < losses[0]
             assert torch.isfinite(fit.render()).all()

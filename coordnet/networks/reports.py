@@ -1,0 +1,322 @@
+"""Reports of fits: one class for each kind, with fields that records and saved models hold by their names."""
+
+import statistics
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from coordnet.metrics.scores import decibels
+
+
+class Reported:
+    """A dataclass whose fields records hold by their names."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them, except those of default None that do not concern the fit."""
+        present = {f.name: (getattr(self, f.name), f.default is MISSING) for f in fields(self)}  # type: ignore[arg-type]
+        return {name: _plain(value) for name, (value, always) in present.items() if always or value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitReport(Reported):
+    """How a fit was made, and how well it is expected to be. Fields that do not concern a fit are None.
+
+    Attributes
+    ----------
+    method : str
+        The algorithm.
+    prior : str
+        The assumption about the signal, "none" for least squares and least norm; None for training, and for each
+        signal of a batch.
+    iterations : int
+        The steps of the last iterative solve.
+    relative_residual : float
+        The norm of its residual, relative to the right-hand side.
+    hold_out_psnr : dict
+        The PSNR in dB at hidden samples, as of values in [0, 1], of everything that was weighed there.
+    device : str
+        The device of the solve, where it is not that of the samples.
+    """
+
+    method: str | None = None
+    prior: str | None = None
+    iterations: int | None = None
+    relative_residual: float | None = None
+    hold_out_psnr: dict[str, float] | None = None
+    device: str | None = None
+
+    @property
+    def each(self) -> list["FitReport"]:
+        """The reports of all fits that this one consists of."""
+        return [self]
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the best PSNR at hidden samples; for ``wide`` holes that of hidden copies of them. None without."""
+        return max(self.hold_out_psnr.values()) if self.hold_out_psnr and not wide else None
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether hidden samples gave a local prior no weight, so that the fit is that of the prior before it."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresReport(FitReport):
+    """The report of least squares, or of a fit under a smoothness prior.
+
+    Attributes
+    ----------
+    ranks : list of int
+        The number of modes along each axis.
+    degrees_of_freedom : float
+        The trace of the map from values to fitted values.
+    loss, limit
+        "huber" for a robust fit, and the size from which residuals count linearly.
+    """
+
+    ranks: list[int]
+    degrees_of_freedom: float | None = None
+    loss: str | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerLaw(Reported):
+    """The prior from which a spectrum was learned, and the PSNR in dB at hidden samples after each round from there."""
+
+    power: float
+    strength: float
+    anisotropy: float | list[float]
+    hold_out_psnr: list[float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveReport(FitReport):
+    """The report of a fit under a spectrum that was learned from the samples.
+
+    Attributes
+    ----------
+    rounds : int
+        The rounds of learning that were taken.
+    start : PowerLaw
+        The prior from which they started.
+    tried : list of PowerLaw
+        Every start that hidden samples were met from.
+    gap_psnr : float
+        The PSNR in dB in hidden copies of wide holes.
+    sigma : float
+        The standard deviation of the noise on measurements.
+    """
+
+    rounds: int
+    start: PowerLaw | None = None
+    tried: list[PowerLaw] | None = None
+    gap_psnr: float | None = None
+    sigma: float | None = None
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the best PSNR of all rounds; see ``FitReport``."""
+        scores = [psnr for start in self.tried or () for psnr in start.hold_out_psnr or ()]
+        return self.gap_psnr if wide else max(scores, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateReport(FitReport):
+    """The report of a fit by thin plates.
+
+    Attributes
+    ----------
+    order : int
+        The order of the derivatives whose squares are least.
+    cutoff : float
+        The wavelength of the smoothing, in samples; None where the samples are interpolated.
+    tried : list of dict
+        The order, the cut-off and the squared error at hidden samples of all plates that were compared.
+    beyond_samples : float
+        The share of the nodes beyond the outermost samples.
+    """
+
+    order: int
+    cutoff: float | None
+    tried: list[dict[str, Any]]
+    beyond_samples: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchWeights(Reported):
+    """The weights that hidden samples gave to patches, or to groups of similar patches, against what was there before.
+
+    Attributes
+    ----------
+    alpha : float or dict
+        The weight, or that of unknown points up to each distance from known ones.
+    alpha_mean, alpha_range
+        The mean, the least and the greatest weight of an unknown point.
+    against : str
+        The reconstruction that is weighed against.
+    hold_out_psnr : dict
+        The PSNR in dB at hidden samples without the weights and with them.
+    """
+
+    alpha: float | dict[str, float] | None = None
+    alpha_mean: float | None = None
+    alpha_range: list[float] | None = None
+    against: str | None = None
+    hold_out_psnr: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalReport(PatchWeights, FitReport):
+    """The report of a fit by the posterior means of patches.
+
+    Attributes
+    ----------
+    patch : list of int
+        The lengths of a patch.
+    groups : PatchWeights
+        The weights of groups of similar patches; None where they have none.
+    pilot : AdaptiveReport
+        The report of the fit that was made before, to which the iterations and the residual belong.
+    noise : float
+        The standard deviation of the noise that was removed.
+    classes : int
+        The number of Gaussian classes of patches.
+    """
+
+    iterations: int = 0
+    relative_residual: float = 0.0
+    patch: list[int] | None = None
+    groups: PatchWeights | None = None
+    pilot: FitReport | None = None
+    noise: float | None = None
+    classes: int | None = None
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the best PSNR of patches and pilot; see ``FitReport``."""
+        if self.pilot is None or (self.hold_out_psnr and not wide):
+            return super().best_psnr(wide=wide)
+        return self.pilot.best_psnr(wide=wide)
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether hidden samples gave patches no weight at any unknown sample."""
+        return self.pilot is not None and self.alpha_range == [0.0, 0.0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingReport(FitReport):
+    """The report of a network's training: the ``epochs``, the ``loss`` of the last one, and the ``learning_rate``."""
+
+    epochs: int
+    loss: float
+    learning_rate: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchReport(FitReport):
+    """The report of signals that were fitted one by one: the worst of their numbers, and the report of each."""
+
+    signals: list[FitReport]
+
+    @property
+    def each(self) -> list[FitReport]:
+        """The reports of the signals."""
+        return self.signals
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the mean over the signals that have a PSNR; see ``FitReport``."""
+        found = [psnr for report in self.signals if (psnr := report.best_psnr(wide=wide)) is not None]
+        return statistics.fmean(found) if found else None
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether hidden samples gave patches no weight in any signal."""
+        return all(report.is_pilot for report in self.signals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiledReport(FitReport):
+    """The report of a signal that was fitted in overlapping tiles.
+
+    Attributes
+    ----------
+    tiles, overlap
+        The number of tiles along each axis, and the samples that neighbors share.
+    fits : list of FitReport
+        The reports of the tiles' fits, of those that were not known as a whole.
+    """
+
+    tiles: list[int]
+    overlap: int
+    fits: list[FitReport]
+
+    @property
+    def each(self) -> list[FitReport]:
+        """The reports of the tiles."""
+        return self.fits
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the PSNR of the mean squared error over tiles; None if one of ``wide`` holes has none."""
+        scores = [report.best_psnr(wide=wide) for report in self.fits]
+        errors = [10 ** (-psnr / 10) for psnr in scores if psnr is not None]
+        return None if not errors or (wide and None in scores) else decibels(statistics.fmean(errors))
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether hidden samples gave patches no weight in any tile."""
+        return bool(self.fits) and all(report.is_pilot for report in self.fits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenoiseReport(FitReport):
+    """The report of a signal that noise was removed from.
+
+    Attributes
+    ----------
+    sigma, sigma_given
+        The standard deviation of the noise, and whether it was given.
+    tried : dict
+        The mean squared difference by which each prior was judged.
+    expected_psnr : float
+        The PSNR to expect, in dB; None without noise.
+    """
+
+    sigma: float
+    sigma_given: bool
+    expected_psnr: float | None
+    tried: dict[str, float] | None = None
+
+
+def report_from(record: dict[str, Any]) -> FitReport:
+    """Return the report whose ``as_dict`` is a record, of the kind with the fewest fields that has all of its names.
+
+    Names that no kind has are left out.
+    """
+    found = _read(record)
+    if isinstance(found, FitReport):
+        return found
+    return FitReport(**{f.name: record[f.name] for f in fields(FitReport) if f.name in record})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value.as_dict() if isinstance(value, Reported) else value
+
+
+def _read(value: Any) -> Any:
+    """Return plain data with a report in the place of every dictionary that has the names of one."""
+    if isinstance(value, list):
+        return [_read(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    names, parts = value.keys(), {name: _read(part) for name, part in value.items()}
+    kinds = [kind for kind in _kinds(Reported) if _required(kind) <= names <= {f.name for f in fields(kind)}]
+    return min(kinds, key=lambda kind: len(fields(kind)))(**parts) if kinds and parts else parts
+
+
+def _kinds(kind: type) -> list[Any]:
+    return [found for sub in kind.__subclasses__() for found in (sub, *_kinds(sub))]
+
+
+def _required(kind: Any) -> set[str]:
+    return {f.name for f in fields(kind) if f.default is MISSING}
