@@ -24,7 +24,7 @@ from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
-from coordnet.networks.reports import AdaptiveReport, PowerLaw
+from coordnet.networks.reports import AdaptiveReport, PowerLaw, WideHolesReport
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
@@ -167,11 +167,6 @@ class AdaptivePlan(IteratedPlan):
         solution.warn_unless_converged(self.tolerance)
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
-        gap_psnr = None
-        if held_out is not None and are_wide(self.measurement.weights[0] > 0):
-            assert chosen is not None, "samples are hidden for a choice"
-            error = self._error_in_gaps([held_out, *self._copies(deciding, chosen, units)], (units * values)[0])
-            gap_psnr = None if error is None else decibels(error)
         report = AdaptiveReport(
             method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
             start=_power_law(start),
@@ -179,8 +174,11 @@ class AdaptivePlan(IteratedPlan):
             tried=[trail.record(float(units)) for trail in trails],
             iterations=solution.iterations,
             relative_residual=float(solution.relative_residual.max()),
-            gap_psnr=gap_psnr,
         )
+        if held_out is not None and are_wide(self.measurement.weights[0] > 0):
+            assert chosen is not None, "samples are hidden for a choice"
+            error = self._error_in_gaps([held_out, *self._copies(deciding, chosen, units)], (units * values)[0])
+            report = WideHolesReport(**vars(report), gap_psnr=None if error is None else decibels(error))
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
 
     def _copies(self, problem: Problem, chosen: Trail, units: Tensor) -> Iterator[HeldOut]:

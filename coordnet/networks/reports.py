@@ -101,8 +101,6 @@ class AdaptiveReport(FitReport):
         The prior from which they started.
     tried : list of PowerLaw
         Every start that hidden samples were met from.
-    gap_psnr : float
-        The PSNR in dB in hidden copies of wide holes.
     sigma : float
         The standard deviation of the noise on measurements.
     """
@@ -110,13 +108,26 @@ class AdaptiveReport(FitReport):
     rounds: int
     start: PowerLaw | None = None
     tried: list[PowerLaw] | None = None
-    gap_psnr: float | None = None
     sigma: float | None = None
 
     def best_psnr(self, *, wide: bool = False) -> float | None:
         """Return the best PSNR of all rounds; see ``FitReport``."""
         scores = [psnr for start in self.tried or () for psnr in start.hold_out_psnr or ()]
-        return self.gap_psnr if wide else max(scores, default=None)
+        return None if wide else max(scores, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideHolesReport(AdaptiveReport):
+    """The report of an adaptive fit of samples with wide holes.
+
+    ``gap_psnr`` is the PSNR in dB in hidden copies of them, None where they are wider than what is known around them.
+    """
+
+    gap_psnr: float | None
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the best PSNR of all rounds, or that of hidden holes; see ``FitReport``."""
+        return self.gap_psnr if wide else super().best_psnr()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,14 @@ from coordnet.networks.reports import (
     PowerLaw,
     TiledReport,
     TrainingReport,
+    WideHolesReport,
     report_from,
 )
 
 SOLVED = {"iterations": 7, "relative_residual": 1e-5}
 LAW = PowerLaw(power=2.0, strength=0.01, anisotropy=1.0)
 TRIED = [replace(LAW, hold_out_psnr=[30.0, 31.0]), replace(LAW, strength=0.1, hold_out_psnr=[29.0])]
-ADAPTIVE = AdaptiveReport(method="adaptive", start=LAW, rounds=2, tried=TRIED, gap_psnr=20.0, **SOLVED)
+ADAPTIVE = WideHolesReport(method="adaptive", start=LAW, rounds=2, tried=TRIED, gap_psnr=20.0, **SOLVED)
 WEIGHTS = {"alpha": {"1": 0.5}, "alpha_mean": 0.5, "alpha_range": [0.5, 0.5], "against": "the adaptive prior"}
 SCORES = {"pilot": 31.0, "local": 32.0}
 LOCAL = LocalReport(method="local", patch=[8, 8], **WEIGHTS, hold_out_psnr=SCORES, pilot=ADAPTIVE, **SOLVED)
@@ -31,6 +32,7 @@ REPORTS = [
     LeastSquaresReport(method="direct", prior="none", ranks=[4, 5], degrees_of_freedom=20.0),
     LeastSquaresReport(method="robust", ranks=[4], loss="huber", limit=0.1, **SOLVED),
     ADAPTIVE,
+    replace(ADAPTIVE, gap_psnr=None),
     AdaptiveReport(method="measured", rounds=8, sigma=0.1, **SOLVED),
     PlateReport(method="plates", order=2, cutoff=None, tried=[], beyond_samples=0.0, device="cpu", hold_out_psnr={}),
     LOCAL,
@@ -54,9 +56,9 @@ def test_a_report_is_read_back_from_its_record(report):
 def test_a_record_has_what_concerns_the_fit():
     assert FitReport().as_dict() == {}
     assert REPORTS[2].as_dict() == {"method": "direct", "prior": "none", "ranks": [4, 5], "degrees_of_freedom": 20.0}
-    assert REPORTS[6].as_dict()["cutoff"] is None
+    assert REPORTS[7].as_dict()["cutoff"] is None
     assert LOCAL.as_dict()["pilot"]["start"] == {"power": 2.0, "strength": 0.01, "anisotropy": 1.0}
-    assert REPORTS[10].as_dict()["iterations"] == 0
+    assert REPORTS[11].as_dict()["iterations"] == 0
 
 
 def test_names_that_no_report_has_are_left_out():
