@@ -175,10 +175,9 @@ class AdaptivePlan(IteratedPlan):
             iterations=solution.iterations,
             relative_residual=float(solution.relative_residual.max()),
         )
-        if held_out is not None and are_wide(self.measurement.weights[0] > 0):
-            assert chosen is not None, "samples are hidden for a choice"
-            error = self._error_in_gaps([held_out, *self._copies(deciding, chosen, units)], (units * values)[0])
-            report = WideHolesReport(**vars(report), gap_psnr=None if error is None else decibels(error))
+        if chosen is not None and held_out is not None and are_wide(self.measurement.weights[0] > 0):
+            copies = [held_out, *self._copies(deciding, chosen, units)]
+            report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies, (units * values)[0]))
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
 
     def _copies(self, problem: Problem, chosen: Trail, units: Tensor) -> Iterator[HeldOut]:
@@ -193,15 +192,15 @@ class AdaptivePlan(IteratedPlan):
                 if held_out is not None:
                     yield held_out
 
-    def _error_in_gaps(self, copies: list[HeldOut], values: Float[Tensor, "channels *lattice"]) -> float | None:
-        """Return the mean squared error to expect in wide gaps, None where hidden copies of them do not tell it."""
+    def _gap_psnr(self, copies: list[HeldOut], values: Float[Tensor, "channels *lattice"]) -> float | None:
+        """Return the PSNR to expect in wide gaps, in dB, None where hidden copies of them do not tell it."""
         known, errors = self.measurement.weights[0] > 0, []
         for copy in copies:
             inside = (..., *copy.part)
             squared = (copy.estimate - values[inside]).square()
             errors.append(error_in_gaps(known, known[inside] & ~copy.hidden, squared, copy.hidden))
         found = [error for error in errors if error is not None]
-        return statistics.fmean(found) if found else None
+        return decibels(statistics.fmean(found)) if found else None
 
     def _hidden(self, problem: Problem, copy: int = 0) -> Tensor | None:
         """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""

@@ -105,7 +105,7 @@ class Plan(ABC):
     """
 
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
-    has_gradient: bool = False  # whether gradients flow to the values: a fit is linear in them, once a prior is chosen
+    has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Plan(ABC):
         tensors = itertools.chain(self.encoding.parameters(), self.encoding.buffers())
         self._has_tensors = not self.followed and any(True for _ in tensors)
         self.geometry, self.center, self.dtype = geometry, center, dtype
-        self.device = torch.empty(0, device=device).device  # with its index, as tensors have it
+        self.device = torch.empty(0, device=device).device  # a device of a tensor has its index
         self.solver, self.progress = solver or ConjugateGradients(), progress
 
     @abstractmethod

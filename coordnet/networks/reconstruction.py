@@ -24,9 +24,9 @@ from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS, Lattice
 
 FORMAT = "coordnet-1"
-MEMORY = 2**30  # bytes that an evaluation may take in addition to its result
+MEMORY = 2**30  # bytes that an evaluation may take beside its result
 LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
-ROUNDING = 1e-6  # by which a point may miss the border
+ROUNDING = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
 Outside = Literal["error", "clamp", "extrapolate"]
 OUTSIDE = ("error", "clamp", "extrapolate")
 
@@ -154,7 +154,7 @@ class Reconstruction(Uncertain, nn.Module):
         inside = points.clamp(-margin, 1 + margin)
         if outside == "clamp":
             return inside
-        beyond = ~((points.detach() - inside.detach()).abs() <= ROUNDING)  # as NaN is
+        beyond = ~((points.detach() - inside.detach()).abs() <= ROUNDING)  # NaN is beyond too
         if bool(beyond.any()):
             span = "coordinates in [0, 1)" if self.lattice is None else f"points of {self.lattice}"
             expected = f"{span}, or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
@@ -279,7 +279,7 @@ class Reconstruction(Uncertain, nn.Module):
                 raise _checks.wrong(name, "finite numbers", "NaN or infinity")
         if not isinstance(configuration["report"], dict):
             raise _checks.wrong("report", "a dictionary", repr(configuration["report"]))
-        with torch.device("meta"):  # which takes no memory: the configuration is checked against the tensors first
+        with torch.device("meta"):  # the configuration takes no memory before it is checked against the tensors
             encoding, head = encoding_from(configuration["encoding"]), head_from(configuration["head"])
         channels, offset = configuration["channels"], tensors.pop("offset")
         grid, batch = Lattice(tuple(configuration["grid"])).grid, tuple(configuration["batch"])

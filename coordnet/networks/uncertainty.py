@@ -1,4 +1,4 @@
-"""How sure a reconstruction is: intervals, standard deviations and draws, by what its fit keeps."""
+"""How sure a reconstruction is: intervals, standard deviations and draws, from the samples that its fit keeps."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,11 +44,11 @@ class Uncertain:
     def interval(self, level: float = 0.9) -> tuple[Signal, Signal]:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
 
-        They are cross-conformal: six refits without a fifth or two of the samples give errors at hidden samples, of
-        which a local scale is learned (by the errors nearby, the gradient, the posterior deviation under a local prior,
-        and the distance to the nearest sample), and a quantile. The share holds on average over a signal whose samples
-        are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The refits are made
-        once.
+        They are cross-conformal: six refits without one or two fifths of the samples give errors at hidden samples.
+        These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
+        prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
+        whose samples are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The
+        refits are made once.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Uncertain:
     def std(self) -> Signal:
         """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
 
-        It has the local scale of ``interval``, which see; it is not that of ``draw``, which depends on where the
+        It has the local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
         samples are and not on their values.
         """
         return self._sure().std(self)

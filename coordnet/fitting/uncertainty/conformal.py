@@ -13,12 +13,12 @@ from coordnet import _checks
 from coordnet.fitting.uncertainty.folds import Folded, HiddenErrors, SampleTable
 from coordnet.fitting.uncertainty.scale import NEAREST, LocalScale, power_of_distance
 
-GROUPS = 5  # of hidden samples by their scale, each of which has a quantile of its own
-BEYOND = 10  # hidden samples that must be beyond the quantile in a group
-# The power of the number of samples with which squared errors fall: the mean over six pictures of scikit-image, of
-# which 10, 25 and 50 % were known. It was 0.5 to 1.3 on each.
+GROUPS = 5  # groups of hidden samples with similar scales; each group has its own quantile
+BEYOND = 10  # least number of hidden samples beyond the quantile in a group
+# Squared errors fall as this power of the number of samples: the mean over six pictures of scikit-image with 10, 25 and
+# 50 % of their pixels known. Single pictures had powers from 0.5 to 1.3.
 POWER = 0.8
-SMALLEST = 0.03  # of the mean error, which is added to each before the logarithm of a typical one
+SMALLEST = 0.03  # share of the mean error that is added to each error before the logarithm
 
 
 @dataclass(frozen=True)

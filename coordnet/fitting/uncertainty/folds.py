@@ -18,7 +18,7 @@ from coordnet.sampling.measurements import Measurement
 from coordnet.sampling.samples import Geometry, MaskedLattice, Samples
 
 FOLDS = 5
-FEWEST = 50  # samples of each channel, below which five folds say too little
+FEWEST = 50  # least number of samples of each channel for five folds
 SEED = 0
 
 Refit = Callable[[Samples], Reconstruction]

@@ -24,8 +24,8 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.modes import Modes
 from coordnet.sampling.samples import units_of
 
-# Relative residuals of draws, unless a solver says another: of systems on the lattice, and of others, whose small
-# residuals hide larger errors of smooth modes.
+# Relative residuals at which draws stop if no solver gives one: on the lattice, and in the modes, where small residuals
+# hide larger errors of smooth modes.
 TOLERANCE, MODES_TOLERANCE = 1e-3, 1e-4
 
 Learned = dict[str, Tensor]

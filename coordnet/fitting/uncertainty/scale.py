@@ -15,11 +15,11 @@ from coordnet.sampling.axes import ByAxes
 # weight of about a hundred nodes.
 NEIGHBORHOOD = ByAxes({1: 32.0, 2: 3.0, 3: 1.4, 4: 0.9})
 GRADIENT = 1.5  # standard deviation, in spacings, of the Gaussian whose derivatives are the gradient
-FLOOR = 0.1  # of the mean error or gradient, which is added before a logarithm
-OWN = 0.3  # of that floor, for the error that is predicted
-PRIOR_WEIGHT = 0.1  # samples that the mean error counts as, in the mean of errors around a node
-NEAREST = 0.5  # lower bound of distances
-STEEPEST = 4.0  # the highest power of the distance with which squared errors grow
+FLOOR = 0.1  # share of the mean error or gradient that is added before the logarithm
+OWN = 0.3  # share of that floor that is added to the error to be predicted
+PRIOR_WEIGHT = 0.1  # weight of the overall mean error in the mean around a node, in samples
+NEAREST = 0.5  # lower bound of distances to samples, in spacings
+STEEPEST = 4.0  # upper bound of the power of the distance with which squared errors grow
 
 Nodes = Float[np.ndarray, " nodes"]
 
