@@ -12,7 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.measurements import Interpolation, Outside
+from coordnet.sampling.forward import Interpolation, Outside
 from coordnet.sampling.samples import Blend, Geometry
 
 QUINTIC = 6  # nodes of a polynomial of degree five

@@ -27,7 +27,7 @@ from coordnet.metrics.scores import decibels
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 from coordnet.sampling.samples import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes. The spectra of rows are so

@@ -8,7 +8,7 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.areas import lattice_of
 from coordnet.sampling.areas import CellMeans
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 from coordnet.sampling.samples import Geometry
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 
 MIN_LEFT = 20  # samples that must be left when some are hidden
 TRIES = 16  # draws, or shifts of the unknown pattern; the shift that hides most samples is taken

@@ -18,7 +18,7 @@ from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes, ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 from coordnet.sampling.samples import Geometry, units_of
 
 TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes

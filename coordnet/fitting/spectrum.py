@@ -14,7 +14,7 @@ from coordnet.linalg.precision import lower_median
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 
 # Standard deviation of the Gaussian that smooths the ratio of spectra, in modes, by the number of axes.
 SMOOTHING_WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})

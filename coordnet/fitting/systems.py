@@ -18,7 +18,7 @@ from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
 from coordnet.linalg.precision import lower_median
 from coordnet.priors.modes import Modes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 
 ROUNDING = 32.0  # epsilons of a dtype by which sums over samples are off
 NEWTON_STEPS = 12  # enough for an effective density to a thousandth

@@ -20,9 +20,10 @@ from coordnet.fitting.smooth import TOLERANCE, modes_of
 from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
+from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.rectilinear import as_points
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
+from coordnet.sampling.samples import Samples
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))

@@ -18,8 +18,9 @@ from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.uncertainty import Uncertain
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
+from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
-from coordnet.sampling.samples import BLENDS, Geometry, Lattice
+from coordnet.sampling.samples import BLENDS, Geometry
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take in addition to its result

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 
 MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
 MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border, relative to that inside it

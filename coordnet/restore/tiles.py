@@ -14,7 +14,8 @@ from coordnet import _checks
 from coordnet.fitting.hold_out import middle
 from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.samples import MaskedLattice, Samples
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import Samples
 
 MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
 FIGURE_POINTS = 2**18  # points of the middle of a lattice in tiles, which a figure shows

@@ -10,7 +10,8 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.samples import Geometry, MaskedLattice
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import Geometry
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ from coordnet import _checks
 from coordnet.linalg.buffers import is_tracked
 from coordnet.sampling.areas import AreaLattice, CellMeans
 from coordnet.sampling.arrays import Array, as_mask, as_signal
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 
 @dataclass(frozen=True)

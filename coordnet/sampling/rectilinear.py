@@ -11,7 +11,9 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.sampling.arrays import as_signal
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, UnevenAxis
-from coordnet.sampling.samples import MAX_AXES, Geometry, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import MAX_AXES, Geometry, Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
 Coordinates = np.ndarray | Tensor | Sequence[Any]

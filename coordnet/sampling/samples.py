@@ -1,8 +1,7 @@
 """Samples: where a signal was sampled, and the values there."""
 
-import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -13,7 +12,7 @@ from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
-from coordnet.sampling.measurements import Outside
+from coordnet.sampling.forward import Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
 MAX_AXES = 7  # as many as PyTorch's Fourier transforms take on a CPU
@@ -77,168 +76,6 @@ class Geometry(ABC):
     @abstractmethod
     def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
         """Write values at the samples into a tensor on the signal's own grid, each at the nearest node."""
-
-
-@dataclass(frozen=True)
-class Lattice(Geometry):
-    """A regular part of a signal's grid: every ``steps[j]``-th sample from ``offsets[j]`` on, along each axis.
-
-    It is the whole grid by default. A step below 1, or an offset outside the axis, raises a ``ValueError``.
-    """
-
-    grid: tuple[int, ...]
-    steps: tuple[int, ...] = ()
-    offsets: tuple[int, ...] = ()
-    is_whole_lattice = True
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.grid, tuple) or not self.grid:
-            raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
-        if len(self.grid) > MAX_AXES:
-            raise _checks.wrong("grid", f"at most {MAX_AXES} axes besides the channels", len(self.grid))
-        object.__setattr__(self, "steps", self.steps or (1,) * len(self.grid))
-        object.__setattr__(self, "offsets", self.offsets or (0,) * len(self.grid))
-        if not len(self.grid) == len(self.steps) == len(self.offsets):
-            raise _checks.wrong("steps", f"{len(self.grid)} numbers, one for each axis", self.steps)
-        for length, step, offset in zip(self.grid, self.steps, self.offsets, strict=True):
-            _checks.integer("grid", length, 1)
-            _checks.integer("steps", step, 1)
-            if not 0 <= _checks.integer("offsets", offset, 0) < length:
-                raise _checks.wrong("offsets", f"at least 0 and below the axis's {length} samples", offset)
-
-    def __repr__(self) -> str:
-        """Return the lengths, the steps and the density."""
-        steps = "" if self.shape == self.grid else f", steps={self.steps}"
-        return f"{type(self).__name__}({self.grid}{steps}, density={self.density:.3g})"
-
-    @property
-    def density(self) -> float:
-        """The share of the signal's own grid that the lattice has."""
-        return math.prod(self.shape) / math.prod(self.grid)
-
-    @property
-    def axes(self) -> Axes:
-        """The lattice along each axis."""
-        parts = zip(self.grid, self.steps, self.offsets, strict=True)
-        return tuple(Axis.every(n, k, o) for n, k, o in parts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the lattice."""
-        return tuple(axis.count for axis in self.axes)
-
-    @property
-    def slices(self) -> tuple[slice, ...]:
-        """The lattice as an index into the signal's grid."""
-        return tuple(slice(o, None, k) for k, o in zip(self.steps, self.offsets, strict=True))
-
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return where the signal's own grid was sampled."""
-        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
-        known[self.slices] = True if self.weights is None else (self.weights > 0).cpu()
-        return known
-
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write the known values into a tensor on the signal's own grid."""
-        known = self.known(onto.shape[-1])[self.slices].to(onto.device)
-        onto[self.slices] = torch.where(known, values, onto[self.slices])
-
-
-@dataclass(frozen=True)
-class MaskedLattice(Lattice):
-    """A lattice with unknown entries.
-
-    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, and 1 or any other positive weight
-    of the squared error where a sample is known. Weights of another shape than the lattice's, weights that are negative
-    or not finite, and weights that are zero everywhere raise a ``ValueError``.
-    """
-
-    weights: Float[Tensor, "..."] = field(default_factory=lambda: torch.ones(()))
-    is_whole_lattice = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if tuple(self.weights.shape[:-1]) != self.shape:
-            raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
-        check_weights(self.weights)
-
-    __repr__ = Lattice.__repr__
-
-    @property
-    def density(self) -> float:
-        """The share of the signal's own grid that is known, for weights of 0 and 1."""
-        return super().density * float(self.weights.mean())
-
-
-@dataclass(frozen=True)
-class ScatteredPoints(Geometry):
-    """Points anywhere in [0, 1)^d, tied to a lattice.
-
-    Parameters
-    ----------
-    grid : tuple of int
-        The lengths of the lattice on which the reconstruction lives.
-    points, weights
-        Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
-        the squared errors; 1 if not given.
-    blending : str, optional
-        How a point depends on the nodes around it: "linear", "cubic" or "quintic" interpolation, or "similarity", least
-        squares by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take
-        "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all reproduce constants,
-        and gradient fits evaluate the encoding at the points themselves.
-    outside : "error" or "clamp"
-        Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
-    """
-
-    grid: tuple[int, ...]
-    points: Float[Tensor, "n d"]
-    weights: Float[Tensor, "n _"] | None = None
-    blending: Blend | None = None
-    outside: Outside = "error"
-    is_scattered = True
-
-    def __post_init__(self) -> None:
-        Lattice(self.grid)
-        check_values("points", self.points)
-        if self.points.ndim != 2 or self.points.shape[1] != len(self.grid):
-            raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", tuple(self.points.shape))
-        if self.weights is not None:
-            check_weights(self.weights)
-            if self.weights.ndim != 2 or len(self.weights) != len(self.points):
-                raise _checks.wrong("weights", f"shape ({len(self.points)}, 1)", tuple(self.weights.shape))
-        if self.blending is not None:
-            _checks.choice("blending", self.blending, BLENDS)
-        _checks.choice("outside", self.outside, ("error", "clamp"))
-
-    def __repr__(self) -> str:
-        """Return the lengths of the lattice, and the number of points for each of its nodes."""
-        return f"ScatteredPoints({self.grid}, points={len(self.points)}, density={self.density:.3g})"
-
-    @property
-    def density(self) -> float:
-        """The number of points for each node of the lattice."""
-        return len(self.points) / math.prod(self.grid)
-
-    @property
-    def axes(self) -> Axes:
-        """The whole lattice, j / N along each axis."""
-        return tuple(Axis(n) for n in self.grid)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of points."""
-        return (len(self.points),)
-
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return zeros: scattered points are not points of the grid."""
-        return torch.zeros(*self.grid, channels, dtype=torch.bool)
-
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write every point's value into a tensor on the lattice, at the nearest node."""
-        lengths = torch.tensor(self.grid)
-        index = (self.points.cpu() * lengths).round().long().clamp(min=0)
-        onto[tuple(torch.minimum(index, lengths - 1).T)] = values
 
 
 def check_values(name: str, values: object) -> Tensor:

@@ -17,9 +17,10 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import lattice_points
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import synthetic_photograph
 
 

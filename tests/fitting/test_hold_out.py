@@ -9,7 +9,7 @@ from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.fitting.hold_out import hide
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

@@ -18,7 +18,7 @@ from coordnet.fitting.plates.energy import plate_energy, polynomials
 from coordnet.fitting.plates.field import Field
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.sampling import Axis, lattice_points
-from coordnet.sampling.samples import MaskedLattice
+from coordnet.sampling.lattices import MaskedLattice
 from tests.helpers import synthetic_photograph
 
 

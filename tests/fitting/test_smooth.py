@@ -22,9 +22,11 @@ from coordnet.linalg.conjugate_gradients import ConjugateGradients, ConvergenceW
 from coordnet.metrics.scores import psnr
 from coordnet.priors.modes import EncodingModes
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
+from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import dense_point_fit, kron, synthetic_photograph
 
 GRIDS = [(13,), (6, 7), (4, 5, 3), (3, 2, 3, 2)]

@@ -20,7 +20,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import Measurement
 from coordnet.sampling.samples import Samples
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own

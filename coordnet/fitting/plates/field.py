@@ -11,7 +11,9 @@ from torch import Tensor
 
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.plates.energy import Sparse
-from coordnet.sampling.samples import Geometry, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.fitting.hold_out import hide
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.samples import Geometry, MaskedLattice, Samples
+from coordnet.sampling.forward import Measurement
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import Geometry, Samples
 
 FOLDS = 5
 FEWEST = 50  # samples of each channel, below which five folds say too little
