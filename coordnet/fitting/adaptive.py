@@ -27,7 +27,7 @@ from coordnet.metrics.scores import decibels
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.forward import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes. The spectra of rows are so
@@ -234,7 +234,7 @@ class AdaptivePlan(IteratedPlan):
             return problem
         axes = tuple(axis.part(s.start, s.stop - s.start) for axis, s in zip(self.geometry.axes, part, strict=True))
         modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
-        return decorrelate(modes, Measurement.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
+        return decorrelate(modes, ForwardModel.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
 
     @torch.no_grad()
     def _choose(

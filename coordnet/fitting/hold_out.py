@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.sampling.forward import Measurement
+from coordnet.sampling.forward import ForwardModel
 
 MIN_LEFT = 20  # samples that must be left when some are hidden
 TRIES = 16  # draws, or shifts of the unknown pattern; the shift that hides most samples is taken
 
 
 def hide(
-    measurement: Measurement, samples: tuple[int, ...], share: float, generator: torch.Generator
+    measurement: ForwardModel, samples: tuple[int, ...], share: float, generator: torch.Generator
 ) -> Float[Tensor, "signals channels *samples"] | None:
     """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, *samples).
 
@@ -46,7 +46,7 @@ def _shifted(known: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def hidden_error(
-    measurement: Measurement,
+    measurement: ForwardModel,
     f: Float[Tensor, "signals channels *lattice"],
     values: Float[Tensor, "signals channels *samples"],
     hidden: Float[Tensor, "#signals #channels *samples"],

@@ -18,7 +18,7 @@ from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes, ByAxes
-from coordnet.sampling.forward import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, units_of
 
 TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
@@ -88,7 +88,7 @@ class SmoothPlan(IteratedPlan):
         z, report = self._solve(known, self.system)
         return Fitted(units * self.modes.coefficients(z), report)
 
-    def _system(self, measurement: Measurement) -> System:
+    def _system(self, measurement: ForwardModel) -> System:
         if self.form == "constrained":
             return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
         return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
@@ -134,7 +134,7 @@ def modes_of(
     return EncodingModes(encoding, axes, dtype=dtype, device=device)
 
 
-def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> str:
+def choose_form(prior: Smoothness, modes: Modes, measurement: ForwardModel) -> str:
     """Return the form of the system: "constrained" for structured masks of 0 and 1 that unpadded modes span.
 
     A ``ValueError`` is raised if the prior asks for the constrained form where there is none.

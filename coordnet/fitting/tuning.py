@@ -20,7 +20,7 @@ from coordnet.fitting.smooth import TOLERANCE, modes_of
 from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.forward import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Samples
@@ -156,7 +156,7 @@ def _middle(samples: Samples) -> Samples:
     return Samples(inner, samples.values[part])
 
 
-def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, Tensor]:
+def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, ForwardModel, Tensor]:
     """The modes of the samples' lattice, the measurement, and the values without the mean of each channel."""
     values = samples.centered().unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}

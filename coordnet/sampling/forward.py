@@ -1,4 +1,4 @@
-"""Measurements: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
+"""Forward models: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unkn
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class ForwardModel:
     """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors, 0 where nothing is known.
 
     S maps signals (signals, channels, *lattice) to samples (signals, channels, *samples); ``row_energy`` is the squared
@@ -36,7 +36,7 @@ class Measurement:
         return float(traces.mean()) / math.prod(self.operator.domain)
 
     @classmethod
-    def mask(cls, weights: Float[Tensor, "signals channels *lattice"]) -> "Measurement":
+    def mask(cls, weights: Float[Tensor, "signals channels *lattice"]) -> "ForwardModel":
         """Return the measurement of the lattice's own entries, unknown where the weight is 0."""
         return cls(Identity(tuple(weights.shape[2:])), weights)
 
@@ -79,11 +79,11 @@ class Measurement:
         """Return SᵀWS f."""
         return self.backproject(self(f))
 
-    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Measurement":
+    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "ForwardModel":
         """Return the same samples with each weight multiplied by a factor."""
         return replace(self, weights=self.weights * factor)
 
-    def select(self, kept: Bool[Tensor, "signals channels"]) -> "Measurement":
+    def select(self, kept: Bool[Tensor, "signals channels"]) -> "ForwardModel":
         """Return the measurement of some signals' channels, for an operator that does not mix channels."""
         return replace(self, weights=subset(self.weights, kept))
 

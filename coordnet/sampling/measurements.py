@@ -19,7 +19,7 @@ MISMATCH = 2e-5  # of the norms of A x and y by which ⟨A x, y⟩ and ⟨x, A�
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasuredLattice(Geometry):
+class OperatorGeometry(Geometry):
     """A whole lattice of which a linear operator was measured; see ``Measurements``."""
 
     operator: LinearOperator
@@ -116,7 +116,7 @@ class Measurements(Samples):
         if tuple(values.shape) == operator.codomain:
             values = values.unsqueeze(-1)
         weights = None if weights is None else as_tensor(weights, "weights")
-        super().__init__(MeasuredLattice(operator, weights, sigma), values)
+        super().__init__(OperatorGeometry(operator, weights, sigma), values)
         _check_adjoint(operator.to(values.device, values.dtype), values)
 
     @classmethod

@@ -20,7 +20,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.forward import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
@@ -66,7 +66,7 @@ class FieldErrors:
         if self.field.on_nodes:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
-        measurement = Measurement.mask(known)
+        measurement = ForwardModel.mask(known)
         drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(self.rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat

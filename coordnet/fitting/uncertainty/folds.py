@@ -14,7 +14,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.fitting.hold_out import hide
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.lattices import MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -103,7 +103,7 @@ class SampleTable:
 
         Holes, scratches and text are far from samples as random ones are not; their shape is moved to known places.
         """
-        measurement = Measurement.mask(self.weights.movedim(-1, 0).unsqueeze(0))
+        measurement = ForwardModel.mask(self.weights.movedim(-1, 0).unsqueeze(0))
         if not self.samples.geometry.is_scattered and measurement.is_structured_mask:
             return self._shifted(measurement)
         joint = self.weights.shape[-1] == 1
@@ -112,7 +112,7 @@ class SampleTable:
         number[rows] = np.random.default_rng(SEED).permutation(int(rows.sum())) % FOLDS
         return [np.broadcast_to(number == k, self.known.shape) for k in range(FOLDS)]
 
-    def _shifted(self, measurement: Measurement) -> list[Bool[np.ndarray, "n channels"]]:
+    def _shifted(self, measurement: ForwardModel) -> list[Bool[np.ndarray, "n channels"]]:
         generator, shape = torch.Generator().manual_seed(SEED), self.samples.geometry.shape
         drawn = [hide(measurement, shape, 1 / FOLDS, generator) for _ in range(FOLDS)]
         found = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
