@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import Encoding
 from coordnet.fitting.gaps import are_wide, error_in_gaps
-from coordnet.fitting.hold_out import hide, middle
+from coordnet.fitting.hold_out import middle
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
@@ -208,8 +208,8 @@ class AdaptivePlan(IteratedPlan):
         generator = torch.Generator().manual_seed(self.prior.seed + COPY_SEED * copy)
         share = self.prior.hold_out
         if not problem.constrained:
-            return hide(problem.measurement, problem.values.shape[2:], share, generator)
-        hidden = hide(self.measurement, self.measurement.weights.shape[2:], share, generator)
+            return problem.measurement.hide(share, generator)
+        hidden = self.measurement.hide(share, generator)
         return None if hidden is None else zero_pad(hidden, problem.modes.lattice)
 
     def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None, units: Tensor) -> HeldOut | None:

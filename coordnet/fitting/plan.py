@@ -154,9 +154,8 @@ class Plan(ABC):
         network.blending = Blending.of(self.geometry)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = {**fitted.report, "prior": self.assumed}
-        footprint = "area" if self.geometry.has_cells else "point"
         grid, learned = self.geometry.grid, fitted.learned
-        made = Reconstruction(network, offset, grid, centered.batch, report, learned, footprint)
+        made = Reconstruction(network, offset, grid, centered.batch, report, learned, self.geometry.footprint)
         return made.in_units_of(self.geometry)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
@@ -224,8 +223,7 @@ class DirectPlan(Plan):
     @torch.no_grad()
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
-        footprint = "area" if self.geometry.has_cells else "point"
-        axes = self.geometry.render_axes(shape, alignment, footprint)
+        axes = self.geometry.render_axes(shape, alignment, self.geometry.footprint)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
 

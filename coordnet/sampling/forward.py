@@ -14,6 +14,8 @@ from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
 
 Outside = Literal["error", "clamp"]
 CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
+MIN_LEFT = 20  # samples that must be left when some are hidden
+TRIES = 16  # draws, or shifts of the unknown pattern; the shift that hides most samples is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +54,8 @@ class ForwardModel:
 
     @property
     def is_structured_mask(self) -> bool:
-        """Whether the samples are entries of the lattice, and the unknown ones are clustered.
-
-        They are if an unknown point's neighbor is unknown by ``CLUSTERING`` more often than at random.
-        """
-        if not self.is_mask:
-            return False
-        unknown = self.weights == 0
-        pairs, both = 0, 0
-        for axis in range(2, unknown.ndim):
-            length = unknown.shape[axis]
-            left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
-            pairs += int(left.sum())
-            both += int((left & right).sum())
-        return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+        """Whether the samples are entries of the lattice, and the unknown ones are clustered (``are_clustered``)."""
+        return self.is_mask and are_clustered((self.weights == 0).flatten(0, 1))
 
     def __call__(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *samples"]:
         """Return S f."""
@@ -79,6 +69,27 @@ class ForwardModel:
         """Return SᵀWS f."""
         return self.backproject(self(f))
 
+    def hide(self, share: float, generator: torch.Generator) -> Float[Tensor, "signals channels *samples"] | None:
+        """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, *samples).
+
+        A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
+        drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
+        instead: the unknown pattern is shifted to a place where much of it is known. The result is None if ``share`` is
+        0 or too few samples are known to hide any.
+        """
+        known = (self.weights > 0).any(0, keepdim=True)
+        if self.is_structured_mask:
+            hidden = max((_shifted(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
+        else:
+            draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
+            drawn = (draw.to(known.device) & known for draw in draws)
+            most = max(2 * share * int(known.sum()), MIN_LEFT)
+            hidden = next((draw for draw in drawn if int(draw.sum()) <= most), known)
+        left = int((known & ~hidden).sum())
+        if share == 0 or int(hidden.sum()) < 2 or left < MIN_LEFT:
+            return None
+        return hidden.to(self.weights)
+
     def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "ForwardModel":
         """Return the same samples with each weight multiplied by a factor."""
         return replace(self, weights=self.weights * factor)
@@ -86,6 +97,28 @@ class ForwardModel:
     def select(self, kept: Bool[Tensor, "signals channels"]) -> "ForwardModel":
         """Return the measurement of some signals' channels, for an operator that does not mix channels."""
         return replace(self, weights=subset(self.weights, kept))
+
+
+def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
+    """Return whether unknown points have unknown neighbors by ``CLUSTERING`` more often than at random.
+
+    Those of holes, scratches and text have; those of random masks have not.
+    """
+    pairs, both = 0, 0
+    for axis in range(1, unknown.ndim):
+        length = unknown.shape[axis]
+        left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
+        pairs += int(left.sum())
+        both += int((left & right).sum())
+    return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+
+
+def _shifted(known: Tensor, generator: torch.Generator) -> Tensor:
+    """Return where the unknown pattern, shifted at random, falls on known points."""
+    axes = tuple(range(2, known.ndim))
+    draws = torch.rand(len(axes), generator=generator)
+    shifts = tuple(int(draw * known.shape[axis]) for draw, axis in zip(draws, axes, strict=True))
+    return (~known).roll(shifts, axes) & known
 
 
 class Interpolation(LinearOperator):

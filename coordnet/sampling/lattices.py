@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.samples import MAX_AXES, Geometry, check_weights
+from coordnet.sampling.samples import MAX_AXES, Geometry, Samples, check_weights, known_entries
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,34 @@ class Lattice(Geometry):
         return tuple(axis.count for axis in self.axes)
 
     @property
+    def filled_axes(self) -> Axes | None:
+        """The lattice along each axis."""
+        return self.axes
+
+    @property
     def slices(self) -> tuple[slice, ...]:
         """The lattice as an index into the signal's grid."""
         return tuple(slice(o, None, k) for k, o in zip(self.steps, self.offsets, strict=True))
+
+    def reweighted(self, weights: Float[Tensor, "*lattice _"]) -> "MaskedLattice":
+        """Return the lattice with weights, 0 where nothing is known."""
+        return MaskedLattice(self.grid, self.steps, self.offsets, weights)
+
+    def part(self, window: tuple[slice, ...]) -> "Lattice":
+        """Return a window of the lattice, as a lattice of its own."""
+        return window_of(self, window)
+
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
+        """Return the signal's values on the lattice, on a masked one where some are NaN."""
+        values = signal[self.slices]
+        known, weights = known_entries(values), None if self.weights is None else self.weights.to(values)
+        if known is not None and not bool(known.any()):
+            raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
+        if known is not None:
+            weights = known if weights is None else known * weights
+        if weights is None:
+            return Samples(self, values)
+        return Samples(self.reweighted(weights), torch.where(values.isnan() | (weights == 0), 0.0, values))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
@@ -101,3 +126,26 @@ class MaskedLattice(Lattice):
     def density(self) -> float:
         """The share of the signal's own grid that is known, for weights of 0 and 1."""
         return super().density * float(self.weights.mean())
+
+    @property
+    def filled_axes(self) -> None:
+        """None: a mask leaves entries unknown."""
+
+    def check_hideable(self) -> None:
+        """Refuse a lattice that skips samples or is known as a whole with a ``ValueError``."""
+        if self.shape != self.grid:
+            super().check_hideable()
+        check_has_gaps(self.weights)
+
+
+def check_has_gaps(weights: Float[Tensor, "*lattice _"]) -> None:
+    """Refuse weights of a lattice of which nothing is unknown with a ``ValueError``."""
+    if bool((weights > 0).all()):
+        raise _checks.wrong("samples", "a masked lattice of which some are unknown", "none")
+
+
+def window_of(geometry: Geometry, window: tuple[slice, ...]) -> Lattice:
+    """Return a window of equally spaced samples as a lattice of its own."""
+    lengths = tuple(s.stop - s.start for s in window)
+    weights = geometry.weights
+    return Lattice(lengths) if weights is None else MaskedLattice(lengths, weights=weights[window].clone())

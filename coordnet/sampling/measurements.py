@@ -12,10 +12,11 @@ from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
 from coordnet.sampling.arrays import Array, as_tensor
 from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.operators.foreign import as_operator
-from coordnet.sampling.samples import Geometry, Samples, check_values, check_weights
+from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_values, check_weights
 
-MISMATCH = 2e-5  # of the norms of A x and y by which ⟨A x, y⟩ and ⟨x, Aᵀ y⟩ may differ
+MISMATCH = 2e-5  # largest difference of ⟨A x, y⟩ and ⟨x, Aᵀ y⟩, relative to the norms of A x and y
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +58,34 @@ class OperatorGeometry(Geometry):
     def shape(self) -> Shape:
         """The shape of the values, without channels."""
         return self.operator.codomain
+
+    @property
+    def gaps(self) -> None:
+        """None: the values are no entries of a lattice."""
+
+    def forward(
+        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
+    ) -> ForwardModel:
+        """Return the operator, with the weights of the values."""
+        return ForwardModel(self.operator.to(device, dtype), self.stacked_weights(dtype, device), is_general=True)
+
+    def reweighted(self, weights: Float[Tensor, "*codomain _"]) -> "OperatorGeometry":
+        """Return the geometry with other weights of the values."""
+        return OperatorGeometry(self.operator, weights, self.sigma)
+
+    def check_point_values(self, argument: str, expected: str, found: str) -> None:
+        """Refuse measurements with a ``ValueError``."""
+        raise _checks.wrong(argument, f"{expected} for measurements", found)
+
+    def check_trainable(self, *, integrates: bool) -> None:
+        """Refuse measurements with a ``ValueError``."""
+        expected = "values of the signal itself: measurements have closed forms alone"
+        raise _checks.wrong("samples", expected, repr(self))
+
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
+        """Return the values of the operator for a signal."""
+        operator = self.operator.to(signal.device, signal.dtype)
+        return Samples(self, operator(signal.movedim(-1, 0)).movedim(0, -1))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return zeros: no point of the grid was sampled by itself."""

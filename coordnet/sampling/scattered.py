@@ -1,16 +1,30 @@
 """Scattered points: values of a signal at points between the nodes of a lattice."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.buffers import is_tracked
 from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.lattices import Lattice
-from coordnet.sampling.samples import BLENDS, Blend, Geometry, Outside, check_values, check_weights
+from coordnet.sampling.samples import (
+    BLENDS,
+    Blend,
+    Geometry,
+    Interpolate,
+    Outside,
+    Samples,
+    check_values,
+    check_weights,
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,57 @@ class ScatteredPoints(Geometry):
     def shape(self) -> tuple[int, ...]:
         """The number of points."""
         return (len(self.points),)
+
+    @property
+    def gaps(self) -> None:
+        """None: there is no lattice of which points are missing."""
+
+    @property
+    def closed_form_blend(self) -> Blend:
+        """The named blending, or "cubic" in one and two dimensions and "linear" in more."""
+        return self.blending or ("cubic" if len(self.grid) <= 2 else "linear")
+
+    def positions(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
+        """Return the points."""
+        return self.points.detach().to(device, dtype)
+
+    def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
+        """Return the values of a ``Reconstruction`` at the points."""
+        return fit(self.points.to(fit.offset))
+
+    def forward(
+        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
+    ) -> ForwardModel:
+        """Return the interpolation between nodes, with the weights of the points."""
+        operator = interpolate(self.points.to(device))
+        return ForwardModel(operator, self.stacked_weights(dtype, device), operator.weights.square().sum(1))
+
+    def reweighted(self, weights: Float[Tensor, "n _"]) -> "ScatteredPoints":
+        """Return the points with other weights."""
+        return replace(self, weights=weights)
+
+    def blended(self, blend: Blend) -> "ScatteredPoints":
+        """Return the points with a blending, unless they have one."""
+        return replace(self, blending=self.blending or blend)
+
+    def check_hideable(self) -> None:
+        """Take all points: any of them may be hidden."""
+
+    def caption(self, channels: int) -> str:
+        """Return the title of a figure of the points."""
+        return f"samples ({len(self.points)} points)"
+
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
+        """Return the cubic spline of a signal at the points, which has no gradient; see ``Scattered`` for errors."""
+        if is_tracked(signal):
+            expected = "`signal.detach()`: SciPy's splines between the samples have no gradient"
+            raise _checks.wrong("signal", expected, "a signal to which gradients are followed")
+        if bool(torch.isnan(signal).any()):
+            raise _checks.wrong("signal", "one without NaN, for scattered samples", "NaN")
+        where = (self.points * torch.tensor(self.grid)).T.numpy()
+        channels = signal.cpu().double().movedim(-1, 0).numpy()
+        found = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
+        return Samples(self, torch.from_numpy(found).to(signal))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return zeros: scattered points are not points of the grid."""

@@ -6,7 +6,6 @@ import torch
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.hold_out import hide
 from coordnet.fitting.spectrum import decorrelate, smoothest_modes, start_penalty, update
 from coordnet.fitting.systems import effective_density
 from coordnet.media import load
@@ -201,15 +200,15 @@ def test_holes_are_filled_in_constrained_form_and_the_known_is_kept():
 
 def test_what_is_hidden_is_shaped_like_what_is_missing(generator):
     mask = holes(96).reshape(1, 1, 96, 96)
-    hidden = hide(ForwardModel.mask(mask), (96, 96), 0.1, generator)
+    hidden = ForwardModel.mask(mask).hide(0.1, generator)
     assert bool((hidden * (1 - mask) == 0).all())
     assert float(hidden.sum()) > 0.6 * float((1 - mask).sum())
     rows = hidden[0, 0].sum(1)
     assert float(rows.max()) >= 14
     random = (torch.rand(1, 1, 96, 96, generator=generator) < 0.5).float()
-    share = float(hide(ForwardModel.mask(random), (96, 96), 0.1, generator).sum() / random.sum())
+    share = float(ForwardModel.mask(random).hide(0.1, generator).sum() / random.sum())
     assert share == pytest.approx(0.1, abs=0.03)
-    assert hide(ForwardModel.mask(torch.eye(4).reshape(1, 1, 4, 4)), (4, 4), 0.1, generator) is None
+    assert ForwardModel.mask(torch.eye(4).reshape(1, 1, 4, 4)).hide(0.1, generator) is None
 
 
 def test_rounds_start_from_the_power_law():

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from coordnet.fitting.defaults import POWER, Prior
-from coordnet.fitting.hold_out import hide, middle
+from coordnet.fitting.hold_out import middle
 from coordnet.fitting.plates.energy import plate_energy
 from coordnet.fitting.plates.field import Field, dimensions
 from coordnet.fitting.plates.plate import plate
@@ -66,8 +66,8 @@ class FieldErrors:
         if self.field.on_nodes:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
-        measurement = ForwardModel.mask(known)
-        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(self.rounds))
+        mask = ForwardModel.mask(known)
+        drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
@@ -195,7 +195,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     if min(early + [first.of_plate(LOWEST, w) * gain for w in cutoffs]) > rough:
         return None
     chosen, _ = choose_plate(field, plates)
-    can_smooth = math.isfinite(chosen.cutoff or math.inf) and not geometry.is_whole_lattice
+    can_smooth = math.isfinite(chosen.cutoff or math.inf) and geometry.filled_axes is None
     rivals = dict.fromkeys((getattr(prior, "pilot", prior), prior))  # the pilot is fitted in a tenth of the time
     better = all(
         _are_better(chosen, rival, fit, (part, *_corners(field, part.lattice)), can_smooth) for rival in rivals
