@@ -21,7 +21,9 @@ from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, units_of
 
-TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
+SOLVER_TOLERANCE = ByAxes(
+    {1: 1e-5, 2: 3e-4, 3: 1e-3}
+)  # the default tolerance of conjugate gradients, by number of axes
 CELLS = 0.03  # factor of the tolerance for pixels within cells, where the penalty alone decides
 MEASURED_TOLERANCE = 5e-5  # the default tolerance for any operator, whose small residuals hide larger errors
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
@@ -49,7 +51,7 @@ class IteratedPlan(Plan):
         lattice = lattice_of(self.encoding, geometry)
         self.modes = modes_of(self.encoding, lattice, **kind)
         self.measurement = measure(self.encoding, geometry, **kind)
-        default = MEASURED_TOLERANCE if self.measurement.is_general else TOLERANCE[len(geometry.grid)]
+        default = MEASURED_TOLERANCE if self.measurement.is_general else SOLVER_TOLERANCE[len(geometry.grid)]
         self.tolerance = self.solver.tolerance or default * (1 if lattice == geometry.axes else CELLS)
 
     def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from coordnet.fitting.areas import lattice_of
 from coordnet.fitting.blending import measure
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.hold_out import hidden_error, middle
-from coordnet.fitting.smooth import TOLERANCE, modes_of
+from coordnet.fitting.smooth import SOLVER_TOLERANCE, modes_of
 from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
@@ -28,7 +28,7 @@ POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
 ANISOTROPIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)  # factors on an encoder's default scales
-MIDDLE = 2**19  # points of the middle that is used instead of a lattice more than twice as large
+TUNED_NODES = 2**19  # points of the middle that is used instead of a lattice more than twice as large
 HOLD_OUT, GCV = "hold-out mean squared error", "generalized cross-validation"
 
 Score = Callable[[Smoothness], float]
@@ -148,7 +148,7 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 def _middle(samples: Samples) -> Samples:
     """Return the samples, or only the middle of a large lattice."""
     shape = samples.values.shape[:-1]
-    return samples if math.prod(shape) <= 2 * MIDDLE else samples.part(middle(shape, MIDDLE)) or samples
+    return samples if math.prod(shape) <= 2 * TUNED_NODES else samples.part(middle(shape, TUNED_NODES)) or samples
 
 
 def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, ForwardModel, Tensor]:
@@ -168,7 +168,7 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
     hidden = [part for part in parts if part is not None]
     if len(hidden) < folds:
         raise _checks.wrong("samples", "enough to hide some", "too few")
-    tolerance = 10 * TOLERANCE[len(samples.grid)]
+    tolerance = 10 * SOLVER_TOLERANCE[len(samples.grid)]
 
     def score(prior: Smoothness) -> float:
         total = 0.0

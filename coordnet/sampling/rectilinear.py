@@ -15,7 +15,7 @@ from coordnet.sampling.lattices import Lattice, MaskedLattice, check_has_gaps, w
 from coordnet.sampling.samples import MAX_AXES, Geometry, Samples, known_entries
 from coordnet.sampling.scattered import ScatteredPoints
 
-ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
+SPACING_ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
 Coordinates = np.ndarray | Tensor | Sequence[Any]
 
 
@@ -236,7 +236,7 @@ def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
 def _is_even(x: Float[Tensor, " n"], dtype: torch.dtype = torch.float64) -> bool:
     """Whether increasing coordinates are equally spaced to the rounding of the dtype that they were given in."""
     eps = torch.finfo(dtype if dtype.is_floating_point else torch.float64).eps
-    return float((x - _evenly(x)).abs().max()) <= ROUNDING * eps * float(x.abs().max())
+    return float((x - _evenly(x)).abs().max()) <= SPACING_ROUNDING * eps * float(x.abs().max())
 
 
 def _evenly(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

@@ -241,7 +241,7 @@ def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
     """The middle of this picture is a sky; its corners are not."""
     picture = waves((72, 24)).float()
     picture[:24] = synthetic_photograph(24, 24)[..., :1]
-    monkeypatch.setattr(choice, "WINDOW", {2: 24**2})
+    monkeypatch.setattr(choice, "TRIAL_NODES", {2: 24**2})
     assert suited_prior(masked(picture[24:], 0.4)).name == "plates"
     assert suited_prior(masked(picture, 0.4)).name == "local"
 
