@@ -106,7 +106,7 @@ class ClosedForm(Fit):
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
         """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
-        least_norm = self.prior is None and not samples.geometry.is_whole_lattice  # as the papers' closed form
+        least_norm = self.prior is None and samples.geometry.filled_axes is None  # as the papers' closed form
         prior = NO_PENALTY if least_norm else self.prior
         return *timed(lambda: fit_closed_form(encoding, samples, prior, **options)), {}
 

@@ -18,7 +18,8 @@ from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.panels import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 COORDINATES = ("x", "y", "z", "t")  # column names of a table, in the order of the axes
 

@@ -10,7 +10,6 @@ from coordnet import _checks
 from coordnet.cli import report, specs
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.methods import Method
-from coordnet.fitting.uncertainty.folds import check_gaps
 from coordnet.media import Media, write_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
@@ -46,7 +45,7 @@ def check(samples: Samples, method: Method, *, asked: bool) -> None:
     if not asked:
         return
     with specs.naming_option("uncertainty"):
-        check_gaps(samples.geometry)
+        samples.geometry.check_hideable()
     if method.solver != "closed-form":
         raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")
     if len(Tiles(samples.grid)) > 1:

@@ -12,7 +12,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings.encoders import Encoder
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.measurements import Interpolation, Outside
+from coordnet.sampling.forward import Interpolation, Outside
 from coordnet.sampling.samples import Blend, Geometry
 
 QUINTIC = 6  # nodes of a polynomial of degree five
@@ -80,9 +80,8 @@ class Blending:
     @classmethod
     def of(cls, geometry: Geometry) -> "Blending | None":
         """Return the blending of closed-form fits of scattered points; None for samples on a lattice."""
-        if not geometry.is_scattered:
-            return None
-        return cls(geometry.blending or ("cubic" if len(geometry.grid) <= 2 else "linear"), geometry.axes)
+        blend = geometry.closed_form_blend
+        return None if blend is None else cls(blend, geometry.axes)
 
     def interpolation(
         self, points: Float[Tensor, "n d"], encoders: Sequence[Encoder], dtype: torch.dtype, outside: Outside = "clamp"

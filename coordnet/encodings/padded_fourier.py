@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings.base import Encoding
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Axes
 from coordnet.sampling.samples import Geometry, Samples
 
 
@@ -63,8 +63,7 @@ class FourierEncoding(Encoding):
 
         Samples at unequal coordinates are fitted by blending between as many nodes, equally spaced.
         """
-        even = samples.axes if all(axis.is_even for axis in samples.axes) else tuple(Axis(n) for n in samples.grid)
-        return cls.on(even, padding=padding)
+        return cls.on(tuple(axis.even for axis in samples.axes), padding=padding)
 
     @classmethod
     def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import Encoding
 from coordnet.fitting.gaps import are_wide, error_in_gaps
-from coordnet.fitting.hold_out import hide, middle
+from coordnet.fitting.hold_out import middle
 from coordnet.fitting.plan import CenteredValues, Fitted, solve_each
 from coordnet.fitting.smooth import IteratedPlan, modes_of
 from coordnet.fitting.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
@@ -28,7 +28,7 @@ from coordnet.networks.reports import AdaptiveReport, PowerLaw, WideHolesReport
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 
 # Relative residual of the solves that the spectrum is learned from, by the number of axes. The spectra of rows are so
@@ -207,8 +207,8 @@ class AdaptivePlan(IteratedPlan):
         generator = torch.Generator().manual_seed(self.prior.seed + COPY_SEED * copy)
         share = self.prior.hold_out
         if not problem.constrained:
-            return hide(problem.measurement, problem.values.shape[2:], share, generator)
-        hidden = hide(self.measurement, self.measurement.weights.shape[2:], share, generator)
+            return problem.measurement.hide(share, generator)
+        hidden = self.measurement.hide(share, generator)
         return None if hidden is None else zero_pad(hidden, problem.modes.lattice)
 
     def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None, units: Tensor) -> HeldOut | None:
@@ -233,7 +233,7 @@ class AdaptivePlan(IteratedPlan):
             return problem
         axes = tuple(axis.part(s.start, s.stop - s.start) for axis, s in zip(self.geometry.axes, part, strict=True))
         modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
-        return decorrelate(modes, Measurement.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
+        return decorrelate(modes, ForwardModel.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
 
     @torch.no_grad()
     def _choose(

@@ -32,8 +32,8 @@ def lattice_of(encoding: Encoding, geometry: Geometry) -> Axes:
     if encoding.axis_encoders:
         resolves = all(k >= n for k, n in zip(encoding.shape, geometry.grid, strict=True))
     else:
-        resolves = getattr(encoding, "axes", None) == geometry.pixels
-    return geometry.pixels if geometry.has_cells and resolves else geometry.axes
+        resolves = getattr(encoding, "axes", None) == geometry.fine_axes
+    return geometry.fine_axes if resolves else geometry.axes
 
 
 class Folding(LinearOperator):
@@ -91,7 +91,7 @@ class FoldedPlan(DirectPlan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
-        modes = EncodingModes(self.encoding, geometry.pixels, dtype=self.dtype, device=self.device)
+        modes = EncodingModes(self.encoding, geometry.fine_axes, dtype=self.dtype, device=self.device)
         if not modes.spans_grid:
             expected = "one that reaches every pixel, such as Gaussians at the pixels (cn.AreaLattice(grid))"
             raise _checks.wrong("encoding", expected, f"ranks {modes.ranks} of {modes.lattice}")

@@ -120,9 +120,8 @@ def fit_gradient(
     best.restore()
     network.requires_grad_(False).eval()
     report = TrainingReport(method="Adam", epochs=epoch, loss=loss, learning_rate=lr)
-    footprint = "area" if samples.geometry.has_cells else "point"
-    coordinates = samples.geometry.coordinates
-    return Reconstruction(network, offset, samples.grid, report=report, footprint=footprint, coordinates=coordinates)
+    options = {"footprint": samples.geometry.footprint, "coordinates": samples.geometry.coordinates}
+    return Reconstruction(network, offset, samples.grid, report=report, **options)
 
 
 def _epoch(
@@ -177,8 +176,7 @@ class _BestState:
     @torch.no_grad()
     def _error(self, samples: Samples) -> float:
         fit = Reconstruction(self.network.eval(), self.offset, samples.grid)
-        geometry = samples.geometry
-        estimate = fit(geometry.points) if geometry.is_scattered else fit.on_axes(geometry.axes)
+        estimate = samples.geometry.at_samples(fit)
         self.network.train()
         error = (estimate - samples.values).square()
         weights = torch.ones_like(error) if samples.weights is None else samples.weights.to(error).expand_as(error)
@@ -199,10 +197,6 @@ def _check(network: CoordinateNetwork, samples: Samples) -> None:
         raise _checks.wrong("network", f"{samples.channels} channels, the samples'", network.channels)
     if network.encoding.dimensions != len(samples.grid):
         raise _checks.wrong("network", f"{len(samples.grid)} dimensions", network.encoding.dimensions)
-    if samples.geometry.has_cells and not network.is_separable:
-        expected = "values at points, unless a linear head is on a complex encoding, which has integrals"
-        raise _checks.wrong("samples", expected, "means over cells")
-    if samples.geometry.operator is not None:
-        raise _checks.wrong("samples", "values of the signal itself: measurements have closed forms alone", samples)
+    samples.geometry.check_trainable(integrates=network.is_separable)
     if samples.geometry.blending and not network.encoding.is_factored:
         raise _checks.wrong("blending", "a complex encoding, or no blending", samples.geometry.blending)

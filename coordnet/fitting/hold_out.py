@@ -2,51 +2,14 @@
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.sampling.measurements import Measurement
-
-MIN_LEFT = 20  # samples that must be left when some are hidden
-TRIES = 16  # draws, or shifts of the unknown pattern; the shift that hides most samples is taken
-
-
-def hide(
-    measurement: Measurement, samples: tuple[int, ...], share: float, generator: torch.Generator
-) -> Float[Tensor, "signals channels *samples"] | None:
-    """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, *samples).
-
-    A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
-    drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape instead:
-    the unknown pattern is shifted to a place where much of it is known. The result is None if ``share`` is 0 or too few
-    samples are known to hide any.
-    """
-    weights = measurement.weights
-    shape = (1, weights.shape[1], *samples)
-    known = (weights > 0).any(0, keepdim=True).expand(shape)
-    if measurement.is_structured_mask:
-        hidden = max((_shifted(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
-    else:
-        draws = ((torch.rand(shape, generator=generator) < share).to(known.device) & known for _ in range(TRIES))
-        most = max(2 * share * int(known.sum()), MIN_LEFT)
-        hidden = next((draw for draw in draws if int(draw.sum()) <= most), known)
-    left = int((known & ~hidden).sum())
-    if share == 0 or int(hidden.sum()) < 2 or left < MIN_LEFT:
-        return None
-    return hidden.to(weights)
-
-
-def _shifted(known: Tensor, generator: torch.Generator) -> Tensor:
-    """Return where the unknown pattern, shifted at random, falls on known points."""
-    axes = tuple(range(2, known.ndim))
-    draws = torch.rand(len(axes), generator=generator)
-    shifts = tuple(int(draw * known.shape[axis]) for draw, axis in zip(draws, axes, strict=True))
-    return (~known).roll(shifts, axes) & known
+from coordnet.sampling.forward import ForwardModel
 
 
 def hidden_error(
-    measurement: Measurement,
+    measurement: ForwardModel,
     f: Float[Tensor, "signals channels *lattice"],
     values: Float[Tensor, "signals channels *samples"],
     hidden: Float[Tensor, "#signals #channels *samples"],

@@ -55,8 +55,7 @@ class LeastSquaresPlan(DirectPlan):
         super().__init__(encoding, geometry, **options)
         if not self.encoding.axis_encoders:
             raise _checks.wrong("encoding", "a ComplexEncoding for LeastSquares()", type(encoding).__name__)
-        if not geometry.is_whole_lattice:
-            raise _checks.wrong("geometry", "a whole lattice for LeastSquares()", type(geometry).__name__)
+        geometry.check_filled("geometry", "a whole lattice for LeastSquares()")
         inverse = None
         if self.followed:
             inverse = self._followed_inverse(method)

@@ -166,8 +166,7 @@ class Plan(ABC):
         network = CoordinateNetwork(encoding, Linear(), centered.means.numel(), weight=weight, blending=blending)
         offset = centered.means.reshape(*centered.batch, values.shape[-1])
         report = replace(fitted.report, prior=self.assumed)
-        footprint = "area" if self.geometry.has_cells else "point"
-        grid, learned = self.geometry.grid, fitted.learned
+        grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
         coordinates = coordinates or self.geometry.coordinates
         return Reconstruction(
             network, offset, grid, centered.batch, report, learned, footprint, coordinates, uncertainty
@@ -238,8 +237,7 @@ class DirectPlan(Plan):
     @torch.no_grad()
     def renderer(self, shape: int | tuple[int, ...] | None = None, alignment: Alignment = "pixel") -> "Renderer":
         """Return a function that fits and renders in one step, with one matrix per axis where that is possible."""
-        footprint = "area" if self.geometry.has_cells else "point"
-        axes = self.geometry.render_axes(shape, alignment, footprint)
+        axes = self.geometry.render_axes(shape, alignment, self.geometry.footprint)
         onto = Kronecker(designs(self.encoding, axes, device=self.device))
         return Renderer(self.centered, (onto @ self.operator).to(dtype=self.dtype))
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.samples import Samples
 
 # Points per step on a CPU: MLPs of width 256 and 512 take 0.6 and 0.8 of the time of 57,600 points at once.
@@ -20,7 +19,7 @@ class Predictions:
 
     estimate: Callable[[Tensor | slice], Tensor]  # the network's values at some targets
     target: Tensor  # the values minus the offset
-    weights: Tensor | None  # of the squared errors; broadcasts against the target
+    weights: Tensor | None  # weights of the squared errors, which broadcast against the target
     max_targets: int  # the number of targets whose activations fit into memory
 
     def loss(self, index: Tensor | slice) -> Tensor:
@@ -43,7 +42,8 @@ def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, me
     values = samples.values - offset
     weights = None if samples.weights is None else samples.weights.to(values)
     learns = any(p.requires_grad for p in network.encoding.parameters())
-    if network.encoding.is_factored and (network.blending or not samples.geometry.is_scattered):
+    at_nodes = samples.geometry.closed_form_blend is None
+    if network.encoding.is_factored and (network.blending or at_nodes):
         return _on_lattice(network, samples, values, weights, learns, memory)
     return _at_points(network, samples, values, weights, learns, memory)
 
@@ -66,7 +66,7 @@ def _on_lattice(
 
         row = values[0].numel() + values[0, ..., 0].numel() * 2 * sum(network.head.widths)
         return Predictions(rows, values, weights, max(1, memory // (row * values.element_size())))
-    where, encoders = geometry.points.to(values.device), network.encoding.axis_encoders
+    where, encoders = geometry.positions(device=values.device), network.encoding.axis_encoders
     operator = network.blending.interpolation(where, encoders, values.dtype, geometry.outside)
 
     def points(index: Tensor | slice) -> Tensor:
@@ -80,15 +80,11 @@ def _at_points(
     network: CoordinateNetwork, samples: Samples, values: Tensor, weights: Tensor | None, learns: bool, memory: int
 ) -> Predictions:
     """Predict point by point; a dense encoding without trainable numbers is evaluated once if it fits into memory."""
-    if samples.geometry.is_scattered:
-        inputs = samples.geometry.points.to(values)
-    else:
-        inputs = lattice_points(samples.axes, values.dtype, values.device).flatten(0, -2)
-        values = values.flatten(0, -2)
-        if weights is not None:
-            weights = weights.flatten(0, -2)
-            known = (weights > 0).any(-1)
-            inputs, values, weights = inputs[known], values[known], weights[known]
+    inputs, values = samples.geometry.positions(values.dtype, values.device), values.flatten(0, -2)
+    if weights is not None:
+        weights = weights.flatten(0, -2)
+        known = (weights > 0).any(-1)
+        inputs, values, weights = inputs[known], values[known], weights[known]
     small = len(inputs) * network.encoding.shape[0] * values.element_size() <= memory
     encoded = small and not (learns or network.encoding.is_factored)
     if encoded:

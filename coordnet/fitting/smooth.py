@@ -20,12 +20,14 @@ from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes, Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axes, ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, units_of
 
-TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 1e-3})  # the default tolerance of conjugate gradients, by number of axes
-CELLS = 0.03  # times that for means over cells, within which the penalty alone decides
-MEASURED_TOLERANCE = 5e-5  # that of systems with any operator, whose small residuals hide larger errors
+SOLVER_TOLERANCE = ByAxes(
+    {1: 1e-5, 2: 3e-4, 3: 1e-3}
+)  # the default tolerance of conjugate gradients, by number of axes
+CELLS = 0.03  # factor of the tolerance for pixels within cells, where the penalty alone decides
+MEASURED_TOLERANCE = 5e-5  # the default tolerance for any operator, whose small residuals hide larger errors
 HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
 HUBER_ROUNDS = 5
 
@@ -48,11 +50,11 @@ class IteratedPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
-        self.modes = modes_of(self.encoding, lattice_of(self.encoding, geometry), **kind)
+        lattice = lattice_of(self.encoding, geometry)
+        self.modes = modes_of(self.encoding, lattice, **kind)
         self.measurement = measure(self.encoding, geometry, **kind)
-        default = MEASURED_TOLERANCE if self.measurement.is_general else TOLERANCE[len(geometry.grid)]
-        within = geometry.has_cells and self.modes.lattice != geometry.shape
-        self.tolerance = self.solver.tolerance or default * (CELLS if within else 1)
+        default = MEASURED_TOLERANCE if self.measurement.is_general else SOLVER_TOLERANCE[len(geometry.grid)]
+        self.tolerance = self.solver.tolerance or default * (1 if lattice == geometry.axes else CELLS)
 
     def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
         """Return centered values in their own units (see ``units_of``), zero where unknown, and the units.
@@ -90,7 +92,7 @@ class SmoothPlan(IteratedPlan):
         z, report = self._solve(known, self.system)
         return Fitted(units * self.modes.coefficients(z), report)
 
-    def _system(self, measurement: Measurement) -> System:
+    def _system(self, measurement: ForwardModel) -> System:
         if self.form == "constrained":
             return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
         return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
@@ -137,7 +139,7 @@ def modes_of(
     return EncodingModes(encoding, axes, dtype=dtype, device=device)
 
 
-def choose_form(prior: Smoothness, modes: Modes, measurement: Measurement) -> str:
+def choose_form(prior: Smoothness, modes: Modes, measurement: ForwardModel) -> str:
     """Return the form of the system: "constrained" for structured masks of 0 and 1 that unpadded modes span.
 
     A ``ValueError`` is raised if the prior asks for the constrained form where there is none.

@@ -14,7 +14,7 @@ from coordnet.linalg.precision import lower_median
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 
 # Standard deviation of the Gaussian that smooths the ratio of spectra, in modes, by the number of axes.
 SMOOTHING_WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})
@@ -34,7 +34,7 @@ class Problem:
     """
 
     modes: Modes
-    measurement: Measurement
+    measurement: ForwardModel
     values: Tensor  # (signals, channels, *samples)
     rotation: Tensor  # (signals, channels, channels), from the rotated channels to the signal's own
     variance: Tensor  # (signals, channels, 1, …), of the rotated channels
@@ -48,7 +48,7 @@ class Problem:
     def on_padded_grid(self) -> "Problem":
         """Return the problem in constrained form on the padded lattice, with unknown padding."""
         modes = self.modes.on_padded_grid()
-        measurement = Measurement.mask(zero_pad(self.measurement.weights, modes.lattice))
+        measurement = ForwardModel.mask(zero_pad(self.measurement.weights, modes.lattice))
         values = zero_pad(self.values, modes.lattice)
         return replace(self, modes=modes, measurement=measurement, values=values, constrained=True)
 
@@ -60,7 +60,7 @@ class Problem:
 
 
 def decorrelate(
-    modes: Modes, measurement: Measurement, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
+    modes: Modes, measurement: ForwardModel, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
 ) -> Problem:
     """Rotate channels to the eigenvectors of their covariance, estimated from samples with both channels known.
 
@@ -85,7 +85,7 @@ def decorrelate(
 
 
 def _covariance_of_solutions(
-    modes: Modes, measurement: Measurement, values: Float[Tensor, "signals channels *samples"]
+    modes: Modes, measurement: ForwardModel, values: Float[Tensor, "signals channels *samples"]
 ) -> Float[Tensor, "signals channels channels"]:
     """Return the covariance of channels that are never known together (a mosaic's), each solved independently."""
     system = penalized_system(modes, measurement, COVARIANCE_PRIOR.penalty(modes))

@@ -18,7 +18,7 @@ from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
 from coordnet.linalg.precision import lower_median
 from coordnet.priors.modes import Modes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 
 ROUNDING = 32.0  # epsilons of a dtype by which sums over samples are off
 NEWTON_STEPS = 12  # enough for an effective density to a thousandth
@@ -36,7 +36,7 @@ class System(ABC):
 
     per_system: tuple[str, ...]
 
-    def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor) -> None:
+    def __init__(self, modes: Modes, measurement: ForwardModel, penalty: Tensor) -> None:
         self.modes, self.measurement = modes, measurement
         self.penalty = penalty.reshape(*(1,) * (2 + len(modes.lattice) - penalty.ndim), *penalty.shape)
 
@@ -119,7 +119,7 @@ class ModesSystem(System):
 
     per_system = ("inverse",)
 
-    def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor, *, joint: bool = False) -> None:
+    def __init__(self, modes: Modes, measurement: ForwardModel, penalty: Tensor, *, joint: bool = False) -> None:
         super().__init__(modes, measurement, penalty)
         self.joint = joint
         self.inverse = 1 / (self._gain() + self.penalty)
@@ -155,7 +155,13 @@ class MeasuredSystem(ModesSystem):
     """
 
     def __init__(
-        self, modes: Modes, measurement: Measurement, penalty: Tensor, *, joint: bool = False, gain: float | None = None
+        self,
+        modes: Modes,
+        measurement: ForwardModel,
+        penalty: Tensor,
+        *,
+        joint: bool = False,
+        gain: float | None = None,
     ) -> None:
         self.gain = largest_gain(modes, measurement) if gain is None else gain
         super().__init__(modes, measurement, penalty, joint=joint)
@@ -181,7 +187,7 @@ class LatticeSystem(System):
 
     per_system = ("inverse", "damping")
 
-    def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor) -> None:
+    def __init__(self, modes: Modes, measurement: ForwardModel, penalty: Tensor) -> None:
         super().__init__(modes, measurement, penalty)
         self.padded = modes.on_padded_grid()
         self.lattice = (..., *(slice(0, n) for n in modes.lattice))
@@ -227,7 +233,7 @@ class ConstrainedSystem(System):
 
     per_system = ("unknown", "covariance")
 
-    def __init__(self, modes: Modes, measurement: Measurement, penalty: Tensor) -> None:
+    def __init__(self, modes: Modes, measurement: ForwardModel, penalty: Tensor) -> None:
         super().__init__(modes, measurement, penalty)
         self.unknown = (measurement.weights == 0).to(penalty)
         mean = self.penalty.mean(tuple(range(2, self.penalty.ndim)), keepdim=True)
@@ -254,7 +260,7 @@ class ConstrainedSystem(System):
         return self.modes.adjoint(values * (1 - self.unknown) + x * self.unknown)  # its gradient is at unknown points
 
 
-def penalized_system(modes: Modes, measurement: Measurement, penalty: Tensor) -> System:
+def penalized_system(modes: Modes, measurement: ForwardModel, penalty: Tensor) -> System:
     """Return the system for some penalty: on the lattice if samples are its own and modes span it, else in the modes.
 
     Without a penalty the system is in the modes too, where conjugate gradients find the solution of least norm.
@@ -265,7 +271,7 @@ def penalized_system(modes: Modes, measurement: Measurement, penalty: Tensor) ->
     return kind(modes, measurement, penalty)
 
 
-def largest_gain(modes: Modes, measurement: Measurement) -> float:
+def largest_gain(modes: Modes, measurement: ForwardModel) -> float:
     """Estimate the largest eigenvalue of SᵀWS by ``POWER_STEPS`` power iterations from a random signal."""
     like = measurement.weights
     noise = torch.randn(1, like.shape[1], *modes.lattice, generator=torch.Generator().manual_seed(0), dtype=like.dtype)

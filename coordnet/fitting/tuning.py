@@ -15,20 +15,20 @@ from coordnet.encodings.encoders import Encoder
 from coordnet.fitting.areas import lattice_of
 from coordnet.fitting.blending import measure
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.hold_out import hidden_error, hide, middle
-from coordnet.fitting.smooth import TOLERANCE, modes_of
+from coordnet.fitting.hold_out import hidden_error, middle
+from coordnet.fitting.smooth import SOLVER_TOLERANCE, modes_of
 from coordnet.fitting.systems import penalized_system
 from coordnet.priors.modes import Modes
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.rectilinear import as_points
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.samples import Samples
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)
 STRENGTHS = tuple(10.0**e for e in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
 ANISOTROPIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 SCALES = (0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)  # factors on an encoder's default scales
-MIDDLE = 2**19  # points of the middle that is used instead of a lattice more than twice as large
+TUNED_NODES = 2**19  # points of the middle that is used instead of a lattice more than twice as large
 HOLD_OUT, GCV = "hold-out mean squared error", "generalized cross-validation"
 
 Score = Callable[[Smoothness], float]
@@ -81,7 +81,7 @@ def tune_smoothness(
     """
     _checks.choice("criterion", criterion, ("hold-out", "gcv"))
     _checks.integer("folds", folds, 1)
-    samples = samples if encoding.axis_encoders else as_points(samples)
+    samples = samples if encoding.axis_encoders else samples.on_even_nodes()
     if criterion == "gcv":
         return _search(_gcv(encoding, samples), GCV, len(samples.grid), progress)
     score = _hold_out(encoding, _middle(samples), share, folds, seed)
@@ -94,8 +94,9 @@ def tune_scale(encoder: type[Encoder], samples: Samples, *, progress: bool = Fal
     The samples are a whole, equally spaced lattice of at least four along each axis; others raise a ``ValueError``.
     """
     shape = tuple(samples.values.shape[:-1])
-    if not (samples.geometry.is_whole_lattice and samples.geometry.is_even) or min(shape) < 4:
-        expected = "a whole lattice, equally spaced, of at least four samples along each axis"
+    expected = "a whole lattice, equally spaced, of at least four samples along each axis"
+    samples.geometry.check_filled("samples", expected)
+    if not samples.geometry.is_even or min(shape) < 4:
         raise _checks.wrong("samples", expected, type(samples.geometry).__name__)
     every_second = Lattice(shape, (2,) * len(shape))
     half = Samples(every_second, samples.values[every_second.slices])
@@ -146,16 +147,11 @@ def _search(score: Score, criterion: str, dims: int, progress: bool) -> Tuned:
 
 def _middle(samples: Samples) -> Samples:
     """Return the samples, or only the middle of a large lattice."""
-    geometry, shape = samples.geometry, samples.values.shape[:-1]
-    if geometry.is_scattered or not geometry.is_even or geometry.operator is not None or math.prod(shape) <= 2 * MIDDLE:
-        return samples
-    part = middle(shape, MIDDLE)
-    lengths = tuple(s.stop - s.start for s in part)
-    inner = Lattice(lengths) if samples.weights is None else MaskedLattice(lengths, weights=samples.weights[part])
-    return Samples(inner, samples.values[part])
+    shape = samples.values.shape[:-1]
+    return samples if math.prod(shape) <= 2 * TUNED_NODES else samples.part(middle(shape, TUNED_NODES)) or samples
 
 
-def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, Measurement, Tensor]:
+def _system(encoding: Encoding, samples: Samples) -> tuple[Modes, ForwardModel, Tensor]:
     """The modes of the samples' lattice, the measurement, and the values without the mean of each channel."""
     values = samples.centered().unsqueeze(0)
     kind = {"dtype": values.dtype, "device": values.device}
@@ -168,11 +164,11 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
     """The mean squared error at hidden samples as a function of the prior."""
     modes, measurement, values = _system(encoding, samples)
     generator = torch.Generator().manual_seed(seed)
-    parts = [hide(measurement, values.shape[2:], share, generator) for _ in range(folds)]
+    parts = [measurement.hide(share, generator) for _ in range(folds)]
     hidden = [part for part in parts if part is not None]
     if len(hidden) < folds:
         raise _checks.wrong("samples", "enough to hide some", "too few")
-    tolerance = 10 * TOLERANCE[len(samples.grid)]
+    tolerance = 10 * SOLVER_TOLERANCE[len(samples.grid)]
 
     def score(prior: Smoothness) -> float:
         total = 0.0
@@ -187,8 +183,10 @@ def _hold_out(encoding: Encoding, samples: Samples, share: float, folds: int, se
 
 def _gcv(encoding: Encoding, samples: Samples) -> Score:
     """The criterion of generalized cross-validation as a function of the prior."""
-    if not samples.geometry.is_whole_lattice or not encoding.axis_encoders:
-        raise _checks.wrong("criterion", "hold-out; gcv needs a ComplexEncoding and a whole lattice", "gcv")
+    expected = "hold-out; gcv needs a ComplexEncoding and a whole lattice"
+    samples.geometry.check_filled("criterion", expected, "gcv")
+    if not encoding.axis_encoders:
+        raise _checks.wrong("criterion", expected, "gcv")
     if lattice_of(encoding, samples.geometry) != samples.axes:
         raise _checks.wrong("criterion", "hold-out, where an encoding has a feature for each pixel of a cell", "gcv")
     modes, _, values = _system(encoding, samples)

@@ -23,10 +23,11 @@ BIHARMONIC_LIMIT = {2: 500_000, 3: 20_000}  # unknown points; the factors of mor
 
 def nearest(samples: Samples) -> Float[Tensor, "*grid channels"]:
     """Return the value of the nearest sample, on the signal's own grid."""
-    if not samples.geometry.is_whole_lattice:
+    axes = samples.geometry.filled_axes
+    if axes is None:
         return _by_channel(samples, lambda x, y: _nearest_scattered(x, y, _targets(samples)))
     index = []
-    for axis, length in zip(samples.axes, samples.grid, strict=True):
+    for axis, length in zip(axes, samples.grid, strict=True):
         positions = (Axis(length).points() - axis.start) / axis.spacing
         index.append(positions.round().long().clamp(0, axis.count - 1))
     return samples.values[torch.meshgrid(*index, indexing="ij")]
@@ -59,7 +60,7 @@ def biharmonic(samples: Samples) -> Float[Tensor, "*grid channels"] | None:
     picture = torch.zeros(*samples.grid, samples.channels, dtype=torch.float64)
     samples.geometry.put(samples.values.double().cpu(), picture)
     unknown = ~samples.geometry.known(samples.channels).any(-1)
-    limit = 0 if samples.geometry.is_scattered else BIHARMONIC_LIMIT.get(len(samples.grid), 0)
+    limit = BIHARMONIC_LIMIT.get(len(samples.grid), 0)
     if int(unknown.sum()) > limit or not bool(unknown.any()) or bool(unknown.all()):
         return None
     filled = inpaint_biharmonic(picture.numpy(), unknown.numpy(), channel_axis=-1)
@@ -77,7 +78,7 @@ def expected_seconds(samples: Samples, name: str) -> float:
         count = int((~known).sum())
         beyond = dims in BIHARMONIC_LIMIT and count > BIHARMONIC_LIMIT[dims]
         return math.inf if beyond else BIHARMONIC_SECONDS.get(dims, 0.0) * count**1.1
-    if samples.geometry.is_whole_lattice:
+    if samples.geometry.filled_axes is not None:
         return SPLINE_SECONDS * math.prod(samples.grid) * samples.channels
     if dims == 1 or (name == "cubic" and dims > 2):
         return 0.0
@@ -91,9 +92,10 @@ BASELINES: dict[str, Baseline] = {"nearest": nearest, "linear": linear, "cubic":
 def _interpolated(samples: Samples, degree: int, patient: bool) -> Tensor | None:
     """Interpolate a lattice axis by axis, in 2-D as ``RectBivariateSpline``, and points by a triangulation."""
     dims, weights = len(samples.grid), samples.weights
-    if samples.geometry.is_whole_lattice:
+    axes = samples.geometry.filled_axes
+    if axes is not None:
         result = samples.values.double().cpu().numpy()
-        for j, (axis, length) in enumerate(zip(samples.axes, samples.grid, strict=True)):
+        for j, (axis, length) in enumerate(zip(axes, samples.grid, strict=True)):
             result = _spline(axis.points().numpy(), result, Axis(length).points().numpy(), degree, j)
         return torch.from_numpy(result).to(samples.values)
     targets = _targets(samples)
@@ -119,10 +121,8 @@ def _spline(x: np.ndarray, y: np.ndarray, at: np.ndarray, degree: int, axis: int
 
 def _by_channel(samples: Samples, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
     """Apply a method for scattered points to all channels at once, or to each of them if their masks differ."""
-    points = samples.geometry.points if samples.geometry.is_scattered else lattice_points(samples.axes).flatten(0, -2)
-    values = samples.values.reshape(-1, samples.channels)
-    weights = torch.ones(len(values), 1) if samples.weights is None else samples.weights
-    known = weights.reshape(len(values), -1).cpu() > 0
+    points, values = samples.geometry.positions(), samples.values.reshape(-1, samples.channels)
+    known = samples.geometry.full_weights.reshape(len(values), -1).cpu() > 0
     parts = []
     for c in range(known.shape[1]):
         channels = slice(None) if known.shape[1] == 1 else slice(c, c + 1)

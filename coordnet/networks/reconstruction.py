@@ -20,8 +20,9 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reports import FitReport, report_from
 from coordnet.networks.uncertainty import Uncertain, Uncertainty
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
+from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
-from coordnet.sampling.samples import BLENDS, Lattice
+from coordnet.sampling.samples import BLENDS
 
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take beside its result

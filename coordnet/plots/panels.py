@@ -1,6 +1,5 @@
 """Figures of one reconstruction: each function draws what it is given, and none fits."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,10 +129,7 @@ def known_samples(samples: Samples) -> Bool[Tensor, "*grid channels"]:
 
 def samples_title(samples: Samples) -> str:
     """A title with the number of scattered points, or the known share of a lattice."""
-    if samples.geometry.has_cells:
-        return f"means over {math.prod(samples.geometry.shape)} cells"
-    share = f"{100 * float(known_samples(samples).double().mean()):.3g} %"
-    return f"samples ({f'{len(samples.values)} points' if samples.geometry.is_scattered else share})"
+    return samples.geometry.caption(samples.channels)
 
 
 def most(values: Float[Tensor, "*grid"]) -> tuple[slice, ...]:

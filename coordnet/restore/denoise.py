@@ -34,7 +34,8 @@ from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.restore.windows import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.samples import Lattice, units_of
+from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.samples import units_of
 
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
 PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import are_clustered
 
 MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
 MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border, relative to that inside it
@@ -19,7 +19,7 @@ def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, 
     if 2 * int(known.sum()) >= known.numel() or bool(values.isnan().any()):
         return False
     known_part = known.any(-1)
-    if not Measurement.mask((~known_part).float()[None, None]).is_structured_mask:
+    if not are_clustered(known_part.unsqueeze(0)):
         return False
     unknown = (values[~known_part] - values[~known_part].mean(0)).double()
     spread = 2 * float(unknown.square().mean())

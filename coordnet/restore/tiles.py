@@ -15,7 +15,7 @@ from coordnet.fitting.hold_out import middle
 from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.reports import FitReport, TiledReport
-from coordnet.sampling.samples import MaskedLattice, Samples
+from coordnet.sampling.samples import Samples
 
 MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
 FIGURE_POINTS = 2**18  # points of the middle of a lattice in tiles, which a figure shows
@@ -83,9 +83,9 @@ class Tiles:
 
 def crop(samples: Samples, window: Window) -> Samples:
     """Return the samples of a masked lattice in a window of it."""
-    assert samples.weights is not None, "the samples of a masked lattice"
-    values, weights = samples.values[window], samples.weights[window].clone()
-    return Samples(MaskedLattice(tuple(values.shape[:-1]), weights=weights), values)
+    part = samples.part(window)
+    assert part is not None, "the samples of a masked lattice"
+    return part
 
 
 def fit_large(
@@ -103,8 +103,8 @@ def fit_large(
     samples are noisy; one of which nothing is known gets the mean of all samples.
     """
     tiles, geometry = Tiles(samples.grid, largest), samples.geometry
-    is_point = not geometry.is_scattered and not geometry.has_cells and geometry.operator is None
-    if len(tiles) == 1 or samples.weights is None or not is_point or geometry.shape != geometry.grid:
+    is_grid = geometry.gaps is not None and geometry.shape == geometry.grid and geometry.footprint == "point"
+    if len(tiles) == 1 or samples.weights is None or not is_grid:
         model = fit(samples)
         return model, model.report
     weights, reports = samples.weights, []

@@ -19,7 +19,7 @@ from coordnet.restore.divide import UPSCALE_PRIORS, divided, division
 from coordnet.restore.halves import Pictures, enlarged_psnr, halved
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.lattices import Lattice
 
 # Held-out PSNR of five photographs' 480×480 crops, halved by averaging and enlarged again, with σ fixed: 27.23, 27.56,
 # 27.57, 27.52 dB; cubic B-spline 27.53, Fourier without a prior 27.26, triangle 26.45, Pillow's bicubic 27.42.

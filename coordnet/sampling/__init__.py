@@ -3,10 +3,12 @@
 from coordnet.sampling import operators
 from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.measured import Measurements
+from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.measurements import Measurements
 from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sample
 from coordnet.sampling.rectilinear import RectilinearLattice
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 __docformat__ = "numpy"
 __all__ = [

@@ -1,7 +1,7 @@
 """Area samples: each is the mean of a signal over a cell of its grid, as a camera's pixel is."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,7 +10,9 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
 from coordnet.sampling.axes import Axes, Axis
-from coordnet.sampling.samples import Geometry, MaskedLattice
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.lattices import Lattice, MaskedLattice, window_of
+from coordnet.sampling.samples import Geometry, Interpolate, Samples, known_entries
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class AreaLattice(Geometry):
     cells: tuple[int, ...] = ()
     weights: Float[Tensor, "..."] | None = None
     has_cells = True
+    footprint = "area"
 
     def __post_init__(self) -> None:
         if not isinstance(self.grid, tuple) or not self.grid:
@@ -51,7 +54,7 @@ class AreaLattice(Geometry):
                 raise _checks.wrong("cells", f"lengths that divide the grid {self.grid}", self.cells)
         object.__setattr__(self, "is_whole_lattice", self.weights is None)
         if self.weights is not None:
-            MaskedLattice(self.shape, weights=self.weights)  # which checks them
+            MaskedLattice(self.shape, weights=self.weights)  # refuses weights that do not fit
 
     def __repr__(self) -> str:
         """Return the lengths, the cells and the number of samples for each pixel."""
@@ -77,6 +80,57 @@ class AreaLattice(Geometry):
     def pixels(self) -> Axes:
         """The pixels along each axis, as cells."""
         return tuple(Axis.cells(n, n) for n in self.grid)
+
+    @property
+    def fine_axes(self) -> Axes:
+        """The pixels along each axis, as cells."""
+        return self.pixels
+
+    @property
+    def filled_axes(self) -> Axes | None:
+        """The cells along each axis, where all means are known."""
+        return self.axes if self.weights is None else None
+
+    def forward(
+        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
+    ) -> ForwardModel:
+        """Return the means over cells of a lattice of pixels, or the entries of a lattice of cells."""
+        if lattice == self.axes:
+            return super().forward(lattice, interpolate, dtype, device)
+        means = CellMeans(self.grid, self.cells)
+        return ForwardModel(means, self.stacked_weights(dtype, device), 1 / math.prod(self.cells))
+
+    def reweighted(self, weights: Float[Tensor, "*shape _"]) -> "AreaLattice":
+        """Return the cells with other weights of their means."""
+        return replace(self, weights=weights)
+
+    def part(self, window: tuple[slice, ...]) -> Lattice:
+        """Return the means in a window as values of a lattice of their own, without their cells."""
+        return window_of(self, window)
+
+    def check_point_values(self, argument: str, expected: str, found: str) -> None:
+        """Refuse means over cells with a ``ValueError``."""
+        raise _checks.wrong(argument, f"{expected} for means over cells", found)
+
+    def check_trainable(self, *, integrates: bool) -> None:
+        """Refuse a network without integrals over the cells with a ``ValueError``."""
+        if not integrates:
+            expected = "values at points, unless a linear head is on a complex encoding, which has integrals"
+            raise _checks.wrong("samples", expected, "means over cells")
+
+    def caption(self, channels: int) -> str:
+        """Return the title of a figure of the means."""
+        return f"means over {math.prod(self.shape)} cells"
+
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
+        """Return the means over the cells of a signal; one with a pixel that is NaN is unknown."""
+        means = CellMeans(self.grid, self.cells)(signal.movedim(-1, 0)).movedim(0, -1)
+        known = known_entries(means)
+        if known is None:
+            return Samples(self, means)
+        if not bool(known.any()):
+            raise _checks.wrong("signal", "a cell without NaN", "NaN in each")
+        return Samples(self.reweighted(known), torch.where(means.isnan(), 0.0, means))
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where a pixel was itself sampled: where cells are pixels and known, and nowhere otherwise."""

@@ -37,6 +37,11 @@ class Axis:
         _checks.nonnegative("width", self.width)
 
     @property
+    def even(self) -> "Axis":
+        """The axis itself, or as many equally spaced positions instead of unequal ones."""
+        return self
+
+    @property
     def stop(self) -> float:
         """The position one spacing after the last."""
         return self.start + self.count * self.spacing
@@ -81,6 +86,11 @@ class UnevenAxis(Axis):
 
     positions: tuple[float, ...] = ()
     is_even = False
+
+    @property
+    def even(self) -> Axis:
+        """The positions i / count."""
+        return Axis(self.count)
 
     def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor."""

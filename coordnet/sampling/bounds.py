@@ -8,7 +8,7 @@ from torch import Tensor
 
 from coordnet import _checks
 
-LARGEST = 1e300  # of a coordinate: the difference of two has room in float64
+LARGEST_COORDINATE = 1e300  # bound of a coordinate: the difference of two has room in float64
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,10 @@ class Bounds:
     high: Float[Tensor, " d"]
 
     def __post_init__(self) -> None:
-        if not bool(((self.low >= -LARGEST) & (self.high > self.low) & (self.high <= LARGEST)).all()):
-            expected = f"a first number below the second on each axis, both within ±{LARGEST:g}"
+        if not bool(
+            ((self.low >= -LARGEST_COORDINATE) & (self.high > self.low) & (self.high <= LARGEST_COORDINATE)).all()
+        ):
+            expected = f"a first number below the second on each axis, both within ±{LARGEST_COORDINATE:g}"
             raise _checks.wrong("bounds", expected, self.tolist())
 
     @classmethod

@@ -1,115 +1,194 @@
-"""Measurements: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
+"""Measurements: values of any linear map of a lattice signal, such as a blur, projections or Fourier coefficients."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
-from coordnet.linalg.conjugate_gradients import subset
-from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
+from coordnet import _checks
+from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.sampling.arrays import Array, as_tensor
+from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.operators.foreign import as_operator
+from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_values, check_weights
 
-Outside = Literal["error", "clamp"]
-CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
+MISMATCH = 2e-5  # largest difference of ⟨A x, y⟩ and ⟨x, Aᵀ y⟩, relative to the norms of A x and y
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors, 0 where nothing is known.
-
-    S maps signals (signals, channels, *lattice) to samples (signals, channels, *samples); ``row_energy`` is the squared
-    norm of every row of S, where S is an entry or a blend of the lattice's.
-    """
+@dataclass(frozen=True, eq=False, repr=False)
+class OperatorGeometry(Geometry):
+    """A whole lattice of which a linear operator was measured; see ``Measurements``."""
 
     operator: LinearOperator
-    weights: Float[Tensor, "signals channels *samples"]
-    row_energy: float | Float[Tensor, "*samples"] = 1.0
-    is_general: bool = False  # whether S is any operator, whose rows are no entries or blends of the lattice's
+    weights: Float[Tensor, "..."] | None = None
+    sigma: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sigma is not None:
+            _checks.positive("sigma", self.sigma)
+        if self.weights is not None:
+            check_weights(self.weights)
+            if tuple(self.weights.shape[:-1]) != self.shape:
+                raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
+
+    def __repr__(self) -> str:
+        """Return the operator, the lengths of the lattice, and the shape of the values."""
+        return f"{type(self).__name__}({type(self.operator).__name__}, {self.grid} to {self.shape})"
+
+    @property
+    def grid(self) -> Shape:  # type: ignore[override]
+        """The lengths of the lattice."""
+        return self.operator.domain
 
     @property
     def density(self) -> float:
-        """The trace of SᵀWS divided by the size of the lattice: the fraction of known points, for a mask."""
-        traces = (self.weights * self.row_energy).flatten(2).sum(-1)
-        return float(traces.mean()) / math.prod(self.operator.domain)
-
-    @classmethod
-    def mask(cls, weights: Float[Tensor, "signals channels *lattice"]) -> "Measurement":
-        """Return the measurement of the lattice's own entries, unknown where the weight is 0."""
-        return cls(Identity(tuple(weights.shape[2:])), weights)
+        """The number of values for each node of the lattice."""
+        return math.prod(self.shape) / math.prod(self.grid)
 
     @property
-    def is_mask(self) -> bool:
-        """Whether the samples are entries of the lattice itself."""
-        return isinstance(self.operator, Identity)
+    def axes(self) -> Axes:
+        """The whole lattice, j / N along each axis."""
+        return tuple(Axis(n) for n in self.grid)
 
     @property
-    def is_plain_mask(self) -> bool:
-        """Whether the samples are entries of the lattice, with weights of 0 and 1 alone."""
-        return self.is_mask and bool(((self.weights == 0) | (self.weights == 1)).all())
+    def shape(self) -> Shape:
+        """The shape of the values, without channels."""
+        return self.operator.codomain
 
     @property
-    def is_structured_mask(self) -> bool:
-        """Whether the samples are entries of the lattice, and the unknown ones are clustered.
+    def gaps(self) -> None:
+        """None: the values are no entries of a lattice."""
 
-        They are if an unknown point's neighbor is unknown by ``CLUSTERING`` more often than at random.
-        """
-        if not self.is_mask:
-            return False
-        unknown = self.weights == 0
-        pairs, both = 0, 0
-        for axis in range(2, unknown.ndim):
-            length = unknown.shape[axis]
-            left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
-            pairs += int(left.sum())
-            both += int((left & right).sum())
-        return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+    def forward(
+        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
+    ) -> ForwardModel:
+        """Return the operator, with the weights of the values."""
+        return ForwardModel(self.operator.to(device, dtype), self.stacked_weights(dtype, device), is_general=True)
 
-    def __call__(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *samples"]:
-        """Return S f."""
-        return self.operator(f)
+    def reweighted(self, weights: Float[Tensor, "*codomain _"]) -> "OperatorGeometry":
+        """Return the geometry with other weights of the values."""
+        return OperatorGeometry(self.operator, weights, self.sigma)
 
-    def backproject(self, y: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels *lattice"]:
-        """Return SᵀW y; gradients flow to y."""
-        return followed(self.operator.T, self.weights * y)
+    def check_point_values(self, argument: str, expected: str, found: str) -> None:
+        """Refuse measurements with a ``ValueError``."""
+        raise _checks.wrong(argument, f"{expected} for measurements", found)
 
-    def normal(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *lattice"]:
-        """Return SᵀWS f."""
-        return self.backproject(self(f))
+    def check_trainable(self, *, integrates: bool) -> None:
+        """Refuse measurements with a ``ValueError``."""
+        expected = "values of the signal itself: measurements have closed forms alone"
+        raise _checks.wrong("samples", expected, repr(self))
 
-    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "Measurement":
-        """Return the same samples with each weight multiplied by a factor."""
-        return replace(self, weights=self.weights * factor)
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
+        """Return the values of the operator for a signal."""
+        operator = self.operator.to(signal.device, signal.dtype)
+        return Samples(self, operator(signal.movedim(-1, 0)).movedim(0, -1))
 
-    def select(self, kept: Bool[Tensor, "signals channels"]) -> "Measurement":
-        """Return the measurement of some signals' channels, for an operator that does not mix channels."""
-        return replace(self, weights=subset(self.weights, kept))
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return zeros: no point of the grid was sampled by itself."""
+        return torch.zeros(*self.grid, channels, dtype=torch.bool)
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write nothing: no value belongs to one node."""
+
+    def of_constant(self, like: Tensor) -> Tensor:
+        """Return the values of the constant signal 1, (*samples), with the dtype and device of another tensor."""
+        return self.operator.to(like.device, like.dtype)(like.new_ones(1, 1, *self.grid))[0, 0]
 
 
-class Interpolation(LinearOperator):
-    """The sparse matrix S that maps a lattice signal to values at scattered points.
+class Measurements(Samples):
+    """Values y = A f + noise of a linear map A of a lattice signal f, from which ``cn.fit`` reconstructs f.
 
-    ``index`` holds the flat indices of the m nodes that each point depends on, ``weights`` their weights.
+    Parameters
+    ----------
+    operator : LinearOperator, or one of another library
+        An operator of ``cn.operators``, or any ``LinearOperator`` of this library; a SciPy ``LinearOperator`` or sparse
+        matrix of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid), such
+        as deepinv's. Every channel of the signal is mapped alike.
+    values : NumPy array or tensor, (*codomain, channels) or (*codomain)
+        The measured values. Complex ones are taken as pairs of a real and an imaginary part, in an axis before that of
+        the channels.
+    grid : tuple of int, optional
+        The lengths of the signal, where the operator does not say them.
+    weights : NumPy array or tensor, (*codomain, 1 or channels), optional
+        Weights of the squared errors, 0 where a value is unknown.
+    sigma : float, optional
+        The standard deviation of the noise of values with weight 1. The adaptive prior estimates it if not given.
+
+    Raises
+    ------
+    ValueError
+        If the operator is of another kind, its adjoint is not one, the values are NaN, infinite, of another shape or
+        no floating-point numbers, or the grid, weights or sigma do not fit.
     """
 
-    def __init__(self, lattice: Shape, index: Int[Tensor, "n m"], weights: Float[Tensor, "n m"]) -> None:
-        self.domain, self.codomain = tuple(lattice), (len(index),)
-        self.index, self.weights = index, weights
+    def __init__(
+        self,
+        operator: LinearOperator | Any,
+        values: Array,
+        *,
+        grid: Shape | None = None,
+        weights: Array | None = None,
+        sigma: float | None = None,
+    ) -> None:
+        operator = as_operator(operator, grid)
+        values = as_tensor(values, "values")
+        dims = len(operator.codomain)
+        if values.is_complex():
+            if operator.codomain[-1:] != (2,):
+                raise _checks.wrong("values", "real numbers, which this operator gives", f"numbers of {values.dtype}")
+            pairs = torch.view_as_real(values.resolve_conj())
+            values = pairs if values.ndim == dims - 1 else pairs.movedim(-1, -2)
+        if tuple(values.shape) == operator.codomain:
+            values = values.unsqueeze(-1)
+        weights = None if weights is None else as_tensor(weights, "weights")
+        super().__init__(OperatorGeometry(operator, weights, sigma), values)
+        _check_adjoint(operator.to(values.device, values.dtype), values)
 
-    def _apply(self, x: Float[Tensor, "*signals_lattice"]) -> Float[Tensor, "*signals n"]:
-        batch = self.batch_of(x)
-        rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
-        values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
-        return values.reshape(*batch, *self.codomain)
+    @classmethod
+    def of(
+        cls,
+        operator: LinearOperator | Any,
+        signal: Array,
+        *,
+        sigma: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> "Measurements":
+        """Return the measurements of a signal (*grid, channels), with normal noise if ``sigma`` is given.
 
-    def _apply_adjoint(self, y: Float[Tensor, "*signals n"]) -> Float[Tensor, "*signals_lattice"]:
-        result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
-        for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
-            result.index_add_(-1, index, y * weight)
-        return result.reshape(*y.shape[:-1], *self.domain)
+        A signal without a channel, or with numbers that are not finite, and another sigma raise a ``ValueError``.
+        """
+        signal = as_tensor(signal, "signal")
+        check_values("signal", signal)
+        operator = as_operator(operator, tuple(signal.shape[:-1]))
+        values = operator.to(signal.device, signal.dtype)(signal.movedim(-1, 0)).movedim(0, -1)
+        if sigma is not None:
+            noise = torch.randn(values.shape, generator=generator, dtype=values.dtype)
+            values = values + _checks.positive("sigma", sigma) * noise.to(values.device)
+        return cls(operator, values, sigma=sigma)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Interpolation":
-        """Return the operator on another device, or for tensors of another dtype."""
-        return Interpolation(self.domain, self.index.to(device), self.weights.to(device=device, dtype=dtype))
+
+def _check_adjoint(operator: LinearOperator, like: Tensor) -> None:
+    """Refuse an operator for which ⟨A x, y⟩ is not ⟨x, Aᵀ y⟩ for random x, and random y or y = A x."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(shape: Shape) -> Tensor:
+        return torch.randn(1, 1, *shape, dtype=like.dtype, generator=generator).to(like.device)
+
+    x = draw(operator.domain)
+    ax = operator(x)
+    for y in (draw(operator.codomain), ax):
+        try:
+            aty = operator.adjoint(y)
+        except (NotImplementedError, RuntimeError, TypeError) as error:
+            raise _checks.wrong("operator", f"an adjoint to the grid {operator.domain}", f"none: {error}") from error
+        if aty.shape != x.shape:
+            raise _checks.wrong("operator", f"an adjoint to the grid {operator.domain}", tuple(aty.shape[2:]))
+        left, right = float((ax.double() * y.double()).sum()), float((x.double() * aty.double()).sum())
+        norms = max(float(ax.norm() * y.norm()), float(x.norm() * aty.norm()))
+        if not abs(left - right) <= MISMATCH * norms:
+            expected = "one whose adjoint has ⟨A x, y⟩ = ⟨x, Aᵀ y⟩"
+            raise _checks.wrong("operator", expected, f"{left:.6g} and {right:.6g} for random x and y")

@@ -3,18 +3,17 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.buffers import is_tracked
-from coordnet.sampling.areas import AreaLattice, CellMeans
+from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.arrays import Array, as_mask, as_signal
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 
 @dataclass(frozen=True)
@@ -211,56 +210,14 @@ def sample(
         if tuple(mask.shape) not in (shape, shape[:-1], (*shape[:-1], 1)):
             raise _checks.wrong("mask", f"shape {shape[:-1]} or {shape}", tuple(mask.shape))
         weights = mask if mask.ndim == signal.ndim else mask.unsqueeze(-1)
-        geometry = MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
+        geometry: Geometry = MaskedLattice(shape[:-1], weights=weights.to(torch.get_default_dtype()))
     else:
         pattern = parse_pattern(pattern) if isinstance(pattern, str) else pattern
         if not isinstance(pattern, Pattern):
             expected = "a text such as 'random:0.25', a pattern, or a mask as a NumPy array or a tensor"
             raise _checks.wrong("pattern", expected, type(pattern).__name__)
-        geometry: Any = pattern.geometry(shape, generator)
-        if geometry.is_scattered:
-            if is_tracked(signal):
-                expected = "`signal.detach()`: SciPy's splines between the samples have no gradient"
-                raise _checks.wrong("signal", expected, "a signal to which gradients are followed")
-            return Samples(geometry, _spline(signal, geometry.points))
-        if geometry.has_cells:
-            return _means(signal, geometry)
-    values = signal[geometry.slices]
-    weights = None if geometry.weights is None else geometry.weights.to(values)
-    missing = torch.isnan(values)
-    if bool(missing.any()):
-        if bool(missing.all()):
-            raise _checks.wrong("signal", "a value that is not NaN where it is sampled", "NaN alone")
-        shared = bool((missing == missing[..., :1]).all())
-        known = (~missing[..., :1] if shared else ~missing).to(values)
-        weights = known if weights is None else known * weights
-    if weights is not None:
-        geometry = MaskedLattice(geometry.grid, geometry.steps, geometry.offsets, weights)
-        values = torch.where(missing | (weights == 0), 0.0, values)
-    return Samples(geometry, values)
-
-
-def _spline(signal: Tensor, points: Tensor) -> Tensor:
-    """Return the cubic spline of a signal (*grid, channels) at points (n, d): (n, channels)."""
-    if bool(torch.isnan(signal).any()):
-        raise _checks.wrong("signal", "one without NaN, for scattered samples", "NaN")
-    where = (points * torch.tensor(signal.shape[:-1])).T.numpy()
-    channels = signal.cpu().double().movedim(-1, 0).numpy()
-    found = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
-    return torch.from_numpy(found).to(signal)
-
-
-def _means(signal: Tensor, geometry: AreaLattice) -> Samples:
-    """Return the means over the cells of a geometry; one with a pixel that is NaN is unknown."""
-    means = CellMeans(geometry.grid, geometry.cells)(signal.movedim(-1, 0)).movedim(0, -1)
-    missing = torch.isnan(means)
-    if bool(missing.all()):
-        raise _checks.wrong("signal", "a cell without NaN", "NaN in each")
-    if not bool(missing.any()):
-        return Samples(geometry, means)
-    shared = bool((missing == missing[..., :1]).all())
-    weights = (~missing[..., :1] if shared else ~missing).to(means)
-    return Samples(AreaLattice(geometry.grid, geometry.cells, weights), torch.where(missing, 0.0, means))
+        geometry = pattern.geometry(shape, generator)
+    return geometry.sample(signal)
 
 
 def _numbers(text: str) -> int | tuple[int, ...]:

@@ -11,9 +11,11 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.sampling.arrays import as_signal
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, UnevenAxis
-from coordnet.sampling.samples import MAX_AXES, Geometry, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.lattices import Lattice, MaskedLattice, check_has_gaps, window_of
+from coordnet.sampling.samples import MAX_AXES, Geometry, Samples, known_entries
+from coordnet.sampling.scattered import ScatteredPoints
 
-ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
+SPACING_ROUNDING = 4.0  # epsilons of the coordinates' dtype by which equally spaced ones may be off
 Coordinates = np.ndarray | Tensor | Sequence[Any]
 
 
@@ -55,7 +57,7 @@ class RectilinearLattice(Geometry):
         self.grid = tuple(len(c) for c in self.coordinates)
         self.weights, self.is_whole_lattice = weights, weights is None
         if weights is not None:
-            MaskedLattice(self.grid, weights=weights)  # which checks them
+            MaskedLattice(self.grid, weights=weights)  # refuses weights that do not fit
         self._axes = tuple(Axis(len(c)) if _is_even(c) else self._axis(j, c) for j, c in enumerate(self.coordinates))
 
     def __repr__(self) -> str:
@@ -88,6 +90,42 @@ class RectilinearLattice(Geometry):
     def axes(self) -> Axes:
         """The coordinates along each axis, in units of the unit interval."""
         return self._axes
+
+    @property
+    def filled_axes(self) -> Axes | None:
+        """The coordinates along each axis, where all values are known."""
+        return self.axes if self.weights is None else None
+
+    def reweighted(self, weights: Float[Tensor, "*shape _"]) -> "RectilinearLattice":
+        """Return the lattice with other weights."""
+        return RectilinearLattice(*self.coordinates, weights=weights)
+
+    def part(self, window: tuple[slice, ...]) -> Lattice | None:
+        """Return a window of equally spaced coordinates as a lattice of its own; None at unequal ones."""
+        return window_of(self, window) if self.is_even else None
+
+    def on_even_nodes(self, samples: Samples) -> Samples:
+        """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
+
+        The points are tied to a lattice of equally spaced nodes, as many as coordinates, so that priors which need such
+        nodes may be fitted.
+        """
+        if self.is_even:
+            return samples
+        points, values, weights = self.positions(device=samples.values.device), samples.values.flatten(0, -2), None
+        if self.weights is not None:
+            weights = self.weights.flatten(0, -2)
+            known = (weights > 0).any(-1)
+            points, values, weights = points[known.to(points.device)], values[known.to(values.device)], weights[known]
+            weights = None if bool((weights == 1).all()) else weights
+        return Samples(ScatteredPoints(self.grid, points.to(values), weights), values)
+
+    def check_hideable(self) -> None:
+        """Refuse unequal coordinates, and a lattice that is known as a whole, with a ``ValueError``."""
+        if self.weights is None or not self.is_even:
+            super().check_hideable()
+        else:
+            check_has_gaps(self.weights)
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where a value is known."""
@@ -141,13 +179,11 @@ class RectilinearLattice(Geometry):
         signal, _ = as_signal(values, "values", dimensions=len(self.grid))
         if tuple(signal.shape[:-1]) != self.grid:
             raise _checks.wrong("values", f"the lengths {self.grid} of the coordinates", tuple(signal.shape[:-1]))
-        missing = torch.isnan(signal)
-        if not bool(missing.any()):
+        known = known_entries(signal)
+        if known is None:
             return Samples(self, signal)
-        shared = bool((missing == missing[..., :1]).all())
-        weights = (~missing[..., :1] if shared else ~missing).to(signal)
-        weights = weights if self.weights is None else weights * self.weights.to(weights)
-        return Samples(RectilinearLattice(*self.coordinates, weights=weights), torch.where(missing, 0.0, signal))
+        weights = known if self.weights is None else known * self.weights.to(known)
+        return Samples(self.reweighted(weights), torch.where(signal.isnan(), 0.0, signal))
 
     def _axis(self, j: int, coordinates: Float[Tensor, " n"]) -> Axis:
         positions = self._unit(j, coordinates).tolist()
@@ -172,23 +208,8 @@ class RectilinearLattice(Geometry):
 
 
 def as_points(samples: Samples) -> Samples:
-    """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
-
-    The points are tied to a lattice of equally spaced nodes, as many as coordinates, so that priors which need such
-    nodes may be fitted.
-    """
-    geometry = samples.geometry
-    if geometry.is_even:
-        return samples
-    positions = [axis.points(device=samples.values.device) for axis in geometry.axes]
-    points = torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1).flatten(0, -2)
-    values, weights = samples.values.flatten(0, -2), geometry.weights
-    if weights is not None:
-        weights = weights.flatten(0, -2)
-        known = (weights > 0).any(-1)
-        points, values, weights = points[known.to(points.device)], values[known.to(values.device)], weights[known]
-        weights = None if bool((weights == 1).all()) else weights
-    return Samples(ScatteredPoints(geometry.grid, points.to(values), weights), values)
+    """Return ``samples.on_even_nodes()``."""
+    return samples.on_even_nodes()
 
 
 def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
@@ -215,7 +236,7 @@ def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
 def _is_even(x: Float[Tensor, " n"], dtype: torch.dtype = torch.float64) -> bool:
     """Whether increasing coordinates are equally spaced to the rounding of the dtype that they were given in."""
     eps = torch.finfo(dtype if dtype.is_floating_point else torch.float64).eps
-    return float((x - _evenly(x)).abs().max()) <= ROUNDING * eps * float(x.abs().max())
+    return float((x - _evenly(x)).abs().max()) <= SPACING_ROUNDING * eps * float(x.abs().max())
 
 
 def _evenly(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

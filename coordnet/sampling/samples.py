@@ -2,33 +2,38 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator
 from coordnet.sampling.arrays import FLOATS
-from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, render_axes
-from coordnet.sampling.measurements import Outside
+from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, lattice_points, render_axes
+from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
 
 Blend = Literal["similarity", "printed", "linear", "cubic", "quintic"]
-MAX_AXES = 7  # as many as PyTorch's Fourier transforms take on a CPU
+Interpolate = Callable[[Tensor], Interpolation]  # points (n, d) to the map of a lattice onto them
+MAX_AXES = 7  # the most axes that PyTorch's Fourier transforms take on a CPU
 BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
 
 
 class Geometry(ABC):
-    """Where a signal is sampled."""
+    """Where a signal is sampled; a way to sample is a subclass with its own operations.
+
+    By default the samples are values of the signal at the nodes of a lattice, in the order of its axes.
+    """
 
     grid: tuple[int, ...]  # the lengths of the signal's own grid
-    points: Tensor  # (n, d), the coordinates of scattered points
-    weights: Tensor | None = None  # of the squared errors; None where every sample has the same weight
-    blending: Blend | None = None  # how scattered points depend on a lattice
+    weights: Tensor | None = None  # weights of the squared errors; None where every sample has the same weight
+    footprint: Footprint = "point"  # whether samples are values at points, or means over cells
+    blending: Blend | None = None  # the named way in which scattered points depend on a lattice
     outside: Outside = "error"  # whether scattered points beyond the lattice are refused or moved to its border
-    coordinates: tuple[Tensor, ...] | None = None  # along each axis, in units of the user's own, if there are any
+    coordinates: tuple[Tensor, ...] | None = None  # the coordinates of each axis in units of the user's own, if any
     operator: LinearOperator | None = None  # the map of the lattice that was measured, if not the lattice itself
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
@@ -70,6 +75,109 @@ class Geometry(ABC):
         """Return the samples of the constant signal 1: 1, or (*samples) with the dtype and device of another tensor."""
         return 1.0
 
+    @property
+    def fine_axes(self) -> Axes:
+        """The axes of the finest lattice that a fit may reconstruct: the samples' own, or the pixels within cells."""
+        return self.axes
+
+    @property
+    def filled_axes(self) -> Axes | None:
+        """The axes along which values may be interpolated one after another; None where a node has no sample."""
+        return None
+
+    @property
+    def gaps(self) -> Bool[Tensor, "masks *lattice"] | None:
+        """Where the lattice's entries are unknown, for one mask or one of each channel; None if all are known.
+
+        Scattered points and measurements have no gaps: their samples are no entries of a lattice.
+        """
+        return None if self.weights is None else (self.weights == 0).movedim(-1, 0)
+
+    @property
+    def closed_form_blend(self) -> Blend | None:
+        """How values at samples depend on the nodes around them in a closed form; None where samples are nodes."""
+        return None
+
+    @property
+    def full_weights(self) -> Float[Tensor, "*samples _"]:
+        """The weights of the squared errors, which are 1 where none are given."""
+        return torch.ones(*self.shape, 1) if self.weights is None else self.weights
+
+    @property
+    def nodes(self) -> Int[Tensor, " n"]:
+        """The flat index of the grid's node at each sample, or nearest to it."""
+        lengths = torch.tensor(self.grid)
+        index = (self.positions() * lengths).round().long().clamp(min=0).minimum(lengths - 1)
+        strides = [math.prod(self.grid[j + 1 :]) for j in range(len(self.grid))]
+        return (index * torch.tensor(strides)).sum(-1)
+
+    def positions(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, "n d"]:
+        """Return the coordinates of every sample, or of the center of its cell, in units of the unit interval."""
+        return lattice_points(self.axes, dtype, device).flatten(0, -2)
+
+    def at_samples(self, fit: Any) -> Float[Tensor, "*samples channels"]:
+        """Return the values of a ``Reconstruction`` where the samples are."""
+        return fit.on_axes(self.axes)
+
+    def forward(
+        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
+    ) -> ForwardModel:
+        """Return the map from signals on the nodes of ``lattice`` to the samples, with their weights.
+
+        ``interpolate`` gives the map from those signals to values at scattered points.
+        """
+        return ForwardModel.mask(self.stacked_weights(dtype, device))
+
+    def stacked_weights(self, dtype: torch.dtype, device: torch.device | str) -> Float[Tensor, "1 channels *samples"]:
+        """Return the weights in the order of a ``ForwardModel``."""
+        return self.full_weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
+
+    @abstractmethod
+    def reweighted(self, weights: Float[Tensor, "*samples _"]) -> "Geometry":
+        """Return the same samples with other weights, (*samples, 1) or (*samples, channels)."""
+
+    def blended(self, blend: Blend) -> "Geometry":
+        """Return the geometry with a way in which scattered points depend on the lattice, unless it names one."""
+        return self
+
+    def part(self, window: tuple[slice, ...]) -> "Geometry | None":
+        """Return the samples in a window as a lattice of their own, with nothing between them.
+
+        It is None where samples have no windows that are equally spaced: points, measurements, unequal coordinates.
+        """
+        return None
+
+    def on_even_nodes(self, samples: "Samples") -> "Samples":
+        """Return samples of this geometry for fits with equally spaced nodes: those at unequal places as points."""
+        return samples
+
+    def check_filled(self, argument: str, expected: str, found: str | None = None) -> None:
+        """Refuse samples that are not all of a lattice with a ``ValueError``."""
+        if self.filled_axes is None:
+            raise _checks.wrong(argument, expected, found or type(self).__name__)
+
+    def check_hideable(self) -> None:
+        """Refuse samples of which none can be hidden in the way that others are missing with a ``ValueError``."""
+        expected = "a masked lattice or scattered points, of which some can be hidden to measure errors"
+        raise _checks.wrong("samples", expected, repr(self))
+
+    def check_point_values(self, argument: str, expected: str, found: str) -> None:  # noqa: B027, most samples pass
+        """Refuse samples that are no values of the signal at points with a ``ValueError``."""
+
+    def check_trainable(self, *, integrates: bool) -> None:  # noqa: B027, most samples pass
+        """Refuse samples that a network cannot be trained on with a ``ValueError``.
+
+        Means over cells need a network that ``integrates``: a linear head on an encoding with integrals.
+        """
+
+    def caption(self, channels: int) -> str:
+        """Return the title of a figure of the samples, with their number or the known share of the grid."""
+        return f"samples ({100 * float(self.known(channels).double().mean()):.3g} %)"
+
+    @abstractmethod
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> "Samples":
+        """Return the samples of a signal on the grid; where it is NaN they are unknown."""
+
     @abstractmethod
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
@@ -77,168 +185,6 @@ class Geometry(ABC):
     @abstractmethod
     def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
         """Write values at the samples into a tensor on the signal's own grid, each at the nearest node."""
-
-
-@dataclass(frozen=True)
-class Lattice(Geometry):
-    """A regular part of a signal's grid: every ``steps[j]``-th sample from ``offsets[j]`` on, along each axis.
-
-    It is the whole grid by default. A step below 1, or an offset outside the axis, raises a ``ValueError``.
-    """
-
-    grid: tuple[int, ...]
-    steps: tuple[int, ...] = ()
-    offsets: tuple[int, ...] = ()
-    is_whole_lattice = True
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.grid, tuple) or not self.grid:
-            raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
-        if len(self.grid) > MAX_AXES:
-            raise _checks.wrong("grid", f"at most {MAX_AXES} axes besides the channels", len(self.grid))
-        object.__setattr__(self, "steps", self.steps or (1,) * len(self.grid))
-        object.__setattr__(self, "offsets", self.offsets or (0,) * len(self.grid))
-        if not len(self.grid) == len(self.steps) == len(self.offsets):
-            raise _checks.wrong("steps", f"{len(self.grid)} numbers, one for each axis", self.steps)
-        for length, step, offset in zip(self.grid, self.steps, self.offsets, strict=True):
-            _checks.integer("grid", length, 1)
-            _checks.integer("steps", step, 1)
-            if not 0 <= _checks.integer("offsets", offset, 0) < length:
-                raise _checks.wrong("offsets", f"at least 0 and below the axis's {length} samples", offset)
-
-    def __repr__(self) -> str:
-        """Return the lengths, the steps and the density."""
-        steps = "" if self.shape == self.grid else f", steps={self.steps}"
-        return f"{type(self).__name__}({self.grid}{steps}, density={self.density:.3g})"
-
-    @property
-    def density(self) -> float:
-        """The share of the signal's own grid that the lattice has."""
-        return math.prod(self.shape) / math.prod(self.grid)
-
-    @property
-    def axes(self) -> Axes:
-        """The lattice along each axis."""
-        parts = zip(self.grid, self.steps, self.offsets, strict=True)
-        return tuple(Axis.every(n, k, o) for n, k, o in parts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the lattice."""
-        return tuple(axis.count for axis in self.axes)
-
-    @property
-    def slices(self) -> tuple[slice, ...]:
-        """The lattice as an index into the signal's grid."""
-        return tuple(slice(o, None, k) for k, o in zip(self.steps, self.offsets, strict=True))
-
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return where the signal's own grid was sampled."""
-        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
-        known[self.slices] = True if self.weights is None else (self.weights > 0).cpu()
-        return known
-
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write the known values into a tensor on the signal's own grid."""
-        known = self.known(onto.shape[-1])[self.slices].to(onto.device)
-        onto[self.slices] = torch.where(known, values, onto[self.slices])
-
-
-@dataclass(frozen=True)
-class MaskedLattice(Lattice):
-    """A lattice with unknown entries.
-
-    The weights, (*lattice, 1) or (*lattice, channels), are 0 where nothing is known, and 1 or any other positive weight
-    of the squared error where a sample is known. Weights of another shape than the lattice's, weights that are negative
-    or not finite, and weights that are zero everywhere raise a ``ValueError``.
-    """
-
-    weights: Float[Tensor, "..."] = field(default_factory=lambda: torch.ones(()))
-    is_whole_lattice = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if tuple(self.weights.shape[:-1]) != self.shape:
-            raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
-        check_weights(self.weights)
-
-    __repr__ = Lattice.__repr__
-
-    @property
-    def density(self) -> float:
-        """The share of the signal's own grid that is known, for weights of 0 and 1."""
-        return super().density * float(self.weights.mean())
-
-
-@dataclass(frozen=True)
-class ScatteredPoints(Geometry):
-    """Points anywhere in [0, 1)^d, tied to a lattice.
-
-    Parameters
-    ----------
-    grid : tuple of int
-        The lengths of the lattice on which the reconstruction lives.
-    points, weights
-        Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
-        the squared errors; 1 if not given.
-    blending : str, optional
-        How a point depends on the nodes around it: "linear", "cubic" or "quintic" interpolation, or "similarity", least
-        squares by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take
-        "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all reproduce constants,
-        and gradient fits evaluate the encoding at the points themselves.
-    outside : "error" or "clamp"
-        Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
-    """
-
-    grid: tuple[int, ...]
-    points: Float[Tensor, "n d"]
-    weights: Float[Tensor, "n _"] | None = None
-    blending: Blend | None = None
-    outside: Outside = "error"
-    is_scattered = True
-
-    def __post_init__(self) -> None:
-        Lattice(self.grid)
-        check_values("points", self.points)
-        if self.points.ndim != 2 or self.points.shape[1] != len(self.grid):
-            raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", tuple(self.points.shape))
-        if self.weights is not None:
-            check_weights(self.weights)
-            if self.weights.ndim != 2 or len(self.weights) != len(self.points):
-                raise _checks.wrong("weights", f"shape ({len(self.points)}, 1)", tuple(self.weights.shape))
-        if self.blending is not None:
-            _checks.choice("blending", self.blending, BLENDS)
-        _checks.choice("outside", self.outside, ("error", "clamp"))
-
-    def __repr__(self) -> str:
-        """Return the lengths of the lattice, and the number of points for each of its nodes."""
-        return f"ScatteredPoints({self.grid}, points={len(self.points)}, density={self.density:.3g})"
-
-    @property
-    def density(self) -> float:
-        """The number of points for each node of the lattice."""
-        return len(self.points) / math.prod(self.grid)
-
-    @property
-    def axes(self) -> Axes:
-        """The whole lattice, j / N along each axis."""
-        return tuple(Axis(n) for n in self.grid)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of points."""
-        return (len(self.points),)
-
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return zeros: scattered points are not points of the grid."""
-        return torch.zeros(*self.grid, channels, dtype=torch.bool)
-
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write every point's value into a tensor on the lattice, at the nearest node."""
-        lengths = torch.tensor(self.grid)
-        index = (self.points.cpu() * lengths).round().long().clamp(min=0)
-        onto[tuple(torch.minimum(index, lengths - 1).T)] = values
 
 
 def check_values(name: str, values: object) -> Tensor:
@@ -251,6 +197,18 @@ def check_values(name: str, values: object) -> Tensor:
     if not bool(torch.isfinite(values).all()):
         raise _checks.wrong(name, "finite values", "NaN or infinity")
     return values
+
+
+def known_entries(values: Float[Tensor, "*samples channels"]) -> Float[Tensor, "*samples _"] | None:
+    """Return 1 where values are known and 0 where they are NaN, one for all channels if they agree.
+
+    It is None if all are known.
+    """
+    missing = torch.isnan(values)
+    if not bool(missing.any()):
+        return None
+    shared = bool((missing == missing[..., :1]).all())
+    return (~missing[..., :1] if shared else ~missing).to(values)
 
 
 def check_weights(weights: Float[Tensor, "..."]) -> None:
@@ -307,6 +265,21 @@ class Samples:
     def weights(self) -> Tensor | None:
         """The geometry's weights; None where every value has the same weight."""
         return self.geometry.weights
+
+    def without(self, hidden: Bool[Tensor, "*samples channels"]) -> "Samples":
+        """Return the samples with those that are hidden unknown; one mask hides them in all channels alike."""
+        weights = self.geometry.full_weights.to(self.values)
+        shown = hidden[..., : weights.shape[-1]].logical_not() * weights
+        return Samples(self.geometry.reweighted(shown), torch.where(hidden, 0.0, self.values))
+
+    def part(self, window: tuple[slice, ...]) -> "Samples | None":
+        """Return the samples in a window of a lattice; None where there are no windows (see ``Geometry.part``)."""
+        geometry = self.geometry.part(window)
+        return None if geometry is None else Samples(geometry, self.values[window])
+
+    def on_even_nodes(self) -> "Samples":
+        """Return the samples for fits whose nodes are equally spaced: those at unequal coordinates as points."""
+        return self.geometry.on_even_nodes(self)
 
     def detached(self) -> "Samples":
         """Return the samples without gradients to their values."""

@@ -8,7 +8,7 @@ from coordnet.encodings.encoders import DFT, Encoder
 from coordnet.encodings.registry import ENCODERS
 from coordnet.networks.attention import AttentionClassifier, PositionedTokens
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.lattices import Lattice
 
 SMALL = {
     "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},

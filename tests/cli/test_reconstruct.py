@@ -18,7 +18,8 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.panels import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import refused, synthetic_photograph
 
 SMOOTH = "smooth:power=1.5,strength=0.01,anisotropy=1x2"

@@ -12,7 +12,7 @@ from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import Composition
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.lattices import Lattice
 
 
 @pytest.mark.parametrize("family", [Gaussian, Triangle, Sine, RandomFourier, LearnedEmbedding])

@@ -5,7 +5,7 @@ from coordnet.encodings import ComplexEncoding, DirectionalEncoding, JointEncodi
 from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, RandomFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.lattices import Lattice
 
 
 def make(kind, encoder):

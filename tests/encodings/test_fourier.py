@@ -14,7 +14,7 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.fourier import FourierModes
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.lattices import Lattice
 
 SHAPES = [((7,), (7,)), ((7,), (10,)), ((4, 5), (6, 9)), ((3, 1, 4), (5, 1, 6)), ((2, 3, 2, 2), (4, 3, 2, 3))]
 

@@ -7,7 +7,6 @@ import torch
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.hold_out import hide
 from coordnet.fitting.spectrum import decorrelate, smoothest_modes, start_penalty, update
 from coordnet.fitting.systems import effective_density
 from coordnet.media import load
@@ -18,9 +17,10 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.fourier import FourierModes
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import lattice_points
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import synthetic_photograph
 
 
@@ -143,7 +143,7 @@ def test_rotations_are_orthonormal_and_variances_those_of_the_channels(generator
     mixing = torch.tensor([[1.0, 0.2], [0.9, -0.3]])
     truth = torch.randn(40, 40, 2, generator=generator) @ mixing.T
     samples = sample(truth, "full")
-    measurement = Measurement.mask(torch.ones(1, 1, 40, 40))
+    measurement = ForwardModel.mask(torch.ones(1, 1, 40, 40))
     values = truth.movedim(-1, 0).unsqueeze(0)
     problem = decorrelate(FourierModes(FourierEncoding.like(samples)), measurement, values)
     rotation = problem.rotation[0]
@@ -201,15 +201,15 @@ def test_holes_are_filled_in_constrained_form_and_the_known_is_kept():
 
 def test_what_is_hidden_is_shaped_like_what_is_missing(generator):
     mask = holes(96).reshape(1, 1, 96, 96)
-    hidden = hide(Measurement.mask(mask), (96, 96), 0.1, generator)
+    hidden = ForwardModel.mask(mask).hide(0.1, generator)
     assert bool((hidden * (1 - mask) == 0).all())
     assert float(hidden.sum()) > 0.6 * float((1 - mask).sum())
     rows = hidden[0, 0].sum(1)
     assert float(rows.max()) >= 14
     random = (torch.rand(1, 1, 96, 96, generator=generator) < 0.5).float()
-    share = float(hide(Measurement.mask(random), (96, 96), 0.1, generator).sum() / random.sum())
+    share = float(ForwardModel.mask(random).hide(0.1, generator).sum() / random.sum())
     assert share == pytest.approx(0.1, abs=0.03)
-    assert hide(Measurement.mask(torch.eye(4).reshape(1, 1, 4, 4)), (4, 4), 0.1, generator) is None
+    assert ForwardModel.mask(torch.eye(4).reshape(1, 1, 4, 4)).hide(0.1, generator) is None
 
 
 def test_rounds_start_from_the_power_law():
@@ -217,7 +217,7 @@ def test_rounds_start_from_the_power_law():
     modes = FourierModes(FourierEncoding.like(samples))
     weights = samples.geometry.weights.movedim(-1, 0).unsqueeze(0)
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0) * weights
-    problem = decorrelate(modes, Measurement.mask(weights), values)
+    problem = decorrelate(modes, ForwardModel.mask(weights), values)
     start = Smoothness(1.5, 0.01)
     penalty = start_penalty(problem, start)
     largest = problem.variance.argmax()

@@ -11,8 +11,8 @@ from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
+from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice
 from tests.helpers import dense_least_squares
 
 

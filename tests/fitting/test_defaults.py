@@ -21,8 +21,10 @@ from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 GAUSSIAN, HASHED, FOURIER = (EncoderChoice(f) for f in (Gaussian, HashGrid, FourierEncoding))
 

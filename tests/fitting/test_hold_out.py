@@ -6,10 +6,9 @@ import torch
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.hold_out import hide
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -22,8 +21,8 @@ def seeded(seed=0):
 def test_samples_stay_where_the_mask_was_drawn_from_the_seed_of_the_hidden_ones(share):
     """The first draw would hide each known point, as all numbers below 0.03 are below the share."""
     known = torch.rand(96, 96, generator=seeded()) < 0.03
-    measurement = Measurement.mask(known.float()[None, None])
-    hidden = hide(measurement, (96, 96), share, seeded())
+    measurement = ForwardModel.mask(known.float()[None, None])
+    hidden = measurement.hide(share, seeded())
     assert hidden is not None
     assert bool((hidden[0, 0] <= known).all())
     assert 0.5 * share < float(hidden.sum()) / int(known.sum()) < 2 * share

@@ -23,7 +23,8 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import synthetic_photograph
 
 

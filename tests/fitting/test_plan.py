@@ -13,7 +13,7 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian, Triangle
 from coordnet.fitting import capture
 from coordnet.linalg import buffers
-from coordnet.sampling.samples import Lattice, MaskedLattice
+from coordnet.sampling.lattices import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
 
 

@@ -22,9 +22,11 @@ from coordnet.linalg.conjugate_gradients import ConjugateGradients, ConvergenceW
 from coordnet.metrics.scores import psnr
 from coordnet.priors.modes import EncodingModes
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 from tests.helpers import dense_point_fit, kron, synthetic_photograph
 
 GRIDS = [(13,), (6, 7), (4, 5, 3), (3, 2, 3, 2)]
@@ -114,7 +116,7 @@ def test_any_encoder_rank_deficient_ones_included(name, features, generator):
     encoder = ENCODERS[name]
     encoding = ComplexEncoding([encoder.like(samples.geometry.axes[0], features=features)])
     modes = EncodingModes(encoding, samples.axes, rcond=1e-8, dtype=torch.float64)
-    mask = Measurement.mask(samples.geometry.weights.movedim(-1, 0).unsqueeze(0))
+    mask = ForwardModel.mask(samples.geometry.weights.movedim(-1, 0).unsqueeze(0))
     values = (samples.values - samples.mean()).movedim(-1, 0).unsqueeze(0)
     system = ModesSystem(modes, mask, Smoothness(1.0, 0.1).penalty(modes))
     made = modes(system.solve(values, tolerance=1e-12).x).flatten()
@@ -231,7 +233,7 @@ def test_structured_masks_take_the_constrained_form_and_both_forms_agree(kind):
 def test_random_masks_take_the_modes():
     for fraction in (0.05, 0.25, 0.8):
         geometry = sample(torch.rand(64, 64, 1), f"random:{fraction}").geometry
-        assert not Measurement.mask(geometry.weights.movedim(-1, 0).unsqueeze(0)).is_structured_mask
+        assert not ForwardModel.mask(geometry.weights.movedim(-1, 0).unsqueeze(0)).is_structured_mask
 
 
 def mirrored_astronaut(size):
@@ -262,7 +264,7 @@ def test_the_lattice_takes_fewer_steps_than_the_modes_and_agrees(fraction, power
     samples = sample(mirrored_astronaut(96).double(), f"random:{fraction}")
     encoding = ComplexEncoding.like(Triangle, samples)
     modes = EncodingModes(encoding, samples.geometry.axes, dtype=torch.float64)
-    measurement = Measurement.mask(samples.geometry.weights.movedim(-1, 0).unsqueeze(0))
+    measurement = ForwardModel.mask(samples.geometry.weights.movedim(-1, 0).unsqueeze(0))
     penalty = strength * modes.roughness((1.0, 1.0)) ** power
     values = samples.values.movedim(-1, 0).unsqueeze(0)
     exact = ModesSystem(modes, measurement, penalty).solve(values, tolerance=1e-10, steps=3000).x
@@ -436,7 +438,7 @@ def test_the_modes_system_solves_its_normal_equations(generator):
     w = torch.rand(1, 1, 7, dtype=torch.float64, generator=generator)
     y = torch.rand(1, 1, 7, dtype=torch.float64, generator=generator)
     penalty = torch.arange(7, dtype=torch.float64)
-    z = ModesSystem(modes, Measurement.mask(w), penalty).solve(y, tolerance=1e-13).x.flatten()
+    z = ModesSystem(modes, ForwardModel.mask(w), penalty).solve(y, tolerance=1e-13).x.flatten()
     b = modes.basis._matrices[0]
     dense = torch.linalg.solve(b.T @ torch.diag(w.flatten()) @ b + torch.diag(penalty), b.T @ (w * y).flatten())
     assert torch.allclose(z, dense, atol=1e-10)

@@ -13,8 +13,8 @@ from coordnet.fitting.tuning import tune_scale, tune_smoothness
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error
 from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice
 from tests.helpers import synthetic_photograph
 
 

@@ -14,7 +14,7 @@ from coordnet.encodings.encoders import Gaussian, RandomFourier
 from coordnet.linalg import buffers as memory
 from coordnet.linalg.buffers import chunks, clear_scratch, is_tracked, scratch
 from coordnet.linalg.kronecker import mode_product
-from coordnet.sampling.samples import Lattice
+from coordnet.sampling.lattices import Lattice
 
 ONE = torch.zeros(1)
 # What PyTorch itself gives when it makes its rules for forward derivatives.

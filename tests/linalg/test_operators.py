@@ -33,10 +33,10 @@ from coordnet.priors.fourier import FourierModes
 from coordnet.priors.modes import EncodingModes
 from coordnet.sampling.areas import CellMeans
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.measurements import Interpolation
+from coordnet.sampling.forward import Interpolation
+from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.operators import Blur, Derivatives, FourierSamples, Projections
 from coordnet.sampling.operators.foreign import as_operator
-from coordnet.sampling.samples import Lattice
 from tests.helpers import kron
 
 DOUBLE = torch.float64

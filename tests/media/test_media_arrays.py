@@ -205,7 +205,7 @@ def test_masks_that_do_not_fit(tmp_path):
 
 
 def test_a_mask_may_take_the_memory_that_is_allowed(tmp_path, monkeypatch):
-    monkeypatch.setattr(declared, "MEMORY", 100 * NEEDED)
+    monkeypatch.setattr(declared, "LEAST_MEMORY", 100 * NEEDED)
     monkeypatch.setattr(declared, "available_memory", lambda: 0)
     np.save(tmp_path / "m.npy", np.eye(20, dtype=bool))
     Image.fromarray(np.eye(20, dtype=np.uint8) * 255).save(tmp_path / "m.png")

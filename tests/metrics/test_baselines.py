@@ -8,7 +8,8 @@ from scipy.interpolate import CubicSpline, RectBivariateSpline, griddata
 from coordnet.metrics import baselines
 from coordnet.sampling.axes import Axis, lattice_points
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 
 @pytest.mark.parametrize("degree", [1, 3])

@@ -3,8 +3,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.patterns import Bayer, Every, Random, Scattered, parse_pattern, sample
-from coordnet.sampling.samples import Lattice, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.samples import Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3))

@@ -37,8 +37,9 @@ def torch_interpolate(case: Case) -> Tensor:
     whole lattice that begins at offset 0.
     """
     geometry: Any = case.samples.geometry
-    if not geometry.is_whole_lattice or any(geometry.offsets):
-        raise ValueError("expected a whole lattice")
+    geometry.check_filled("samples", "a whole lattice")
+    if any(geometry.offsets):
+        raise ValueError("expected a whole lattice from offset 0 on")
     dims = len(geometry.grid)
     padded = pad(case.samples.values.movedim(-1, 0).unsqueeze(0), (0, 1) * dims, mode="replicate")
     size = [n * k + 1 for n, k in zip(geometry.shape, geometry.steps, strict=True)]
@@ -54,7 +55,8 @@ def lanczos_between(case: Case) -> Tensor:
     the samples are not a whole lattice of a picture.
     """
     geometry: Any = case.samples.geometry
-    if not geometry.is_whole_lattice or len(geometry.grid) != 2:
+    geometry.check_filled("samples", "a whole lattice of a picture")
+    if len(geometry.grid) != 2:
         raise ValueError("expected a whole lattice of a picture")
     axes = list(zip(geometry.grid, geometry.steps, geometry.offsets, strict=True))
     starts = [1.5 - (offset + 0.5) / step for _, step, offset in axes]  # one sample is before the first, half its width

@@ -55,7 +55,7 @@ class LocalAreaPlan(Plan):
     """
 
     def __init__(self, encoding: FourierEncoding, geometry: AreaLattice, prior: Local, **options: Any) -> None:
-        if len(geometry.grid) != 2 or not geometry.is_whole_lattice or geometry.shape == geometry.grid:
+        if len(geometry.grid) != 2 or geometry.filled_axes is None or geometry.shape == geometry.grid:
             expected = "None, Smoothness or Adaptive, but for all means of a picture over cells of several pixels"
             raise _checks.wrong("prior", expected, "Local")
         super().__init__(FourierEncoding.on(geometry.pixels), geometry, **options)

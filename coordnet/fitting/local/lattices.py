@@ -19,7 +19,8 @@ from coordnet.metrics import baselines
 from coordnet.networks.reports import LocalReport, PatchWeights
 from coordnet.priors.local import Local
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.samples import Lattice, Samples
+from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.samples import Samples
 
 SHORTEST = 4  # samples that must be left along an axis when the lattice's own part is enlarged
 

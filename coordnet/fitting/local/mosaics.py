@@ -19,7 +19,7 @@ from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.reports import LocalReport
 from coordnet.priors.local import Local
-from coordnet.sampling.samples import MaskedLattice
+from coordnet.sampling.lattices import MaskedLattice
 
 LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
 STRIDE, LEARNED_STRIDE = 4, 8  # distance of patches, and of those that adapt the classes

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from coordnet.fitting.defaults import POWER, Prior
-from coordnet.fitting.hold_out import hide, middle
+from coordnet.fitting.hold_out import middle
 from coordnet.fitting.plates.energy import plate_energy
 from coordnet.fitting.plates.field import Field, dimensions
 from coordnet.fitting.plates.plate import plate
@@ -20,11 +20,11 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.measurements import Measurement
+from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Samples
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
-WINDOW = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides on plates at all
+TRIAL_NODES = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides on plates at all
 CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
 # Nodes to which that part is enlarged at most: a plate on it takes a fraction of a second. Beyond it, in pictures with
 # large holes or hardly any samples, the trial would take longer than the fit.
@@ -34,17 +34,17 @@ FOLDED = 3000  # samples below which several folds are hidden, so that about thr
 MOST_FOLDS = 5
 SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
 LOWEST = 2  # the first order that is tried
-HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE nodes
-LARGE = ByAxes({1: 2**24, 2: 128**2, 3: 0})
-MIN_GAIN = 0.02  # of the hidden error: an order or a cut-off that brings less is a failure
+HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
+LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
+ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 PATIENCE = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
-EXACT = 1e-9  # of the variance: a hidden error below which samples have no noise
+NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
 GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
 SURE = 2.0  # standard errors by which plates that smooth are better: noise in the hidden samples hides by how much
 EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
 EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs, of ``FEWEST`` samples
-MOST_NODES = ByAxes({1: 2**20, 2: 2**19, 3: 2**18})  # of a lattice on which plates are taken unasked
+MOST_NODES = ByAxes({1: 2**20, 2: 2**19, 3: 2**18})  # nodes of the largest lattice on which plates are taken unasked
 
 Fit = Callable[[Samples, Prior], Reconstruction]
 
@@ -66,8 +66,8 @@ class FieldErrors:
         if self.field.on_nodes:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
-        measurement = Measurement.mask(known)
-        drawn = (hide(measurement, tuple(known.shape[2:]), self.prior.hold_out, generator) for _ in range(self.rounds))
+        mask = ForwardModel.mask(known)
+        drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
@@ -139,10 +139,10 @@ def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, FieldErrors
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
-    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE[field.dims] else HIGHEST
+    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE_NODES[field.dims] else HIGHEST
     orders = range(LOWEST, highest + 1) if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
-    if prior.cutoff is None and errors.of_plate(order, cutoff) > EXACT * errors.field.values.var():
+    if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
         cutoffs: dict[int, float] = {}
 
         def smoothed(p: int) -> float:
@@ -161,7 +161,7 @@ def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:
     best, least, failures = candidates[0], error(candidates[0]), 0
     for candidate in candidates[1:]:
         found = error(candidate)
-        failures = 0 if found < (1 - MIN_GAIN) * least else failures + 1
+        failures = 0 if found < (1 - ORDER_GAIN) * least else failures + 1
         if found < least:
             best, least = candidate, found
         if failures == PATIENCE:
@@ -185,7 +185,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
     field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
-    part, plates = deciding_part(field, WINDOW[field.dims]), ThinPlate()
+    part, plates = deciding_part(field, TRIAL_NODES[field.dims]), ThinPlate()
     first = FieldErrors(part, plates, rounds=1)
     if not first.folds or not part.values.any():
         return None
@@ -195,7 +195,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     if min(early + [first.of_plate(LOWEST, w) * gain for w in cutoffs]) > rough:
         return None
     chosen, _ = choose_plate(field, plates)
-    can_smooth = math.isfinite(chosen.cutoff or math.inf) and not geometry.is_whole_lattice
+    can_smooth = math.isfinite(chosen.cutoff or math.inf) and geometry.filled_axes is None
     rivals = dict.fromkeys((getattr(prior, "pilot", prior), prior))  # the pilot is fitted in a tenth of the time
     better = all(
         _are_better(chosen, rival, fit, (part, *_corners(field, part.lattice)), can_smooth) for rival in rivals

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.plates.energy import Sparse
-from coordnet.sampling.samples import Geometry, MaskedLattice, Samples, ScatteredPoints
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.scattered import ScatteredPoints
 
 
 @dataclass(frozen=True)
@@ -45,19 +47,17 @@ class Field:
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
         """Return the samples of a geometry on its signal's own grid, with the weights of one channel."""
         columns = values.detach().cpu().double().flatten(1).T.numpy()
-        weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
-        weight = weights[..., channel].cpu().double().flatten().numpy()
-        if geometry.is_scattered:
-            blending = Blending(geometry.blending or "quintic", geometry.axes)
-            matrix = blending.interpolation(geometry.points.cpu(), [], torch.float64, geometry.outside)
-            operator = _sparse(matrix.index.numpy(), matrix.weights.numpy(), math.prod(geometry.grid))
-            positions = geometry.points.cpu().double().numpy() * np.array(geometry.grid)
-        else:
-            index = [np.rint(axis.points().numpy() * n) for n, axis in zip(geometry.grid, geometry.axes, strict=True)]
-            positions = np.stack(np.meshgrid(*index, indexing="ij"), -1).reshape(-1, len(index))
-            operator = _selection(positions, geometry.grid)
-        field = cls(geometry.grid, positions, operator, columns, weight, not geometry.is_scattered)
-        return field.select(weight > 0)
+        weight = geometry.full_weights[..., channel].cpu().double().flatten().numpy()
+        index, weights = geometry.nodes.numpy()[:, None], np.ones((len(weight), 1))
+        positions = np.stack(np.unravel_index(index[:, 0], geometry.grid), -1).astype(float)
+        blending = Blending.of(geometry.blended("quintic"))
+        if blending is not None:
+            points = geometry.positions()
+            matrix = blending.interpolation(points, [], torch.float64, geometry.outside)
+            index, weights = matrix.index.numpy(), matrix.weights.numpy()
+            positions = points.numpy() * np.array(geometry.grid)
+        operator = _sparse(index, weights, math.prod(geometry.grid))
+        return cls(geometry.grid, positions, operator, columns, weight, blending is None).select(weight > 0)
 
     @property
     def dims(self) -> int:
@@ -102,11 +102,6 @@ class Field:
 def dimensions(lattice: tuple[int, ...]) -> int:
     """Return the number of axes of more than one node, at least 1: a picture of one column is a row."""
     return max(1, sum(n > 1 for n in lattice))
-
-
-def _selection(positions: np.ndarray, lattice: tuple[int, ...]) -> Sparse:
-    nodes = np.asarray(np.ravel_multi_index(tuple(positions.astype(int).T), lattice))
-    return _sparse(nodes[:, None], np.ones((len(nodes), 1)), math.prod(lattice))
 
 
 def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:

@@ -44,14 +44,11 @@ class ThinPlatePlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: ThinPlate, **options: Any) -> None:
         if encoding.axis_encoders:
             raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
-        if geometry.operator is not None or geometry.has_cells:
-            found = "measurements" if geometry.operator is not None else "means over cells"
-            raise _checks.wrong("prior", f"cn.Smoothness or cn.Adaptive for {found}", "cn.ThinPlate")
-        if geometry.shape != geometry.grid and not geometry.is_scattered:
-            encoding = FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
-        if geometry.is_scattered and geometry.blending is None:
-            geometry = replace(geometry, blending="quintic")  # type: ignore[type-var]
-        super().__init__(encoding, geometry, **options)
+        geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
+        nodes = tuple(Axis(n) for n in geometry.grid)
+        if getattr(encoding, "axes", nodes) != nodes:
+            encoding = FourierEncoding.on(nodes)
+        super().__init__(encoding, geometry.blended("quintic"), **options)
         self.prior = prior
 
     def solve(self, values: CenteredValues) -> Fitted:

@@ -13,13 +13,13 @@ from coordnet.fitting.plates.energy import Sparse
 from coordnet.sampling.axes import ByAxes
 
 # Unknown points up to which the exact factorization is taken, by the number of axes: its fill grows faster in more.
-EXACT = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
-DROPS = (1e-6, 1e-8)  # of the incomplete factorization; 1e-5 fails for some systems of a high order
+FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
+DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
-TOLERANCE = 1e-9  # of the relative residual
+PLATE_TOLERANCE = 1e-9  # relative residual to which plates are solved
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
 SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
-STEPS = 2000  # of conjugate gradients
+PLATE_STEPS = 2000  # most steps of conjugate gradients
 RESTART = 30  # steps of GMRES after which it starts anew
 ORDERING = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
 
@@ -57,7 +57,7 @@ def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
         raise SingularPlate("a point without energy")
     scale = sparse.dia_array((diagonal[None] ** -0.5, [0]), shape=a.shape)
     a, b = (scale @ a @ scale).tocsc(), scale @ b
-    found = _exact(a, b) if a.shape[0] <= EXACT[dims] else _iterated(a, b, dims)
+    found = _exact(a, b) if a.shape[0] <= FACTORIZED_NODES[dims] else _iterated(a, b, dims)
     if not found.residual <= ACCEPTED:
         raise SingularPlate(f"relative residual {found.residual:.1g}")
     return PlateSolution(scale @ found.x, found.method, found.iterations, found.residual)
@@ -83,7 +83,7 @@ def _exact(a: Sparse, b: np.ndarray) -> PlateSolution:
 def _iterated(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     """Iterate, in two dimensions with finer and finer incomplete factorizations until one succeeds."""
     if dims > 2:
-        return _krylov(linalg.cg, a, b, "conjugate gradients", maxiter=STEPS)
+        return _krylov(linalg.cg, a, b, "conjugate gradients", maxiter=PLATE_STEPS)
     for drop in DROPS:
         try:
             factor = linalg.spilu(a, drop_tol=drop, fill_factor=FILL, **ORDERING)
@@ -93,7 +93,7 @@ def _iterated(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
         inverse: Any = linalg.LinearOperator(a.shape, matvec=factor.solve)  # type: ignore[call-arg]
         options = {"M": inverse, "restart": RESTART, "maxiter": 2}
         found = _krylov(linalg.gmres, a, b, "GMRES, incomplete factorization", callback_type="pr_norm", **options)
-        if found.residual <= 10 * TOLERANCE:
+        if found.residual <= 10 * PLATE_TOLERANCE:
             return found
     return _exact(a, b)
 
@@ -101,7 +101,7 @@ def _iterated(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
 def _krylov(method: Callable, a: Sparse, b: np.ndarray, name: str, **options: Any) -> PlateSolution:
     """Solve one column after another; the diagonal of A is 1."""
     steps = itertools.count()
-    x = np.stack([method(a, y, rtol=TOLERANCE, callback=lambda _: next(steps), **options)[0] for y in b.T], 1)
+    x = np.stack([method(a, y, rtol=PLATE_TOLERANCE, callback=lambda _: next(steps), **options)[0] for y in b.T], 1)
     return PlateSolution(x, name, next(steps), _residual(a, b, x))
 
 

@@ -55,8 +55,8 @@ class Calibration:
     def of(cls, table: SampleTable, folded: Folded, render: Float[Tensor, "*grid channels"]) -> "Calibration":
         """Learn the scale from the errors in folds, and how errors fall with the number of samples."""
         signal = render.detach().cpu().double().numpy()
-        scattered = table.samples.geometry.is_scattered
-        sought = np.ones_like(folded.distance, dtype=bool) if scattered else ~table.known
+        known = table.samples.geometry.known(table.samples.channels)
+        sought = ~known.flatten(0, -2).numpy()
         fewer = folded.single.shown / float(table.known.sum())
         growth = fewer ** (max(_power(folded, _mean_square) + POWER, 0) / 2)
         narrowing = fewer ** max(_power(folded, _typical), 0)

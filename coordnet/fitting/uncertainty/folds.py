@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import distance_transform_edt
-from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.hold_out import hide
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.measurements import Measurement
-from coordnet.sampling.samples import Geometry, MaskedLattice, Samples
+from coordnet.sampling.forward import ForwardModel, are_clustered
+from coordnet.sampling.samples import Samples
 
 FOLDS = 5
 FEWEST = 50  # least number of samples of each channel for five folds
@@ -75,11 +73,10 @@ class SampleTable:
 
     def __init__(self, samples: Samples) -> None:
         geometry = samples.geometry
-        check_gaps(geometry)
+        geometry.check_hideable()
         self.samples, self.shape = samples, (-1, samples.channels)
-        self.nodes = _nodes(geometry)
-        weights = torch.ones(*geometry.shape, 1) if samples.weights is None else samples.weights
-        self.weights = weights.to(samples.values)
+        self.nodes = geometry.nodes.numpy()
+        self.weights = geometry.full_weights.to(samples.values)
         self.known = (self.weights > 0).expand_as(samples.values).reshape(self.shape).cpu().numpy()
         self.values = samples.values.detach().reshape(self.shape).cpu().double().numpy()
         fewest = int(self.known.sum(0).min())
@@ -102,18 +99,21 @@ class SampleTable:
 
         Holes, scratches and text are far from samples as random ones are not; their shape is moved to known places.
         """
-        measurement = Measurement.mask(self.weights.movedim(-1, 0).unsqueeze(0))
-        if not self.samples.geometry.is_scattered and measurement.is_structured_mask:
-            return self._shifted(measurement)
+        gaps = self.samples.geometry.gaps
+        if gaps is not None and are_clustered(gaps):
+            return self._shifted()
         joint = self.weights.shape[-1] == 1
         rows = self.known[:, :1] if joint else self.known
         number = np.full(rows.shape, -1)
         number[rows] = np.random.default_rng(SEED).permutation(int(rows.sum())) % FOLDS
         return [np.broadcast_to(number == k, self.known.shape) for k in range(FOLDS)]
 
-    def _shifted(self, measurement: Measurement) -> list[Bool[np.ndarray, "n channels"]]:
-        generator, shape = torch.Generator().manual_seed(SEED), self.samples.geometry.shape
-        drawn = [hide(measurement, shape, 1 / FOLDS, generator) for _ in range(FOLDS)]
+    def _shifted(self) -> list[Bool[np.ndarray, "n channels"]]:
+        mask, generator = (
+            ForwardModel.mask(self.weights.movedim(-1, 0).unsqueeze(0)),
+            torch.Generator().manual_seed(SEED),
+        )
+        drawn = [mask.hide(1 / FOLDS, generator) for _ in range(FOLDS)]
         found = [hidden[0].movedim(0, -1).expand_as(self.samples.values) > 0 for hidden in drawn if hidden is not None]
         if len(found) < FOLDS:
             raise _checks.wrong("samples", "enough known samples to hide others of the unknown ones' shape", "too few")
@@ -133,14 +133,8 @@ class SampleTable:
         return np.asarray(distance_transform_edt(far.reshape(grid))).ravel()
 
     def _without(self, hidden: Bool[np.ndarray, "n channels"]) -> Samples:
-        mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape).to(self.weights.device)
-        shown = mask[..., : self.weights.shape[-1]].logical_not() * self.weights
-        geometry = self.samples.geometry
-        if geometry.is_scattered:
-            geometry = replace(geometry, weights=shown)  # type: ignore[type-var]
-        else:  # a masked lattice, or a rectilinear one that is equally spaced
-            geometry = MaskedLattice(geometry.grid, weights=shown)
-        return Samples(geometry, torch.where(mask, 0.0, self.samples.values))
+        mask = torch.from_numpy(np.array(hidden)).reshape(self.samples.values.shape)
+        return self.samples.without(mask.to(self.weights.device))
 
     def _errors(
         self,
@@ -149,26 +143,11 @@ class SampleTable:
         distance: Float[np.ndarray, "nodes channels"],
         deviation: Float[np.ndarray, " nodes"],
     ) -> HiddenErrors:
-        estimate = at_samples(fit, self.samples.geometry).detach().reshape(self.shape).cpu().double().numpy()
+        estimate = self.samples.geometry.at_samples(fit).detach().reshape(self.shape).cpu().double().numpy()
         rows = hidden.any(1)
         error = np.where(hidden, estimate - self.values, np.nan)[rows]
         node, shown = self.nodes[rows], float((self.known & ~hidden).sum())
         return HiddenErrors(node, error, distance[node], deviation[node], np.zeros_like(node), shown)
-
-
-def check_gaps(geometry: Geometry) -> None:
-    """Refuse samples of which none can be hidden in the way that others are missing with a ``ValueError``."""
-    masked = geometry.weights is not None and geometry.shape == geometry.grid and geometry.is_even
-    if not (geometry.is_scattered or masked) or geometry.has_cells or geometry.operator is not None:
-        expected = "a masked lattice or scattered points, of which some can be hidden to measure errors"
-        raise _checks.wrong("samples", expected, repr(geometry))
-    if masked and not geometry.is_scattered and bool((geometry.weights > 0).all()):  # type: ignore[operator]
-        raise _checks.wrong("samples", "a masked lattice of which some are unknown", "none")
-
-
-def at_samples(fit: Reconstruction, geometry: Geometry) -> Float[Tensor, "*samples channels"]:
-    """Evaluate a fit at the points of a geometry, or on its lattice."""
-    return fit(geometry.points.to(fit.offset)) if geometry.is_scattered else fit.render(alignment="sample")
 
 
 def posterior_deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, " nodes"]]:
@@ -176,14 +155,6 @@ def posterior_deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, "
     if any("deviation" not in fit.learned for fit in fits):
         return [np.ones(math.prod(fit.grid)) for fit in fits]
     return [fit.learned["deviation"].flatten().cpu().double().numpy() for fit in fits]
-
-
-def _nodes(geometry: Geometry) -> Int[np.ndarray, " n"]:
-    if not geometry.is_scattered:
-        return np.arange(math.prod(geometry.shape))
-    lengths = np.array(geometry.grid)
-    index = np.rint(geometry.points.detach().cpu().double().numpy() * lengths).astype(int).clip(0, lengths - 1)
-    return np.asarray(np.ravel_multi_index(tuple(index.T), geometry.grid))
 
 
 def _joined(errors: list[HiddenErrors]) -> HiddenErrors:

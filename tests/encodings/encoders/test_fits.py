@@ -30,8 +30,8 @@ from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.axes import Axis
+from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.patterns import sample
-from coordnet.sampling.samples import Lattice
 
 SMALL = {
     "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},

@@ -1,0 +1,148 @@
+"""Forward models: how samples depend on the lattice signal, y = S f, with a weight for each squared error."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from coordnet.linalg.conjugate_gradients import subset
+from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
+
+Outside = Literal["error", "clamp"]
+CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
+MIN_LEFT = 20  # samples that must be left when some are hidden
+TRIES = 16  # draws, or shifts of the unknown pattern; the shift that hides most samples is taken
+
+
+@dataclass(frozen=True, eq=False)
+class ForwardModel:
+    """Samples y = S f + noise of a lattice signal f, with weights W of the squared errors, 0 where nothing is known.
+
+    S maps signals (signals, channels, *lattice) to samples (signals, channels, *samples); ``row_energy`` is the squared
+    norm of every row of S, where S is an entry or a blend of the lattice's.
+    """
+
+    operator: LinearOperator
+    weights: Float[Tensor, "signals channels *samples"]
+    row_energy: float | Float[Tensor, "*samples"] = 1.0
+    is_general: bool = False  # whether S is any operator, whose rows are no entries or blends of the lattice's
+
+    @property
+    def density(self) -> float:
+        """The trace of SᵀWS divided by the size of the lattice: the fraction of known points, for a mask."""
+        traces = (self.weights * self.row_energy).flatten(2).sum(-1)
+        return float(traces.mean()) / math.prod(self.operator.domain)
+
+    @classmethod
+    def mask(cls, weights: Float[Tensor, "signals channels *lattice"]) -> "ForwardModel":
+        """Return the measurement of the lattice's own entries, unknown where the weight is 0."""
+        return cls(Identity(tuple(weights.shape[2:])), weights)
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether the samples are entries of the lattice itself."""
+        return isinstance(self.operator, Identity)
+
+    @property
+    def is_plain_mask(self) -> bool:
+        """Whether the samples are entries of the lattice, with weights of 0 and 1 alone."""
+        return self.is_mask and bool(((self.weights == 0) | (self.weights == 1)).all())
+
+    @property
+    def is_structured_mask(self) -> bool:
+        """Whether the samples are entries of the lattice, and the unknown ones are clustered (``are_clustered``)."""
+        return self.is_mask and are_clustered((self.weights == 0).flatten(0, 1))
+
+    def __call__(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *samples"]:
+        """Return S f."""
+        return self.operator(f)
+
+    def backproject(self, y: Float[Tensor, "signals channels *samples"]) -> Float[Tensor, "signals channels *lattice"]:
+        """Return SᵀW y; gradients flow to y."""
+        return followed(self.operator.T, self.weights * y)
+
+    def normal(self, f: Float[Tensor, "signals channels *lattice"]) -> Float[Tensor, "signals channels *lattice"]:
+        """Return SᵀWS f."""
+        return self.backproject(self(f))
+
+    def hide(self, share: float, generator: torch.Generator) -> Float[Tensor, "signals channels *samples"] | None:
+        """Draw samples to hide: 1 where a known sample is hidden, 0 elsewhere, (1, 1 or channels, *samples).
+
+        A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
+        drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
+        instead: the unknown pattern is shifted to a place where much of it is known. The result is None if ``share`` is
+        0 or too few samples are known to hide any.
+        """
+        known = (self.weights > 0).any(0, keepdim=True)
+        if self.is_structured_mask:
+            hidden = max((_shifted(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
+        else:
+            draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))
+            drawn = (draw.to(known.device) & known for draw in draws)
+            most = max(2 * share * int(known.sum()), MIN_LEFT)
+            hidden = next((draw for draw in drawn if int(draw.sum()) <= most), known)
+        left = int((known & ~hidden).sum())
+        if share == 0 or int(hidden.sum()) < 2 or left < MIN_LEFT:
+            return None
+        return hidden.to(self.weights)
+
+    def reweighted(self, factor: Float[Tensor, "signals channels *samples"]) -> "ForwardModel":
+        """Return the same samples with each weight multiplied by a factor."""
+        return replace(self, weights=self.weights * factor)
+
+    def select(self, kept: Bool[Tensor, "signals channels"]) -> "ForwardModel":
+        """Return the measurement of some signals' channels, for an operator that does not mix channels."""
+        return replace(self, weights=subset(self.weights, kept))
+
+
+def are_clustered(unknown: Bool[Tensor, "masks *lattice"]) -> bool:
+    """Return whether unknown points have unknown neighbors by ``CLUSTERING`` more often than at random.
+
+    Those of holes, scratches and text have; those of random masks have not.
+    """
+    pairs, both = 0, 0
+    for axis in range(1, unknown.ndim):
+        length = unknown.shape[axis]
+        left, right = unknown.narrow(axis, 0, length - 1), unknown.narrow(axis, 1, length - 1)
+        pairs += int(left.sum())
+        both += int((left & right).sum())
+    return pairs > 0 and both / pairs > float(unknown.float().mean()) + CLUSTERING
+
+
+def _shifted(known: Tensor, generator: torch.Generator) -> Tensor:
+    """Return where the unknown pattern, shifted at random, falls on known points."""
+    axes = tuple(range(2, known.ndim))
+    draws = torch.rand(len(axes), generator=generator)
+    shifts = tuple(int(draw * known.shape[axis]) for draw, axis in zip(draws, axes, strict=True))
+    return (~known).roll(shifts, axes) & known
+
+
+class Interpolation(LinearOperator):
+    """The sparse matrix S that maps a lattice signal to values at scattered points.
+
+    ``index`` holds the flat indices of the m nodes that each point depends on, ``weights`` their weights.
+    """
+
+    def __init__(self, lattice: Shape, index: Int[Tensor, "n m"], weights: Float[Tensor, "n m"]) -> None:
+        self.domain, self.codomain = tuple(lattice), (len(index),)
+        self.index, self.weights = index, weights
+
+    def _apply(self, x: Float[Tensor, "*signals_lattice"]) -> Float[Tensor, "*signals n"]:
+        batch = self.batch_of(x)
+        rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
+        values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
+        return values.reshape(*batch, *self.codomain)
+
+    def _apply_adjoint(self, y: Float[Tensor, "*signals n"]) -> Float[Tensor, "*signals_lattice"]:
+        result = y.new_zeros(*y.shape[:-1], math.prod(self.domain))
+        for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
+            result.index_add_(-1, index, y * weight)
+        return result.reshape(*y.shape[:-1], *self.domain)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Interpolation":
+        """Return the operator on another device, or for tensors of another dtype."""
+        return Interpolation(self.domain, self.index.to(device), self.weights.to(device=device, dtype=dtype))

@@ -1,0 +1,149 @@
+"""Scattered points: values of a signal at points between the nodes of a lattice."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from scipy.ndimage import map_coordinates
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.buffers import is_tracked
+from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.samples import (
+    BLENDS,
+    Blend,
+    Geometry,
+    Interpolate,
+    Outside,
+    Samples,
+    check_values,
+    check_weights,
+)
+
+
+@dataclass(frozen=True)
+class ScatteredPoints(Geometry):
+    """Points anywhere in [0, 1)^d, tied to a lattice.
+
+    Parameters
+    ----------
+    grid : tuple of int
+        The lengths of the lattice on which the reconstruction lives.
+    points, weights
+        Coordinates (n, d) in units of the unit interval, which may be repeated, and weights (n, 1) or (n, channels) of
+        the squared errors; 1 if not given.
+    blending : str, optional
+        How a point depends on the nodes around it: "linear", "cubic" or "quintic" interpolation, or "similarity", least
+        squares by the similarity of the encoder ("printed": as the papers print it). By default closed-form fits take
+        "cubic" in one and two dimensions and "linear" in more, thin plates "quintic", which all reproduce constants,
+        and gradient fits evaluate the encoding at the points themselves.
+    outside : "error" or "clamp"
+        Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
+        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
+    """
+
+    grid: tuple[int, ...]
+    points: Float[Tensor, "n d"]
+    weights: Float[Tensor, "n _"] | None = None
+    blending: Blend | None = None
+    outside: Outside = "error"
+    is_scattered = True
+
+    def __post_init__(self) -> None:
+        Lattice(self.grid)
+        check_values("points", self.points)
+        if self.points.ndim != 2 or self.points.shape[1] != len(self.grid):
+            raise _checks.wrong("points", f"{len(self.grid)} coordinates per point", tuple(self.points.shape))
+        if self.weights is not None:
+            check_weights(self.weights)
+            if self.weights.ndim != 2 or len(self.weights) != len(self.points):
+                raise _checks.wrong("weights", f"shape ({len(self.points)}, 1)", tuple(self.weights.shape))
+        if self.blending is not None:
+            _checks.choice("blending", self.blending, BLENDS)
+        _checks.choice("outside", self.outside, ("error", "clamp"))
+
+    def __repr__(self) -> str:
+        """Return the lengths of the lattice, and the number of points for each of its nodes."""
+        return f"ScatteredPoints({self.grid}, points={len(self.points)}, density={self.density:.3g})"
+
+    @property
+    def density(self) -> float:
+        """The number of points for each node of the lattice."""
+        return len(self.points) / math.prod(self.grid)
+
+    @property
+    def axes(self) -> Axes:
+        """The whole lattice, j / N along each axis."""
+        return tuple(Axis(n) for n in self.grid)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of points."""
+        return (len(self.points),)
+
+    @property
+    def gaps(self) -> None:
+        """None: there is no lattice of which points are missing."""
+
+    @property
+    def closed_form_blend(self) -> Blend:
+        """The named blending, or "cubic" in one and two dimensions and "linear" in more."""
+        return self.blending or ("cubic" if len(self.grid) <= 2 else "linear")
+
+    def positions(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
+        """Return the points."""
+        return self.points.detach().to(device, dtype)
+
+    def at_samples(self, fit: Any) -> Float[Tensor, "n channels"]:
+        """Return the values of a ``Reconstruction`` at the points."""
+        return fit(self.points.to(fit.offset))
+
+    def forward(
+        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
+    ) -> ForwardModel:
+        """Return the interpolation between nodes, with the weights of the points."""
+        operator = interpolate(self.points.to(device))
+        return ForwardModel(operator, self.stacked_weights(dtype, device), operator.weights.square().sum(1))
+
+    def reweighted(self, weights: Float[Tensor, "n _"]) -> "ScatteredPoints":
+        """Return the points with other weights."""
+        return replace(self, weights=weights)
+
+    def blended(self, blend: Blend) -> "ScatteredPoints":
+        """Return the points with a blending, unless they have one."""
+        return replace(self, blending=self.blending or blend)
+
+    def check_hideable(self) -> None:
+        """Take all points: any of them may be hidden."""
+
+    def caption(self, channels: int) -> str:
+        """Return the title of a figure of the points."""
+        return f"samples ({len(self.points)} points)"
+
+    def sample(self, signal: Float[Tensor, "*grid channels"]) -> Samples:
+        """Return the cubic spline of a signal at the points, which has no gradient; see ``Scattered`` for errors."""
+        if is_tracked(signal):
+            expected = "`signal.detach()`: SciPy's splines between the samples have no gradient"
+            raise _checks.wrong("signal", expected, "a signal to which gradients are followed")
+        if bool(torch.isnan(signal).any()):
+            raise _checks.wrong("signal", "one without NaN, for scattered samples", "NaN")
+        where = (self.points * torch.tensor(self.grid)).T.numpy()
+        channels = signal.cpu().double().movedim(-1, 0).numpy()
+        found = np.stack([map_coordinates(channel, where, mode="mirror") for channel in channels], -1)
+        return Samples(self, torch.from_numpy(found).to(signal))
+
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return zeros: scattered points are not points of the grid."""
+        return torch.zeros(*self.grid, channels, dtype=torch.bool)
+
+    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
+        """Write every point's value into a tensor on the lattice, at the nearest node."""
+        lengths = torch.tensor(self.grid)
+        index = (self.points.cpu() * lengths).round().long().clamp(min=0)
+        onto[tuple(torch.minimum(index, lengths - 1).T)] = values
