@@ -56,7 +56,7 @@ def plan(
     ----------
     encoding : ComplexEncoding or FourierEncoding
         The encoding.
-    geometry : Lattice, MaskedLattice, RectilinearLattice, AreaLattice, ScatteredPoints or MeasuredLattice
+    geometry : Lattice, MaskedLattice, RectilinearLattice, AreaLattice, ScatteredPoints or OperatorGeometry
         Where the values will be; ``samples.geometry``.
     prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
         The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
