@@ -5,6 +5,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.fitting.local import classes
 from coordnet.fitting.local.gaussians import Gaussians
+from coordnet.fitting.local.lattices import interpolated
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
@@ -95,3 +96,11 @@ def test_noise_on_a_strided_lattice_is_refused():
     samples = sample(synthetic_photograph(24, 24), "every:2")
     with pytest.raises(ValueError, match="`prior`: expected cn.Local.. without noise on a lattice that skips samples"):
         fit(samples, Local(noise=0.1))
+
+
+@pytest.mark.parametrize("pattern", ["every:2", "every:3+1", "every:5x20"])
+@pytest.mark.parametrize("degree, peer", [(1, baselines.linear), (3, baselines.cubic)])
+def test_the_splines_that_patches_start_from_are_scipys(pattern, degree, peer):
+    signal = torch.rand(41, 40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    samples = sample(signal, pattern)
+    torch.testing.assert_close(interpolated(samples, degree).movedim(0, -1), peer(samples), atol=1e-12, rtol=0)

@@ -129,7 +129,7 @@ def _divided(y: Picture, cells: tuple[int, ...], noise: float) -> Pixels:
     """Return the mean of overlapping patches, each entry weighted by its posterior precision."""
     coarse = tuple(min(CELLS, n) for n in y.shape[1:])
     lattice, shape = (tuple(n * c for n, c in zip(sizes, cells, strict=True)) for sizes in (y.shape[1:], coarse))
-    start = joint_shapes(shape) if len(y) == 3 else gray_shapes(shape)
+    start = joint_shapes(shape, device=y.device) if len(y) == 3 else gray_shapes(shape, y.device)
     mixture = ScaleMixture.begin(start.to(y), ENERGIES, noise)
     view = mixture.view(_means(shape, cells, len(y)).to(y))
 

@@ -81,7 +81,7 @@ class LocalClasses:
         cls, shape: tuple[int, ...], channels: Channels, *, joint: bool, noise: float = KNOWN_NOISE
     ) -> "LocalClasses":
         """Return the classes before any adaptation, all of the same weight."""
-        shapes = power_laws(shape).to(channels.basis)
+        shapes = power_laws(shape, channels.basis.device).to(channels.basis)
         shapes = shapes + MEAN_ERROR
         energies = len(channels.energies) * shapes.new_tensor(ENERGIES)
         covariances = (energies[:, None, None, None] * shapes).flatten(0, 1)

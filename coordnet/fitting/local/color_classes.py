@@ -21,31 +21,33 @@ MEAN_ERRORS = (0.1, 0.02, 0.02)  # variances of the pilot's patch means in luma 
 
 
 def joint_shapes(
-    shape: tuple[int, ...], colorfulness: tuple[tuple[float, float], ...] = COLORFULNESS
+    shape: tuple[int, ...],
+    colorfulness: tuple[tuple[float, float], ...] = COLORFULNESS,
+    device: torch.device | str = "cpu",
 ) -> Float[Tensor, "shapes columns columns"]:
     """Return covariances of patches of three colors, color after color, for luma of mean variance 3.
 
     Each shape of luma comes with every colorfulness.
     """
-    spectra = Spectra.of(shape)
+    spectra = Spectra.of(shape, device)
     luma = spectra.covariances(shape)
     transition = 1 / (1 + (spectra.squared_frequency.sqrt() / CROSSOVER) ** STEEPNESS)
-    basis = torch.tensor(LUMA, dtype=torch.float64).T
+    basis = torch.tensor(LUMA, dtype=torch.float64, device=device).T
     basis = basis / basis.norm(dim=0)
     shapes = []
     for low, high in colorfulness:
         difference = spectra.covariances(shape, high + (low - high) * transition)
         parts = (luma, difference, SECOND_DIFFERENCE * difference)
-        total = torch.zeros(())
+        total = torch.zeros((), device=device)
         for vector, part, error in zip(basis.T, parts, MEAN_ERRORS, strict=True):
             total = total + 3 * torch.stack([torch.kron(vector.outer(vector), c + error) for c in part])
         shapes.append(total)
     return torch.cat(shapes)
 
 
-def gray_shapes(shape: tuple[int, ...]) -> Float[Tensor, "shapes size size"]:
+def gray_shapes(shape: tuple[int, ...], device: torch.device | str = "cpu") -> Float[Tensor, "shapes size size"]:
     """Return covariances of patches of one channel, of mean variance 1."""
-    return Spectra.of(shape).covariances(shape) + MEAN_ERRORS[0]
+    return Spectra.of(shape, device).covariances(shape) + MEAN_ERRORS[0]
 
 
 @dataclass(frozen=True)

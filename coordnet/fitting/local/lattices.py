@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
+from coordnet.encodings.encoders import UnevenSpline
 from coordnet.fitting.local.channels import Channels
 from coordnet.fitting.local.classes import LocalClasses
 from coordnet.fitting.local.estimate import Estimate
@@ -15,7 +17,7 @@ from coordnet.fitting.local.patches import Patches
 from coordnet.fitting.local.weights import Weights, choose_weights
 from coordnet.fitting.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.linalg.borders import make_periodic
-from coordnet.metrics import baselines
+from coordnet.linalg.kronecker import Kronecker
 from coordnet.networks.reports import LocalReport, PatchWeights
 from coordnet.priors.local import Local
 from coordnet.sampling.axes import Axis
@@ -85,14 +87,25 @@ class LocalLatticePlan(Plan):
         samples.geometry.put(samples.values, values)
         known = samples.geometry.known(1).movedim(-1, 0).to(values.device)
         signal = Signal.of(values.movedim(-1, 0), known)
-        linear, cubic = (self._spline(f, samples) / signal.range for f in (baselines.linear, baselines.cubic))
+        linear, cubic = (interpolated(samples, degree) / signal.range for degree in (1, 3))
         shape = self.prior.patch_on(samples.grid)
         classes = LocalClasses.begin(shape, Channels.of(signal.values, known), joint=False)
         observed = classes.observe(signal.values, known, cubic)
         estimate = classes.estimate(observed, Patches.every(self.prior.stride, samples.grid, shape, values.device))
         return signal, linear, estimate, classes.restore(estimate.f)
 
-    def _spline(self, interpolate: baselines.Baseline, samples: Samples) -> Float[Tensor, "channels *grid"]:
-        f = interpolate(samples)
-        assert f is not None  # as it may be for masked samples
-        return f.to(samples.values).movedim(-1, 0)
+
+def interpolated(samples: Samples, degree: int) -> Float[Tensor, "channels *grid"]:
+    """Return the tensor spline through all samples of a lattice on its signal's grid, with the end values beyond it."""
+    values = samples.values.movedim(-1, 0)
+    pairs = zip(samples.axes, samples.grid, strict=True)
+    matrices = [_spline_matrix(axis, Axis(length), degree, values.device) for axis, length in pairs]
+    return Kronecker(matrices)(values.double()).to(values)
+
+
+def _spline_matrix(knots: Axis, onto: Axis, degree: int, device: torch.device) -> Float[Tensor, "positions knots"]:
+    """Return the matrix, in float64, from values at the knots of a spline to its values at other positions."""
+    encoder = UnevenSpline.for_axes((knots,), None, degree=degree)
+    x = knots.points(device=device)
+    at = onto.points(device=device).clamp(x[0], x[-1])
+    return torch.linalg.solve(encoder(x), encoder(at), left=False)

@@ -65,7 +65,7 @@ class LocalMosaicPlan(Plan):
 
     def _estimate(self, signal: Signal, noise: float) -> tuple[Estimate, ScaleMixture]:
         """Adapt the classes, then return the estimate of patches that lie closer, with the classes."""
-        start = joint_shapes(self.shape).to(signal.values)
+        start = joint_shapes(self.shape, device=signal.values.device).to(signal.values)
         mixture = ScaleMixture.begin(start, ENERGIES, noise)
         lattice, device = tuple(signal.values.shape[1:]), signal.values.device
         learned = Patches.shifted(LEARNED_STRIDE, LEARNED_SHIFTS, lattice, self.shape, device)

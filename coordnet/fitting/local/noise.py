@@ -105,11 +105,11 @@ class LocalDenoiser:
         """Return posterior means, their variances, and the estimates: one of all colors, or one of each channel."""
         shape = self.prior.patch_on(tuple(noisy.shape[1:]))
         if joint:
-            estimate = self._estimate(noisy, variance, noise, joint_shapes(shape, COLORFULNESS), bar)
+            estimate = self._estimate(noisy, variance, noise, joint_shapes(shape, COLORFULNESS, noisy.device), bar)
             return estimate.f, estimate.spread, [estimate]
         channels = Channels.of(noisy, torch.ones_like(noisy[:1], dtype=torch.bool))
         parts = torch.tensordot(channels.basis.T, noisy, 1).split(1)
-        estimates = [self._estimate(part, variance, noise, gray_shapes(shape), bar) for part in parts]
+        estimates = [self._estimate(part, variance, noise, gray_shapes(shape, part.device), bar) for part in parts]
         f, spread = (torch.cat(parts) for parts in zip(*((e.f, e.spread) for e in estimates), strict=True))
         return (torch.tensordot(channels.basis, f, 1), torch.tensordot(channels.basis.square(), spread, 1), estimates)
 

@@ -35,15 +35,17 @@ class Spectra:
     squared_frequency: Float[Tensor, "*period"]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...]) -> "Spectra":
-        """Return the spectra for patches of a shape."""
+    def of(cls, shape: tuple[int, ...], device: torch.device | str = "cpu") -> "Spectra":
+        """Return the spectra for patches of a shape, on a device."""
         least = PERIOD if len(shape) <= 2 else PERIOD_IN_SPACE
         period = tuple(max(least, 2 * n) for n in shape)
-        axes = [torch.fft.fftfreq(n, dtype=torch.float64) for n in period]
+        axes = [torch.fft.fftfreq(n, dtype=torch.float64, device=device) for n in period]
         f = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
         total, corner = f.square().sum(-1), (CORNER / max(period)) ** 2
         spectra = [(total + corner) ** -slope for slope in SLOPES]
-        for slope, elongation, direction in itertools.product(ORIENTED_SLOPES, ELONGATIONS, directions(len(shape))):
+        for slope, elongation, direction in itertools.product(
+            ORIENTED_SLOPES, ELONGATIONS, directions(len(shape)).to(device)
+        ):
             along = (f @ direction).square()
             spectra.append((along / elongation + (total - along) * elongation + corner) ** -slope)
         return cls(torch.stack(spectra), total)
@@ -55,7 +57,9 @@ class Spectra:
 
         They are divided by the mean variance of an entry under the spectra themselves.
         """
-        points = torch.cartesian_prod(*[torch.arange(n) for n in shape]).reshape(-1, len(shape))
+        points = torch.cartesian_prod(*[torch.arange(n, device=self.values.device) for n in shape]).reshape(
+            -1, len(shape)
+        )
         lags = points.unsqueeze(1) - points
         index = tuple(lags[..., j] % n for j, n in enumerate(self.squared_frequency.shape))
         own, scaled = (self._centered(spectra, index) for spectra in (self.values, self.values * ratio))
@@ -68,6 +72,6 @@ class Spectra:
         return c - c.mean(1, keepdim=True) - c.mean(2, keepdim=True) + c.mean((1, 2), keepdim=True)
 
 
-def power_laws(shape: tuple[int, ...]) -> Float[Tensor, "shapes size size"]:
+def power_laws(shape: tuple[int, ...], device: torch.device | str = "cpu") -> Float[Tensor, "shapes size size"]:
     """Return covariances of patches without their means, each with the mean variance 1: isotropic, then oriented."""
-    return Spectra.of(shape).covariances(shape)
+    return Spectra.of(shape, device).covariances(shape)
