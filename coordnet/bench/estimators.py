@@ -21,8 +21,8 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
+from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 

@@ -28,8 +28,8 @@ from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.defaults import STRIDED_ROW
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
 
 SIGMA = 0.1  # standard deviation of noise; signals are in [0, 1]
 COUNTED_RESIDUAL = 1e-4  # relative residual to which iterations are counted

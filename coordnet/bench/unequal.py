@@ -12,8 +12,8 @@ from coordnet.bench.estimation import Case, Estimator, Outcome, Task
 from coordnet.bench.fields import FIELDS, FieldFinder, FieldSignal
 from coordnet.bench.signals import Signal
 from coordnet.comparison.stopwatch import timed
-from coordnet.fitting.choice import fit
 from coordnet.fitting.defaults import Prior
+from coordnet.fitting.fit import fit
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.sampling import RectilinearLattice, Samples
 

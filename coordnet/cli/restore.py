@@ -21,7 +21,6 @@ from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting import methods
-from coordnet.fitting.local.areas import DEGREE
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.declared import available_memory
@@ -30,6 +29,7 @@ from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_ro
 from coordnet.networks.reports import AdaptiveReport
 from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
+from coordnet.priors.local.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.divide import UPSCALE_PRIORS

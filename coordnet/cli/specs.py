@@ -17,8 +17,8 @@ from coordnet.media import MediaError, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
+from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.comparison.attempts import attempted
 from coordnet.comparison.table import Comparison
-from coordnet.fitting.choice import combinations
+from coordnet.fitting.fit import combinations
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.heads import Head

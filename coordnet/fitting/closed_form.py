@@ -11,25 +11,26 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
-from coordnet.fitting.adaptive import AdaptivePlan
-from coordnet.fitting.areas import FoldedPlan, lattice_of
+from coordnet.fitting.choice import plates_instead
 from coordnet.fitting.defaults import default_prior
-from coordnet.fitting.least_squares import HELD, LeastSquares, LeastSquaresPlan
-from coordnet.fitting.local.plan import local_plan
-from coordnet.fitting.measured import MeasuredPlan
-from coordnet.fitting.plan import Plan, follows_scales
-from coordnet.fitting.plates.choice import plates_instead
-from coordnet.fitting.plates.plan import ThinPlatePlan
-from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
 from coordnet.fitting.uncertainty.posterior import deviations
 from coordnet.fitting.uncertainty.recipe import Recipe
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.progress import stage
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.measure import lattice_of
+from coordnet.plans.plan import Plan, follows_scales
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.adaptive.measured import MeasuredPlan
+from coordnet.priors.adaptive.plan import AdaptivePlan
+from coordnet.priors.least_squares import HELD, LeastSquares, LeastSquaresPlan
 from coordnet.priors.local import Local
+from coordnet.priors.local.plan import local_plan
+from coordnet.priors.plates import ThinPlate
+from coordnet.priors.plates.plan import ThinPlatePlan
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
+from coordnet.priors.smoothness.folded import FoldedPlan
+from coordnet.priors.smoothness.plan import SmoothLatticePlan, SmoothPlan
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Geometry, Samples

@@ -11,8 +11,8 @@ from coordnet.fitting.effort import local_seconds
 from coordnet.networks.heads import Head
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
-from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
+from coordnet.priors.plates import ThinPlate
+from coordnet.priors.smoothness import POWER, Smoothness
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
@@ -21,7 +21,6 @@ Solver = Literal["closed-form", "gradient"]
 Kind = Literal["complex", "simple"]
 Family = type[Encoder] | type[JointEncoder] | type[FourierEncoding]
 
-POWER = ByAxes({1: 1.0, 2: 1.5, 3: 2.0})  # the smoothness of natural signals by the number of axes
 # What lies between the samples of a strided lattice. Held-out figures at every second sample of sixteen photographs:
 # 27.58 dB (27.33 without a prior).
 STRIDED = ByAxes({1: Smoothness(2.5, 0.01), 2: Smoothness(1.5, 0.03)})

@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings.encoders import UnevenSpline
+from coordnet.fitting.choice import GAIN
 from coordnet.fitting.closed_form import suited_prior
 from coordnet.fitting.defaults import default_encoder
-from coordnet.fitting.hold_out import middle
 from coordnet.fitting.methods import EncoderChoice, Method
-from coordnet.fitting.plates.choice import GAIN
 from coordnet.linalg.progress import stage
+from coordnet.plans.hold_out import middle
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 

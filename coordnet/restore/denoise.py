@@ -17,14 +17,14 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.defaults import LONGEST_LOCAL
 from coordnet.fitting.effort import denoising_seconds
-from coordnet.fitting.hold_out import middle
-from coordnet.fitting.local.noise import LocalDenoiser
-from coordnet.fitting.plan import CenteredValues, Fitted, Plan
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.precision import full_precision
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reports import DenoiseReport
+from coordnet.plans.hold_out import middle
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.local import Local
+from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
 from coordnet.restore.restored import Restored

@@ -12,9 +12,9 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
 from coordnet.fitting.defaults import Prior
-from coordnet.fitting.gaps import are_wide
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.gaps import are_wide
 from coordnet.priors.adaptive import Adaptive
 from coordnet.restore.inverted import looks_inverted
 from coordnet.restore.restored import Restored

@@ -5,10 +5,10 @@ import torch
 
 import coordnet as cn
 from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle
-from coordnet.fitting.areas import FoldedPlan
 from coordnet.fitting.defaults import default_prior
 from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosine_matrix
+from coordnet.priors.smoothness.folded import FoldedPlan
 from coordnet.sampling.areas import CellMeans
 from tests.helpers import kron, synthetic_photograph
 

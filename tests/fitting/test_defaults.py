@@ -5,7 +5,6 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
-from coordnet.fitting.choice import choose, combinations
 from coordnet.fitting.defaults import (
     LONGEST,
     LONGEST_LOCAL,
@@ -16,6 +15,7 @@ from coordnet.fitting.defaults import (
     default_prior,
 )
 from coordnet.fitting.effort import local_seconds
+from coordnet.fitting.fit import choose, combinations
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive

@@ -8,8 +8,8 @@ import torch
 import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fitting.choice import choose
 from coordnet.fitting.effort import EPOCHS, GPU, LONGEST_TRAINING, default_epochs, epoch_seconds, local_seconds
+from coordnet.fitting.fit import choose
 from coordnet.networks.heads import Linear, Siren, Wire
 from tests.helpers import synthetic_photograph
 

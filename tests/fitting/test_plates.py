@@ -10,13 +10,13 @@ from scipy.interpolate import CubicSpline
 
 import coordnet as cn
 from coordnet.encodings.blending import polynomial_weights
-from coordnet.fitting.choice import choose
 from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
-from coordnet.fitting.plates import choice
-from coordnet.fitting.plates import solve as solves
-from coordnet.fitting.plates.energy import plate_energy, polynomials
-from coordnet.fitting.plates.field import Field
+from coordnet.fitting.fit import choose
 from coordnet.linalg.borders import continue_smoothly
+from coordnet.priors.plates import choice
+from coordnet.priors.plates import solve as solves
+from coordnet.priors.plates.energy import plate_energy, polynomials
+from coordnet.priors.plates.field import Field
 from coordnet.sampling import Axis, lattice_points
 from coordnet.sampling.lattices import MaskedLattice
 from tests.helpers import synthetic_photograph
@@ -241,7 +241,7 @@ def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
     """The middle of this picture is a sky; its corners are not."""
     picture = waves((72, 24)).float()
     picture[:24] = synthetic_photograph(24, 24)[..., :1]
-    monkeypatch.setattr(choice, "TRIAL_NODES", {2: 24**2})
+    monkeypatch.setattr("coordnet.fitting.choice.TRIAL_NODES", {2: 24**2})
     assert suited_prior(masked(picture[24:], 0.4)).name == "plates"
     assert suited_prior(masked(picture, 0.4)).name == "local"
 

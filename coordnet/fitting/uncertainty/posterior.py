@@ -10,18 +10,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.fitting.adaptive import AdaptivePlan
-from coordnet.fitting.measured import MeasuredPlan
-from coordnet.fitting.plan import Plan
-from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
-from coordnet.fitting.systems import System
 from coordnet.linalg.conjugate_gradients import conjugate_gradients
 from coordnet.linalg.operators import rotate
 from coordnet.linalg.precision import full_precision
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.modes import Modes
+from coordnet.plans.modes import Modes
+from coordnet.plans.plan import Plan
+from coordnet.plans.systems import System
+from coordnet.priors.adaptive.measured import MeasuredPlan
+from coordnet.priors.adaptive.plan import AdaptivePlan
+from coordnet.priors.smoothness.plan import SmoothLatticePlan, SmoothPlan
 from coordnet.sampling.samples import units_of
 
 # Relative residuals at which draws stop if no solver gives one: on the lattice, and in the modes, where small residuals
