@@ -1,19 +1,28 @@
-"""The choice between priors by the errors at hidden samples."""
+"""The choice of a prior for some samples: the first that suits them, or thin plates if hidden samples say so."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
+import torch
 
-from coordnet.fitting.defaults import Prior
+from coordnet.encodings import FourierEncoding
+from coordnet.linalg.progress import stage
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.plates.choice import FEWEST, LOWEST, FieldErrors, choose_plate, deciding_part
 from coordnet.priors.plates.field import Field, dimensions
-from coordnet.priors.smoothness import POWER, Smoothness
+from coordnet.priors.registry import PRIORS
+from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness.parameters import POWER
 from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Samples
+
+LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
 
 TRIAL_NODES = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides on plates at all
 SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
@@ -26,7 +35,47 @@ MOST_NODES = ByAxes({1: 2**20, 2: 2**19, 3: 2**18})  # nodes of the largest latt
 Fit = Callable[..., Reconstruction]  # of samples, with a prior
 
 
-def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None:
+def suited(setting: Setting) -> Prior | None:
+    """Return the first prior of the registry that suits a setting within ``LONGEST_FIT`` seconds, or None.
+
+    A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized.
+    """
+    found = (kind.suited(setting) for kind in PRIORS.values())
+    return next((prior for prior in found if prior and prior.seconds(setting) <= LONGEST_FIT), None)
+
+
+def choose_prior(
+    samples: Samples, *, fourier: bool = True, robust: bool = False, learned: bool = False, progress: bool = False
+) -> Prior | None:
+    """Return the prior that "auto" stands for: what is ``suited``, or thin plates (see ``_plates_instead``).
+
+    Parameters
+    ----------
+    samples : Samples
+        The samples of one signal.
+    fourier, robust : bool
+        Those of ``Setting``. Plates need Fourier's encoding, and have no loss for outliers.
+    learned : bool
+        Whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of others.
+    progress : bool
+        Whether to show the seconds that the choice takes.
+    """
+    samples = as_points(samples.detached()) if fourier else samples.detached()
+    prior = suited(Setting(samples.geometry, samples.channels, samples.values.device, fourier, robust))
+    is_point = samples.geometry.operator is None and not samples.geometry.has_cells
+    if prior is not None and not isinstance(prior, ThinPlate) and fourier and not robust and is_point:
+        with stage("choosing the prior", shown=progress):
+            prior = _plates_instead(samples, prior) or prior
+    return Adaptive() if learned and not (prior and prior.learns) else prior
+
+
+def _fit_on(device: torch.device, part: Samples, prior: Prior) -> Reconstruction:
+    values = part.values.to(device)
+    made = prior.plan(FourierEncoding.like(part), part.geometry, dtype=values.dtype, device=device)
+    return made.fit(values)
+
+
+def _plates_instead(samples: Samples, prior: Prior) -> ThinPlate | None:
     """Return the plates that suit samples better than a prior, as hidden samples say; None if none does.
 
     Plates that interpolate must be better by 6 dB. Those that smooth are taken for less if they are better everywhere:
@@ -37,7 +86,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
     smoothness and a few plates of low orders is fitted where these are close, as they are on photographs. The pilot of
     a local prior is compared first, and the local prior itself only with plates that are better than its pilot.
     """
-    geometry = samples.geometry
+    geometry, fit = samples.geometry, partial(_fit_on, samples.values.device)
     if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
         return None
     values = (samples.values - samples.mean()).movedim(-1, 0)
@@ -53,7 +102,7 @@ def plates_instead(samples: Samples, prior: Prior, fit: Fit) -> ThinPlate | None
         return None
     chosen, _ = choose_plate(field, plates)
     can_smooth = math.isfinite(chosen.cutoff or math.inf) and geometry.filled_axes is None
-    rivals = dict.fromkeys((getattr(prior, "pilot", prior), prior))  # the pilot is fitted in a tenth of the time
+    rivals = dict.fromkeys((prior.stationary, prior))  # the pilot is fitted in a tenth of the time
     better = all(
         _are_better(chosen, rival, fit, (part, *_corners(field, part.lattice)), can_smooth) for rival in rivals
     )

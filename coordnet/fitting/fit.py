@@ -10,14 +10,17 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.fitting.closed_form import suited_prior
-from coordnet.fitting.defaults import COMPARED, POWER, Family, Kind, Prior, Solver, default_encoder, default_encoding
+from coordnet.fitting.choice import choose_prior
+from coordnet.fitting.defaults import COMPARED, Family, Kind, Solver, default_encoder, default_encoding
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.splines import splines_instead
 from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
 from coordnet.networks.heads import Head, Linear
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.base import Prior
+from coordnet.priors.registry import as_prior
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness.parameters import POWER
 from coordnet.sampling.samples import Samples
 
 
@@ -79,7 +82,7 @@ def choose(
     samples : Samples
         The samples of the signal.
     encoder, encoding, prior
-        By default ``default_encoder``, ``default_encoding`` and ``suited_prior``; a prior of None is no prior. Without
+        By default ``default_encoder``, ``default_encoding`` and ``choose_prior``; a prior of None is no prior. Without
         an encoder and a prior, whole lattices of smooth fields take splines (``splines_instead``). The encoding is
         "complex" or "simple": whether the features of the axes are multiplied or concatenated.
     head : Head, optional
@@ -109,11 +112,11 @@ def choose(
         prior = None
     elif prior == "auto":
         fourier = (encoder is None or encoder.is_fourier) and not tunable
-        prior = suited_prior(samples, fourier=fourier, robust=robust, progress=progress)
-    elif robust and hasattr(prior, "loss"):
-        prior = replace(cast(Smoothness, prior), loss="huber")
-    elif robust:
-        raise _checks.wrong("robust", "a smoothness prior", prior.name if prior else "none")
+        prior = choose_prior(samples, fourier=fourier, robust=robust, progress=progress)
+    elif robust and prior is None:
+        raise _checks.wrong("robust", "a smoothness prior", "none")
+    elif prior is not None:
+        prior = as_prior(prior).robust() if robust else as_prior(prior)
     encoder = encoder or EncoderChoice(default_encoder(samples.geometry, prior, chosen))
     return Method(encoder, head, chosen, prior, kind)
 
@@ -185,7 +188,7 @@ def combinations(
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
-    prior, plain = suited_prior(samples, progress=progress), suited_prior(samples, fourier=False)
+    prior, plain = choose_prior(samples, progress=progress), choose_prior(samples, fourier=False)
     usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
     compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []

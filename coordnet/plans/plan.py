@@ -27,6 +27,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.uncertainty import Uncertainty
 from coordnet.plans.capture import CudaGraph
+from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment
 from coordnet.sampling.rectilinear import Coordinates
 from coordnet.sampling.samples import Geometry, channel_means
@@ -171,6 +172,14 @@ class Plan(ABC):
         return Reconstruction(
             network, offset, grid, centered.batch, report, learned, footprint, coordinates, uncertainty
         )
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return the posterior that the prior has for centered values, with what the fit learned.
+
+        A ``ValueError`` is raised if there is none to draw from.
+        """
+        expected = "a smooth prior of squared errors, or an adaptive or local one, to draw"
+        raise _checks.wrong("prior", expected, self.assumed)
 
     def centered(self, values: Float[Tensor, "*batch_samples channels"]) -> CenteredValues:
         """Return the values (signals, channels, *samples) and their means; see ``fit`` for errors."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,14 +12,15 @@ from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, default_rcond
 from coordnet.networks.reports import LeastSquaresReport
-from coordnet.plans.plan import DirectPlan
+from coordnet.plans.plan import DirectPlan, Plan
+from coordnet.priors.base import Prior
 from coordnet.sampling.samples import Geometry
 
 HELD = "`encoding.requires_grad_(False)`, or solver='gradient' to train its scales"
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(Prior):
     """Minimize ‖A w - y‖² + λ ‖w‖² on a whole lattice, with λ = ``ridge``; take the minimizer of least norm.
 
     Singular values below ``rcond`` times the largest count as zero; by default it is ε max(N, K), with ε of the dtype.
@@ -30,6 +31,8 @@ class LeastSquares:
         If a number is negative, or ``rcond`` is above 1.
     """
 
+    name: ClassVar[str] = "least-squares"
+    follows_scales: ClassVar[bool] = True
     ridge: float = 0.0
     rcond: float | None = None
 
@@ -37,6 +40,10 @@ class LeastSquares:
         _checks.nonnegative("ridge", self.ridge)
         if self.rcond is not None:
             _checks.between("rcond", self.rcond, 0.0, 1.0)
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan."""
+        return LeastSquaresPlan(encoding, geometry, self, **options)
 
 
 class LeastSquaresPlan(DirectPlan):

@@ -15,14 +15,14 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.defaults import LONGEST_LOCAL
-from coordnet.fitting.effort import denoising_seconds
+from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.precision import full_precision
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reports import DenoiseReport
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
+from coordnet.priors.base import Setting
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.restore.clipping import ClippedNoise
@@ -173,8 +173,8 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[st
     by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
     """
     grid = tuple(values.shape[:-1])
-    seconds = denoising_seconds(math.prod(grid), values.shape[-1], values.device)
-    if level == 0 or len(grid) != 2 or seconds > LONGEST_LOCAL:
+    setting = Setting(Lattice(grid), values.shape[-1], values.device)
+    if level == 0 or len(grid) != 2 or Local(noise=level).seconds(setting) > LONGEST_FIT:
         return "adaptive", None
     part = values[middle(grid, TRIED)]
     noisier, noise, sigma = _noisier(part, level, seed)

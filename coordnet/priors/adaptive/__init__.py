@@ -1,4 +1,3 @@
 """The adaptive prior: the variance of every mode is learned from the samples."""
 
-from coordnet.priors.adaptive.parameters import STARTS as STARTS
-from coordnet.priors.adaptive.parameters import Adaptive as Adaptive
+from coordnet.priors.adaptive.prior import Adaptive as Adaptive

@@ -16,9 +16,9 @@ from coordnet.linalg.operators import rotate
 from coordnet.networks.reports import AdaptiveReport
 from coordnet.plans.plan import CenteredValues, Fitted, solve_each
 from coordnet.plans.systems import MeasuredSystem, largest_gain
-from coordnet.priors.adaptive.parameters import Adaptive
+from coordnet.priors.adaptive.learned import LearnedPlan
+from coordnet.priors.adaptive.parameters import AdaptiveParameters
 from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, Problem, decorrelate, growth, start_penalty
-from coordnet.priors.smoothness.plan import IteratedPlan
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
@@ -94,7 +94,7 @@ class Learning:
         return (mean(log_ratio) + slope * rough).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
 
 
-class MeasuredPlan(IteratedPlan):
+class MeasuredPlan(LearnedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with P and s² of the greatest likelihood.
 
     Each round solves for the modes z of the values, and for the modes x of values that are simulated from a signal and
@@ -116,9 +116,7 @@ class MeasuredPlan(IteratedPlan):
     perturbations" (2010), for the simulated values.
     """
 
-    has_gradient = True
-
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: AdaptiveParameters, **options: Any) -> None:
         if math.prod(geometry.grid) == 1:
             raise _checks.wrong("grid", "more than one node for an adaptive prior", geometry.grid)
         super().__init__(encoding, geometry, prior, **options)

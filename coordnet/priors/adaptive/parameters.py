@@ -1,7 +1,6 @@
 """The adaptive prior: the variance of every mode is learned from the samples."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 from coordnet import _checks
 from coordnet.priors.smoothness import Smoothness
@@ -9,16 +8,9 @@ from coordnet.sampling.axes import ByAxes
 
 
 @dataclass(frozen=True)
-class Adaptive:
-    """A Gaussian prior whose variance of every mode is learned from the samples themselves.
+class AdaptiveParameters:
+    """The parameters of ``Adaptive``, as its plans take them; it says what they are."""
 
-    The fit starts from a power law (a ``Smoothness``) and alternates between solving and re-estimating the variances.
-    Hidden samples decide which power law to start from and how many rounds to keep, possibly none. A ``ValueError`` is
-    raised if ``rounds`` is negative, or ``hold_out`` is not in [0, 1).
-    """
-
-    name: ClassVar[str] = "adaptive"
-    learns: ClassVar[bool] = True  # whether the samples change it
     starts: tuple[Smoothness, ...] = ()  # the power laws to choose from; those of ``STARTS`` if empty
     rounds: int = 8  # the largest number of rounds
     hold_out: float = 0.1  # the fraction of samples to hide; with 0 the first start and all rounds are taken
@@ -37,10 +29,6 @@ class Adaptive:
     def candidates(self, dims: int) -> tuple[Smoothness, ...]:
         """Return the power laws to start from, for a number of axes."""
         return self.starts or STARTS[dims]
-
-    def seeded(self, seed: int) -> "Adaptive":
-        """Return the prior with another seed of the hidden samples."""
-        return replace(self, seed=seed)
 
 
 _SMOOTH = (Smoothness(2.0, 0.01), Smoothness(2.5, 0.01))

@@ -23,10 +23,11 @@ from coordnet.plans.gaps import are_wide, error_in_gaps
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, solve_each
 from coordnet.plans.systems import System, penalized_system
-from coordnet.priors.adaptive.parameters import Adaptive
+from coordnet.priors.adaptive.learned import LearnedPlan
+from coordnet.priors.adaptive.parameters import AdaptiveParameters
 from coordnet.priors.adaptive.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.smoothness.plan import IteratedPlan, modes_of
+from coordnet.priors.smoothness.plan import modes_of
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
@@ -95,7 +96,7 @@ class HeldOut:
     estimate: Float[Tensor, "channels *part"]  # of the centered signal
 
 
-class AdaptivePlan(IteratedPlan):
+class AdaptivePlan(LearnedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
 
     A part of the samples is hidden. Every start is solved once without it; the two best are followed for two rounds,
@@ -107,9 +108,7 @@ class AdaptivePlan(IteratedPlan):
     fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
 
-    has_gradient = True
-
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Adaptive, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: AdaptiveParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
         self.learning_tolerance = LEARNING_TOLERANCE[len(geometry.grid)]
         self.tolerance = min(self.learning_tolerance, self.tolerance)

@@ -25,7 +25,7 @@ from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.color_classes import ENERGIES, gray_shapes, joint_shapes
 from coordnet.priors.local.estimate import Estimate, Posterior
-from coordnet.priors.local.parameters import Local
+from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.scale_mixture import EVIDENCE_AT_ONCE, ScaleMixture
 from coordnet.priors.local.weights import best_weight
@@ -54,7 +54,9 @@ class LocalAreaPlan(Plan):
     raised for other signals than pictures, for cells of one pixel, and where a mean is unknown.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: AreaLattice, prior: Local, **options: Any) -> None:
+    def __init__(
+        self, encoding: FourierEncoding, geometry: AreaLattice, prior: LocalParameters, **options: Any
+    ) -> None:
         if len(geometry.grid) != 2 or geometry.filled_axes is None or geometry.shape == geometry.grid:
             expected = "None, Smoothness or Adaptive, but for all means of a picture over cells of several pixels"
             raise _checks.wrong("prior", expected, "Local")

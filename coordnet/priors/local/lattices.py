@@ -15,7 +15,7 @@ from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import LocalClasses
 from coordnet.priors.local.estimate import Estimate
 from coordnet.priors.local.masks import Signal
-from coordnet.priors.local.parameters import Local
+from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.weights import Weights, choose_weights
 from coordnet.sampling.axes import Axis
@@ -36,7 +36,7 @@ class LocalLatticePlan(Plan):
     The parameters are those of ``plan``; the encoding is replaced by Fourier's of the signal's grid.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: Lattice, prior: Local, **options: Any) -> None:
+    def __init__(self, encoding: FourierEncoding, geometry: Lattice, prior: LocalParameters, **options: Any) -> None:
         super().__init__(FourierEncoding.on(tuple(Axis(n) for n in geometry.grid)), geometry, **options)
         self.lattice, self.prior = geometry, prior
         prior.patch_on(geometry.grid)

@@ -19,7 +19,7 @@ from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
 from coordnet.priors.local.estimate import Estimate, Observed
 from coordnet.priors.local.mixture import MOST_ROUNDS
-from coordnet.priors.local.parameters import Local
+from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.similar_unknown import GROUP_SHARE, fill_from_similar
 from coordnet.priors.local.weights import FARTHEST, Weights, choose_weights, distances
@@ -82,7 +82,7 @@ class LocalPlan(Plan):
     Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: Local, **options: Any) -> None:
+    def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: LocalParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.prior, self.shape = prior, prior.patch_on(geometry.shape)
         self.pilot = AdaptivePlan(encoding, geometry, prior.pilot, **options)

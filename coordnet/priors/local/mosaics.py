@@ -16,7 +16,7 @@ from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, joint_shapes
 from coordnet.priors.local.estimate import Estimate, Observed
 from coordnet.priors.local.masks import Signal
-from coordnet.priors.local.parameters import Local
+from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 from coordnet.sampling.lattices import MaskedLattice
@@ -41,7 +41,9 @@ class LocalMosaicPlan(Plan):
     masks.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: MaskedLattice, prior: Local, **options: Any) -> None:
+    def __init__(
+        self, encoding: FourierEncoding, geometry: MaskedLattice, prior: LocalParameters, **options: Any
+    ) -> None:
         super().__init__(encoding, geometry, **options)
         self.known = geometry.weights.movedim(-1, 0).to(self.device) > 0
         self.prior, self.shape = prior, prior.patch_on(geometry.shape)

@@ -18,7 +18,7 @@ from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
 from coordnet.priors.local.estimate import Estimate, Observed
 from coordnet.priors.local.mixture import MOST_ROUNDS
-from coordnet.priors.local.parameters import NOISE_BOUNDS, Local
+from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 from coordnet.priors.local.similar_patches import filter_groups
@@ -66,7 +66,7 @@ class LocalDenoiser:
         Whether a bar shows the stages.
     """
 
-    prior: Local
+    prior: LocalParameters
     variance: Callable[[Signal], Signal] = field(default=white)
     progress: bool = False
 
@@ -139,7 +139,7 @@ class LocalNoisePlan(Plan):
     noise.
     """
 
-    def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: Local, **options: Any) -> None:
+    def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: LocalParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.shape = prior.patch_on(geometry.shape)
         self.denoiser = LocalDenoiser(prior, progress=self.progress)

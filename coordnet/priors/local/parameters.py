@@ -1,7 +1,6 @@
 """The local prior: a mixture of Gaussians over the signal's small patches."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
@@ -14,46 +13,9 @@ NOISE_BOUNDS = (1e-6, 1e6)  # noise that float32 tells from none, and from more,
 
 
 @dataclass(frozen=True)
-class Local:
-    """A mixture of Gaussians over overlapping patches, adapted to the very signal that is reconstructed.
+class LocalParameters:
+    """The parameters of ``Local``, as its plans take them; it says what they are."""
 
-    The classes of the mixture start as power laws of several energies and orientations. They are adapted by
-    expectation-maximization with the unknown samples integrated out. Hidden samples decide the weight of the result
-    against the reconstruction by the ``pilot``; with weight 0 that is what is left, as in holes wider than a patch.
-    Pictures are then filled once more, from groups of patches that are similar in the result, again weighed by hidden
-    samples; mosaics with a fixed weight.
-    Means over the cells of a picture are divided by the classes as they start, weighed by the picture's own half.
-
-    Attributes
-    ----------
-    patch : tuple of int
-        The lengths of a patch; by default 48, 8×8 or 4×6×6, by the number of axes. No longer than the lattice.
-    rounds : int
-        Rounds of adaptation on mosaics, at most 50, and at most two on other masks and noise; none is taken where the
-        known samples form a lattice, whose gaps teach nothing.
-    strength : float
-        The number of patches that the starting classes are worth against those of the signal, from 1e-9 to 1e9.
-    stride : int
-        The distance of neighboring patches in the last pass, along each axis.
-    noise : float
-        The standard deviation of the noise on samples; with 0, known samples stay as they are.
-    pilot : Adaptive
-        The prior of the first reconstruction. It has the means of patches and the seed of the hidden samples.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range, or the pilot is another prior.
-
-    Notes
-    -----
-    Yu, Sapiro and Mallat, "Solving inverse problems with piecewise linear estimators" (2012), has the mixture and its
-    adaptation; Zoran and Weiss, "From learning models of natural image patches to whole image restoration" (2011);
-    Aguerrebere et al., "A Bayesian hyperprior approach for joint image denoising and interpolation" (2017).
-    """
-
-    name: ClassVar[str] = "local"
-    learns: ClassVar[bool] = True  # whether the samples change it
     patch: tuple[int, ...] = ()
     rounds: int = 4
     strength: float = 40.0
@@ -69,10 +31,6 @@ class Local:
         _checks.integer("stride", self.stride, 1)
         _checks.nonnegative("noise", self.noise)
         _checks.instance("pilot", self.pilot, Adaptive, "a prior such as cn.Adaptive()")
-
-    def seeded(self, seed: int) -> "Local":
-        """Return the prior with another seed of the hidden samples."""
-        return replace(self, pilot=self.pilot.seeded(seed))
 
     def noise_in(self, units: float) -> float:
         """Return the standard deviation of the noise in units of a signal's range, 0 or within ``NOISE_BOUNDS``."""

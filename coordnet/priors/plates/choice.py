@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.parameters import ThinPlate
+from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import plate
 from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
@@ -38,10 +38,13 @@ CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
 
 
+P = TypeVar("P", bound=PlateParameters)
+
+
 class FieldErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
-    def __init__(self, field: Field, prior: ThinPlate, rounds: int | None = None) -> None:
+    def __init__(self, field: Field, prior: PlateParameters, rounds: int | None = None) -> None:
         self.field, self.prior = field, prior
         self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int, float], float] = {}
@@ -84,7 +87,7 @@ class FieldErrors:
 
         return self._squares(on_nodes)
 
-    def record(self, chosen: ThinPlate) -> dict[str, Any]:
+    def record(self, chosen: PlateParameters) -> dict[str, Any]:
         """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.
 
         A cut-off of None stands for samples that are interpolated.
@@ -118,7 +121,7 @@ def deciding_part(field: Field, size: int) -> Field:
     return field
 
 
-def choose_plate(field: Field, prior: ThinPlate) -> tuple[ThinPlate, FieldErrors]:
+def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
 
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are

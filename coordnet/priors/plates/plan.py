@@ -20,7 +20,7 @@ from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
 from coordnet.priors.plates.choice import choose_plate
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.parameters import ThinPlate
+from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import plate, share_beyond
 from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.sampling.axes import Axis
@@ -41,7 +41,7 @@ class ThinPlatePlan(Plan):
 
     has_gradient = True
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: ThinPlate, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: PlateParameters, **options: Any) -> None:
         if encoding.axis_encoders:
             raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
@@ -80,7 +80,7 @@ class ThinPlatePlan(Plan):
         )
         return Fitted(extended.to(values), report)
 
-    def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: ThinPlate, channel: int) -> Tensor:
+    def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: PlateParameters, channel: int) -> Tensor:
         """Return the plate f of some values as a tensor, (signals, channels, *grid), through which gradients flow."""
         plate = torch.from_numpy(f.T.reshape(*values.shape[:2], *self.geometry.grid))
         if not is_tracked(values):
@@ -98,7 +98,7 @@ class ThinPlatePlan(Plan):
         return FollowedPlate.apply(values, plate, onto_samples)
 
 
-def solve_plate(field: Field, prior: ThinPlate) -> tuple[np.ndarray, int, PlateSolution]:
+def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int, PlateSolution]:
     """Return the plate with a prior's numbers, its order and the solve.
 
     A system that is singular to rounding is solved with a lower order, with a ``CoordnetWarning``; if there is none, a

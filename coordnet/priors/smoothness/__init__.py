@@ -1,4 +1,3 @@
 """The smoothness prior: a penalty on a power of the roughness."""
 
-from coordnet.priors.smoothness.parameters import POWER as POWER
-from coordnet.priors.smoothness.parameters import Smoothness as Smoothness
+from coordnet.priors.smoothness.prior import Smoothness as Smoothness

@@ -16,7 +16,7 @@ from coordnet.linalg.transforms import CosineBasis
 from coordnet.networks.reports import LeastSquaresReport
 from coordnet.plans.modes import EncodingModes
 from coordnet.plans.plan import DirectPlan
-from coordnet.priors.smoothness.parameters import Smoothness
+from coordnet.priors.smoothness.parameters import SmoothnessParameters
 from coordnet.sampling.samples import Geometry
 
 SMALLEST_DIVISOR = 1e-150  # lower bound of what roughness and sines divide by; its square is above zero
@@ -75,7 +75,7 @@ class FoldedPlan(DirectPlan):
     ``ValueError`` is raised if the encoding does not reach every lattice of pixels.
     """
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         modes = EncodingModes(self.encoding, geometry.fine_axes, dtype=self.dtype, device=self.device)
         if not modes.spans_grid:

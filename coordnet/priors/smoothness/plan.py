@@ -16,8 +16,9 @@ from coordnet.plans.fourier_modes import FourierModes
 from coordnet.plans.measure import lattice_of, measure
 from coordnet.plans.modes import EncodingModes, Modes
 from coordnet.plans.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
+from coordnet.plans.posterior import LatticePosterior, PerturbedPosterior, Posterior, draw_tolerance
 from coordnet.plans.systems import ConstrainedSystem, System, penalized_system
-from coordnet.priors.smoothness.parameters import Smoothness
+from coordnet.priors.smoothness.parameters import SmoothnessParameters
 from coordnet.sampling.axes import Axes, ByAxes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry, units_of
@@ -34,13 +35,17 @@ HUBER_ROUNDS = 5
 class SmoothLatticePlan(DirectPlan):
     """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration; see ``Plan``."""
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.modes = EncodingModes(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
         self.penalty = prior.penalty(self.modes)
         gain = Diagonal(1 / (1 + self.penalty))
         operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
         self._prepare(operator, LeastSquaresReport(method="modes, direct", ranks=list(self.modes.ranks)))
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return the posterior for centered values."""
+        return LatticePosterior(self.modes, self.penalty, values)
 
 
 class IteratedPlan(Plan):
@@ -77,7 +82,7 @@ class SmoothPlan(IteratedPlan):
     ``ValueError`` is raised.
     """
 
-    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Smoothness, **options: Any) -> None:
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
         self.has_gradient = prior.loss == "squared"
         self.form = choose_form(prior, self.modes, self.measurement)
@@ -90,6 +95,18 @@ class SmoothPlan(IteratedPlan):
         known, units = self.normalized(values.subtracted())
         z, report = self._solve(known, self.system)
         return Fitted(units * self.modes.coefficients(z), report)
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return the posterior for centered values; a ``ValueError`` is raised without a penalty, and for a loss."""
+        if self.assumed == "none":
+            raise _checks.wrong("prior", "one with a penalty, to draw", self.assumed)
+        if self.prior.loss != "squared":
+            raise _checks.wrong("prior", "squared errors, whose posterior is normal", self.prior.loss)
+        exact = self.form == "constrained"
+        in_modes = exact or self.measurement.is_general
+        options: dict[str, Any] = {"tolerance": self.solver.tolerance or draw_tolerance(in_modes)}
+        known = torch.where(self.measurement.weights > 0, values, 0.0)
+        return PerturbedPosterior(self.system, known, **options, steps=self.solver.steps, has_noise=not exact)
 
     def _system(self, measurement: ForwardModel) -> System:
         if self.form == "constrained":
@@ -138,7 +155,7 @@ def modes_of(
     return EncodingModes(encoding, axes, dtype=dtype, device=device)
 
 
-def choose_form(prior: Smoothness, modes: Modes, measurement: ForwardModel) -> str:
+def choose_form(prior: SmoothnessParameters, modes: Modes, measurement: ForwardModel) -> str:
     """Return the form of the system: "constrained" for structured masks of 0 and 1 that unpadded modes span.
 
     A ``ValueError`` is raised if the prior asks for the constrained form where there is none.

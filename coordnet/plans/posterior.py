@@ -1,34 +1,20 @@
-"""Draws from the posterior under a stationary prior: the deviations of the signal from its fit."""
+"""Posteriors under a stationary prior: draws of the deviations of the signal from its fit."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet import _checks
 from coordnet.linalg.conjugate_gradients import conjugate_gradients
 from coordnet.linalg.operators import rotate
-from coordnet.linalg.precision import full_precision
-from coordnet.networks.heads import Linear
-from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.modes import Modes
-from coordnet.plans.plan import Plan
 from coordnet.plans.systems import System
-from coordnet.priors.adaptive.measured import MeasuredPlan
-from coordnet.priors.adaptive.plan import AdaptivePlan
-from coordnet.priors.smoothness.plan import SmoothLatticePlan, SmoothPlan
-from coordnet.sampling.samples import units_of
 
 # Relative residuals at which draws stop if no solver gives one: on the lattice, and in the modes, where small residuals
 # hide larger errors of smooth modes.
 TOLERANCE, MODES_TOLERANCE = 1e-3, 1e-4
-
-Learned = dict[str, Tensor]
 
 
 class Posterior(ABC):
@@ -130,56 +116,6 @@ def normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> 
     return torch.randn(shape, dtype=like.dtype, generator=generator, device=generator.device).to(like.device)
 
 
-@singledispatch
-def posterior_of(plan: Plan, values: Float[Tensor, "1 channels *samples"], learned: Learned) -> Posterior:
-    """Return the posterior that a plan's prior has for centered values, with what the fit learned."""
-    raise _checks.wrong("prior", "a smooth prior of squared errors, or an adaptive or local one, to draw", plan.assumed)
-
-
-@posterior_of.register
-def _(plan: SmoothLatticePlan, values: Tensor, learned: Learned) -> Posterior:
-    return LatticePosterior(plan.modes, plan.penalty, values)
-
-
-@posterior_of.register
-def _(plan: SmoothPlan, values: Tensor, learned: Learned) -> Posterior:
-    if plan.assumed == "none":
-        raise _checks.wrong("prior", "one with a penalty, to draw", plan.assumed)
-    if plan.prior.loss != "squared":
-        raise _checks.wrong("prior", "squared errors, whose posterior is normal", plan.prior.loss)
-    exact = plan.form == "constrained"
-    in_modes = exact or plan.measurement.is_general
-    options: dict[str, Any] = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if in_modes else TOLERANCE)}
-    known = torch.where(plan.measurement.weights > 0, values, 0.0)
-    return PerturbedPosterior(plan.system, known, **options, steps=plan.solver.steps, has_noise=not exact)
-
-
-@posterior_of.register(AdaptivePlan)
-@posterior_of.register(MeasuredPlan)
-def _(plan: AdaptivePlan | MeasuredPlan, values: Tensor, learned: Learned) -> Posterior:
-    if "penalty" not in learned:
-        raise _checks.wrong("prior", "a fit that learned a spectrum, to draw from it", "none, as for strided lattices")
-    problem = plan.problem(torch.where(plan.measurement.weights > 0, values, 0.0))
-    system = plan.system(problem, learned["penalty"].to(values))
-    in_modes = problem.joint or problem.constrained or problem.measurement.is_general
-    options: dict[str, Any] = {"tolerance": plan.solver.tolerance or (MODES_TOLERANCE if in_modes else TOLERANCE)}
-    options |= {"steps": plan.solver.steps, "rotation": problem.rotation, "has_noise": not problem.constrained}
-    return PerturbedPosterior(system, problem.values, **options)
-
-
-def deviations(
-    plan: Plan, samples: Tensor, fit: Reconstruction, count: int, generator: torch.Generator
-) -> Reconstruction:
-    """Draw deviations from a fit of samples as a batch of ``count`` signals, on the fit's device and in its dtype."""
-    values = plan.centered(samples).subtracted()
-    units = units_of(values)
-    posterior = posterior_of(plan, values / units, fit.learned)
-    with full_precision():
-        drawn = posterior.deviations(count, generator)
-    weight = (float(units) * drawn).flatten(0, 1).to(fit.offset).contiguous()
-    network = CoordinateNetwork(
-        fit.network.encoding, Linear(), len(weight), weight=weight, blending=fit.network.blending
-    )
-    offset = torch.zeros_like(fit.offset).expand(count, -1)
-    coordinates = fit.lattice and fit.lattice.coordinates
-    return Reconstruction(network, offset, fit.grid, (count,), footprint=fit.footprint, coordinates=coordinates)
+def draw_tolerance(in_modes: bool) -> float:
+    """Return the relative residual of draws, by whether their unknowns are modes or points of the lattice."""
+    return MODES_TOLERANCE if in_modes else TOLERANCE
