@@ -172,6 +172,7 @@ def combinations(
     encoders: Sequence[EncoderChoice] = (),
     heads: Sequence[Head] = (),
     solvers: Sequence[str] = (),
+    priors: Sequence[Prior] = (),
     *,
     progress: bool = False,
 ) -> tuple[list[Method], dict[str, str]]:
@@ -180,7 +181,8 @@ def combinations(
     A linear head takes the complex encoding, or the encoder itself where that is of several axes jointly; other heads
     take the simple encoding. A closed form needs a linear head on a complex encoding; ``fourier`` has nothing but a
     closed form. Closed forms take the prior that suits the samples and the encoder; where a prior learns from the
-    samples, the Fourier encoding is fitted too, with it and the simpler priors that suit.
+    samples, the Fourier encoding is fitted too, with it and the simpler priors that suit. Further ``priors`` are
+    fitted with the encoders that suit them.
 
     Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
     are the methods, each once, and by the label of every combination that was left out the reason. With ``progress``,
@@ -209,6 +211,7 @@ def combinations(
     if plain is not None and plain.learns:
         learned.append(Smoothness(POWER[len(samples.grid)]))
     methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in learned]
+    methods += [Method(EncoderChoice(default_encoder(samples.geometry, p)), prior=p) for p in priors]
     return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
 
 
