@@ -17,5 +17,5 @@ PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in (Local, ThinPla
 def as_prior(prior: Any) -> Prior:
     """Return a prior as it is; a ``ValueError`` is raised for anything else."""
     if not isinstance(prior, Prior):
-        raise _checks.wrong("prior", "'auto', None, or a prior such as cn.Smoothness()", repr(prior))
+        raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))
     return prior
