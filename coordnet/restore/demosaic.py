@@ -6,7 +6,7 @@ from typing import Literal
 from coordnet import _checks
 from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
-from coordnet.priors.registry import as_prior
+from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise_level import refuse_more_than
 from coordnet.restore.restored import Restored
@@ -53,7 +53,7 @@ def demosaic(
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
     if sigma:
         refuse_more_than(mosaic, _checks.nonnegative("sigma", sigma))
-        prior = Local(noise=sigma) if prior == "auto" else as_prior(prior).with_noise(sigma)
+        prior = Local(noise=sigma) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(sigma)
     made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
     report = {"pattern": bayer.pattern, **({"sigma": sigma} if sigma else {}), **made.report}
     return replace(made, signal=kind.restore(made.signal), report=report)

@@ -26,7 +26,7 @@ from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
-from coordnet.priors.registry import PRIORS, as_prior
+from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
 from coordnet.restore.restored import Restored
@@ -172,7 +172,7 @@ def _asked(prior: Prior | str) -> Prior:
     """Return the prior that was asked for; a ``ValueError`` is raised if it takes no noise."""
     if isinstance(prior, str):
         prior = PRIORS[_checks.choice("prior", prior, ("auto", *PRIORS))]()
-    if as_prior(prior).name not in CLEANERS:
+    if as_prior(prior, REQUIRED).name not in CLEANERS:
         return prior.with_noise(0.0)
     if isinstance(prior, Adaptive) and prior != Adaptive():
         raise _checks.wrong("prior", "cn.Adaptive() as it is: its windows have no parameters", repr(prior))

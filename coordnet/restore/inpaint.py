@@ -17,7 +17,7 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.gaps import are_wide
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
-from coordnet.priors.registry import as_prior
+from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.inverted import looks_inverted
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, fit_large
@@ -124,7 +124,7 @@ def inpaint(
 
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
     """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
-    chosen = as_prior(choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior)
+    chosen = as_prior(choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior, REQUIRED)
     return chosen if seed is None else chosen.seeded(seed)
 
 
