@@ -15,11 +15,10 @@ from .encodings import encoders as encoders
 from .encodings.encoders import DFT as DFT
 from .encodings.encoders import Gaussian as Gaussian
 from .encodings.encoders import Triangle as Triangle
-from .fitting.choice import fit as fit
 from .fitting.closed_form import fit_closed_form as fit_closed_form
 from .fitting.closed_form import plan as plan
+from .fitting.fit import fit as fit
 from .fitting.gradient import fit_gradient as fit_gradient
-from .fitting.least_squares import LeastSquares as LeastSquares
 from .media import load as load
 from .metrics import psnr as psnr
 from .networks import attention as attention
@@ -28,9 +27,10 @@ from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
+from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local
+from .priors.plates import ThinPlate as ThinPlate
 from .priors.smoothness import Smoothness as Smoothness
-from .priors.thin_plate import ThinPlate as ThinPlate
 from .restore.demosaic import demosaic as demosaic
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import inpaint as inpaint

@@ -15,10 +15,10 @@ import coordnet as cn
 from coordnet.bench import attention_study, classification, series
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
-from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.precision import full_precision, lower_median
 from coordnet.metrics.baselines import BASELINES
+from coordnet.priors.least_squares import LeastSquares
 from coordnet.sampling import Lattice, MaskedLattice, Measurements, Samples, ScatteredPoints, sample
 from coordnet.sampling.operators import Blur, FourierSamples
 from tests.pretend import OnGpu, Refused, pretend_cuda, tf32

@@ -20,16 +20,15 @@ from coordnet.networks.heads import Head, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
 from coordnet.restore.denoise import denoise
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
 
 ENCODED = 2**16  # points encoded at a time
 # the entries of a fit's report that records keep
 REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "order", "cutoff", "sigma")
-Prior = Smoothness | Adaptive | Local | ThinPlate | None
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def _encoded(encoding: Any, samples: Samples, case: Case) -> tuple[float, dict[s
 class ClosedForm(Fit):
     """A linear head in closed form; the seconds of the fit include the factorization."""
 
-    prior: Prior = None
+    prior: Prior | None = None
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
     def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:

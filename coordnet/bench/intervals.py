@@ -12,12 +12,12 @@ from scipy.stats import t as student
 from coordnet.bench.estimation import Case, Estimator, Outcome
 from coordnet.bench.reports import Frame
 from coordnet.comparison.stopwatch import once
-from coordnet.fitting.choice import fit
-from coordnet.fitting.defaults import Prior
+from coordnet.fitting.fit import fit
 from coordnet.fitting.uncertainty.conformal import conformal_quantile
 from coordnet.fitting.uncertainty.scale import gradient
 from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.base import Prior
 
 LEVEL = 0.9
 DRAWS = 8

@@ -1,5 +1,6 @@
 """``coordnet bench quality``: the distance of reconstructions from their signals, beside a named peer in one run."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,11 +26,10 @@ from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.study import Options, Study
 from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fitting.defaults import STRIDED_ROW
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
 
 SIGMA = 0.1  # standard deviation of noise; signals are in [0, 1]
 COUNTED_RESIDUAL = 1e-4  # relative residual to which iterations are counted
@@ -154,7 +154,7 @@ EXPERIMENTS = (
             Task("sound, every second", "every:2", measure="snr"): (
                 *SPLINES,
                 _smooth("smooth", Smoothness(2.5, 0.01), FOURIER),
-                Method("plates that interpolate", ClosedForm(FOURIER, prior=STRIDED_ROW)),
+                Method("plates that interpolate", ClosedForm(FOURIER, prior=ThinPlate(cutoff=math.inf))),
             ),
         },
         Finder(("sound",), SOUNDS, ("bach",)),

@@ -20,10 +20,10 @@ from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.closed_form import plan
-from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling import Lattice, Samples, sample

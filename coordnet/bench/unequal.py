@@ -12,9 +12,9 @@ from coordnet.bench.estimation import Case, Estimator, Outcome, Task
 from coordnet.bench.fields import FIELDS, FieldFinder, FieldSignal
 from coordnet.bench.signals import Signal
 from coordnet.comparison.stopwatch import timed
-from coordnet.fitting.choice import fit
-from coordnet.fitting.defaults import Prior
+from coordnet.fitting.fit import fit
 from coordnet.fitting.methods import EncoderChoice
+from coordnet.priors.base import Prior
 from coordnet.sampling import RectilinearLattice, Samples
 
 GROWTH = 8.0  # the last gap of the second axis, in units of the first

@@ -11,7 +11,7 @@ from coordnet.cli import report, specs, sureness
 from coordnet.cli.common import Common, Fitting, Place
 from coordnet.cli.origin import origin, reading
 from coordnet.comparison.stopwatch import once
-from coordnet.fitting.choice import choose
+from coordnet.fitting.fit import choose
 from coordnet.media import Media, MediaError, read_table, write_table
 from coordnet.media.declared import refuse_large
 from coordnet.metrics.scores import value_range

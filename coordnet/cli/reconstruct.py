@@ -17,7 +17,7 @@ from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
 from coordnet.comparison.stopwatch import once
-from coordnet.fitting.choice import choose, tuned
+from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
 from coordnet.metrics.scoring import Scoring

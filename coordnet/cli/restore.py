@@ -20,8 +20,6 @@ from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
 from coordnet.cli.sureness import Sureness
 from coordnet.comparison.stopwatch import once
-from coordnet.fitting import methods
-from coordnet.fitting.local.areas import DEGREE
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.declared import available_memory
@@ -30,6 +28,8 @@ from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_ro
 from coordnet.networks.reports import AdaptiveReport
 from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
+from coordnet.priors.base import Prior
+from coordnet.priors.local.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
 from coordnet.restore.divide import UPSCALE_PRIORS
@@ -41,7 +41,6 @@ from coordnet.restore.upscale import PIXEL_KINDS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
-Prior = methods.Prior | Literal["auto"]
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
 AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior, noise of standard deviation {noise:.2g}"
 UPSCALE_MEMORY = 2**31  # bytes that enlarging may take without --memory, if they are free
@@ -93,7 +92,7 @@ def _inpaint(
     return _restored("inpaint", signal, common, work)
 
 
-def _prior(text: str) -> Prior:
+def _prior(text: str) -> Prior | Literal["auto"]:
     """Return the prior that a text names; ``none`` raises ``ValueError``, since a gap needs a prior."""
     prior = specs.parse_prior(text)
     if prior is None:
@@ -114,7 +113,7 @@ def demosaic(signals: list[str], pattern: str, sigma: float | None, prior: str, 
     each("demosaic", work, signals, many, common)
 
 
-def _demosaic(raw: str, common: Common, bayer: Bayer, sigma: float | None, prior: Prior) -> Outcome:
+def _demosaic(raw: str, common: Common, bayer: Bayer, sigma: float | None, prior: Prior | Literal["auto"]) -> Outcome:
     def work(media: Media, values: Tensor) -> Shown:
         made = demosaiced(values, bayer.pattern, sigma, prior=prior, seed=common.seed, progress=common.progress)
         return _filled(made, media.signal.expand(-1, -1, 3), bayer)

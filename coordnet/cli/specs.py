@@ -12,17 +12,13 @@ from coordnet.cli.common import Fitting
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.registry import ENCODERS
-from coordnet.fitting.methods import EncoderChoice, Prior, labelled
+from coordnet.fitting.methods import EncoderChoice
 from coordnet.media import MediaError, read_mask
 from coordnet.networks.heads import HEADS, Head
-from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local
-from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
+from coordnet.priors.base import Prior
+from coordnet.priors.registry import PRIORS
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
-
-PRIORS = {"smooth": Smoothness, "adaptive": Adaptive, "local": Local, "plates": ThinPlate}
 
 
 def parse_encoder(text: str) -> EncoderChoice:
@@ -182,10 +178,4 @@ def describe_encoder(text: str, encoding: Encoding) -> str:
 
 def describe_prior(prior: Prior | None) -> str:
     """The text of a prior, as records have it."""
-    if prior is None:
-        return "none"
-    if prior.learns:
-        chosen = {name: getattr(prior, name, None) for name in ("order", "cutoff")}
-        return labelled(prior.name, {name: value for name, value in chosen.items() if value is not None})
-    options = {name: getattr(prior, name) for name in ("power", "strength", "anisotropy")}
-    return labelled("smooth", options)
+    return "none" if prior is None else prior.text

@@ -10,10 +10,11 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.comparison.attempts import attempted
 from coordnet.comparison.table import Comparison
-from coordnet.fitting.choice import combinations
+from coordnet.fitting.fit import combinations
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.heads import Head
+from coordnet.priors.base import Prior
 from coordnet.sampling.arrays import Array, as_mask, as_signal
 from coordnet.sampling.patterns import Pattern, sample
 
@@ -25,6 +26,7 @@ def compare(
     encoders: Sequence[Any] = (),
     heads: Sequence[Any] = (),
     solvers: Sequence[str] = (),
+    priors: Sequence[Prior] = (),
     epochs: int | None = None,
     dimensions: int | None = None,
     generator: torch.Generator | None = None,
@@ -47,6 +49,8 @@ def compare(
         Such as ``[cn.heads.Linear(), cn.MLP(depth=2, width=64)]``.
     solvers : sequence of "closed-form" or "gradient"
         By default a closed form where there is one.
+    priors : sequence of Prior
+        Further priors, each fitted with the encoding that suits it, such as ``[cn.Local(), cn.ThinPlate()]``.
     epochs : int, optional
         The number of epochs of gradient fits; what suits the device if not given.
     dimensions : int, optional
@@ -73,13 +77,14 @@ def compare(
         "encoders", choices, EncoderChoice, "classes such as cn.Gaussian, or cn.fitting.EncoderChoice with options"
     )
     _check_kind("heads", heads, Head, "heads such as cn.MLP(depth=2)")
+    _check_kind("priors", priors, Prior, "priors such as cn.Adaptive()")
     if epochs is not None:
         _checks.integer("epochs", epochs, 1)
     values, _ = as_signal(signal, dimensions=dimensions)
     generator = generator or torch.Generator().manual_seed(0)
     mask = isinstance(pattern, np.ndarray | Tensor)
     samples = sample(values, as_mask(pattern) if mask else pattern, generator=generator)
-    methods, left_out = combinations(samples, choices, list(heads), list(solvers), progress=progress)
+    methods, left_out = combinations(samples, choices, list(heads), list(solvers), list(priors), progress=progress)
     scoring = Scoring(values.cpu(), samples)
     attempts = attempted(samples, methods, scoring, epochs=epochs, generator=generator, progress=progress)
     described = "mask" if mask else str(pattern)

@@ -1,218 +1,137 @@
-"""The choice of a method for some samples: what is not given follows from ``fitting.defaults``."""
+"""The choice of a prior for some samples: the first that suits them, or thin plates if hidden samples say so."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import product
-from typing import Any, Literal, cast
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
+import numpy as np
 import torch
 
-from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.encodings.encoders import Encoder
-from coordnet.fitting.closed_form import suited_prior
-from coordnet.fitting.defaults import COMPARED, POWER, Family, Kind, Prior, Solver, default_encoder, default_encoding
-from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
-from coordnet.fitting.splines import splines_instead
-from coordnet.fitting.tuning import Tuned, tune_scale, tune_smoothness
-from coordnet.networks.heads import Head, Linear
+from coordnet.linalg.progress import stage
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.plates import ThinPlate
+from coordnet.priors.plates.choice import FEWEST, LOWEST, FieldErrors, choose_plate, deciding_part
+from coordnet.priors.plates.field import Field, dimensions
+from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness.parameters import POWER
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Samples
 
+LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
 
-def fit(
-    samples: Samples,
-    *,
-    encoder: EncoderChoice | Family | None = None,
-    prior: Prior | Literal["auto"] | None = "auto",
-    encoding: str | None = None,
-    head: Head | None = None,
-    solver: str | None = None,
-    robust: bool = False,
-    epochs: int | None = None,
-    lr: float | None = None,
-    generator: torch.Generator | None = None,
-    progress: bool = False,
-) -> Reconstruction:
-    """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
+TRIAL_NODES = ByAxes({1: 2**12, 2: 64**2, 3: 20**3})  # nodes of the part of a lattice that decides on plates at all
+SMOOTHED_FOLDS = 3  # for the comparison of plates that smooth with another prior, which may be slow
+GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which plates replace another prior
+SURE = 2.0  # standard errors by which plates that smooth are better: noise in the hidden samples hides by how much
+EARLY_GAIN = 10**0.3  # over a smoothness prior, by the first orders, or nothing more is tried
+EARLY_SMOOTHED = 10**0.03, (1.4, 0.7, 0.35)  # the same for the lowest order with these cut-offs, of ``FEWEST`` samples
+MOST_NODES = ByAxes({1: 2**20, 2: 2**19, 3: 2**18})  # nodes of the largest lattice on which plates are taken unasked
 
-    Samples with gaps get a prior that learns from them, and hidden samples decide how far to trust it: pictures and
-    clips the local prior where it is expected to need less than a minute on one core, others the adaptive one. Smooth
-    fields get thin plates where hidden samples are met better by 6 dB, or with noise surely better;
-    ``report["beyond_samples"]`` is then the share of the nodes beyond the outermost samples, where nothing is promised.
-    Networks take the simple encoding and are trained for 2,000 epochs, on a processor for as many as fit into about ten
-    minutes.
+Fit = Callable[..., Reconstruction]  # of samples, with a prior
 
-    The result is one model. The command and ``cn.inpaint`` cut lattices of more than 4 million points into tiles, which
-    take less memory and leave no model.
 
-    Gradients flow to the values of closed-form fits, as those of the linear map that a fit is once its prior is chosen:
-    what was learned or chosen is held fixed. Local priors, robust fits and fits of least norm raise a ``ValueError``.
+def suited(setting: Setting) -> Prior | None:
+    """Return the first prior of the registry that suits a setting within ``LONGEST_FIT`` seconds, or None.
 
-    ``encoder`` to ``robust`` are those of ``choose``, the other options those of ``Method.fit``. Choices that do not go
-    together, or not with the samples, raise a ``ValueError``.
+    A whole lattice with every sample needs none, unless an axis is too long for its design matrix to be factorized.
     """
-    if not isinstance(samples, Samples):
-        raise _checks.wrong("samples", "those of one signal, from cn.sample(signal, pattern)", type(samples).__name__)
-    asked: Any = {"encoding": encoding, "head": head, "solver": solver, "prior": prior, "robust": robust}
-    method = choose(samples, encoder, **asked, progress=progress)
-    return method.fit(samples, epochs=epochs, lr=lr, generator=generator, progress=progress)
+    found = (kind.suited(setting) for kind in PRIORS.values())
+    return next((prior for prior in found if prior and prior.seconds(setting) <= LONGEST_FIT), None)
 
 
-def choose(
-    samples: Samples,
-    encoder: EncoderChoice | Family | None = None,
-    *,
-    encoding: str | None = None,
-    head: Head | None = None,
-    solver: str | None = None,
-    prior: Prior | Literal["auto"] | None = "auto",
-    robust: bool = False,
-    tunable: bool = False,
-    progress: bool = False,
-) -> Method:
-    """Return the method that suits some samples; what is given is kept.
+def choose_prior(
+    samples: Samples, *, fourier: bool = True, robust: bool = False, learned: bool = False, progress: bool = False
+) -> Prior | None:
+    """Return the prior that "auto" stands for: what is ``suited``, or thin plates (see ``_plates_instead``).
 
     Parameters
     ----------
     samples : Samples
-        The samples of the signal.
-    encoder, encoding, prior
-        By default ``default_encoder``, ``default_encoding`` and ``suited_prior``; a prior of None is no prior. Without
-        an encoder and a prior, whole lattices of smooth fields take splines (``splines_instead``). The encoding is
-        "complex" or "simple": whether the features of the axes are multiplied or concatenated.
-    head : Head, optional
-        The function of the encoding; linear if not given.
-    solver : "closed-form" or "gradient", optional
-        A closed form where there is one, for a linear head on a complex encoding, if not given.
-    robust : bool
-        Fit in closed form by Huber's loss, which outliers move little. A prior without it raises a ``ValueError``, as
-        does a closed form that does not exist.
-    tunable : bool
-        Whether a method with free numbers is preferred, for ``tuned``.
+        The samples of one signal.
+    fourier, robust : bool
+        Those of ``Setting``. Plates need Fourier's encoding, and have no loss for outliers.
+    learned : bool
+        Whether samples must change the prior, as for inpainting: the adaptive one is taken in the place of others.
     progress : bool
         Whether to show the seconds that the choice takes.
     """
-    head = head or Linear()
-    if isinstance(encoder, type):
-        encoder = EncoderChoice(encoder)
-    elif not isinstance(encoder, EncoderChoice | None):
-        raise _checks.wrong("encoder", "a class such as cn.Gaussian, or an EncoderChoice", type(encoder).__name__)
-    kind = default_encoding(head, encoder and encoder.family) if encoding is None else encoding
-    kind = cast(Kind, _checks.choice("encoding", kind, KINDS))
-    chosen = _solver(kind, head, solver)
-    if encoder is None and prior == "auto" and chosen == "closed-form" and not (robust or tunable):
-        if splines := splines_instead(samples, progress=progress):
-            return splines
-    if chosen == "gradient":
-        prior = None
-    elif prior == "auto":
-        fourier = (encoder is None or encoder.is_fourier) and not tunable
-        prior = suited_prior(samples, fourier=fourier, robust=robust, progress=progress)
-    elif robust and hasattr(prior, "loss"):
-        prior = replace(cast(Smoothness, prior), loss="huber")
-    elif robust:
-        raise _checks.wrong("robust", "a smoothness prior", prior.name if prior else "none")
-    encoder = encoder or EncoderChoice(default_encoder(samples.geometry, prior, chosen))
-    return Method(encoder, head, chosen, prior, kind)
+    samples = as_points(samples.detached()) if fourier else samples.detached()
+    prior = suited(Setting(samples.geometry, samples.channels, samples.values.device, fourier, robust))
+    is_point = samples.geometry.operator is None and not samples.geometry.has_cells
+    if prior is not None and not isinstance(prior, ThinPlate) and fourier and not robust and is_point:
+        with stage("choosing the prior", shown=progress):
+            prior = _plates_instead(samples, prior) or prior
+    return Adaptive() if learned and not (prior and prior.learns) else prior
 
 
-def _solver(kind: Kind, head: Head, solver: str | None) -> Solver:
-    """The solver that was asked for, or a closed form where there is one."""
-    linear = kind == "complex" and not head.widths
-    if solver is None:
-        return "closed-form" if linear else "gradient"
-    if _checks.choice("solver", solver, SOLVERS) == "closed-form" and not linear:
-        found = f"{kind} with {head_label(head)}"
-        raise _checks.wrong("solver", "gradient, unless the encoding is complex and the head linear", found)
-    return cast(Solver, solver)
+def _fit_on(device: torch.device, part: Samples, prior: Prior) -> Reconstruction:
+    values = part.values.to(device)
+    made = prior.plan(FourierEncoding.like(part), part.geometry, dtype=values.dtype, device=device)
+    return made.fit(values)
 
 
-def tuned(
-    method: Method,
-    samples: Samples,
-    *,
-    criterion: str = "hold-out",
-    folds: int = 1,
-    seed: int = 0,
-    progress: bool = False,
-) -> tuple[Method, Tuned]:
-    """Choose the free numbers of a method: those of a smoothness prior, or without one the encoder's scales.
+def _plates_instead(samples: Samples, prior: Prior) -> ThinPlate | None:
+    """Return the plates that suit samples better than a prior, as hidden samples say; None if none does.
 
-    The options are those of ``tune_smoothness``; a scale is chosen by one hold-out. The result is the method with the
-    numbers that were chosen, and all that were tried. A method without free numbers to choose, or a criterion that does
-    not go with it, raises a ``ValueError``.
+    Plates that interpolate must be better by 6 dB. Those that smooth are taken for less if they are better everywhere:
+    noise, which is in the hidden samples too, hides by how much. On lattices that skip samples they must be better by
+    6 dB as well, for a hidden sample is farther from its neighbors than the points between the samples are.
+
+    The middle of a large lattice decides, and if it is for plates, two of its corners with it. Nothing more than a
+    smoothness and a few plates of low orders is fitted where these are close, as they are on photographs. The pilot of
+    a local prior is compared first, and the local prior itself only with plates that are better than its pilot.
     """
-    if method.solver != "closed-form" or (method.prior is not None and method.prior.learns):
-        found = f"{method.prior.name if method.prior else 'no'} prior and solver {method.solver}"
-        raise _checks.wrong("tune", "a closed-form fit with a smooth prior or none", found)
-    if method.prior is not None:
-        encoding: Any = method.encode(samples, torch.Generator().manual_seed(seed))
-        options = {"criterion": criterion, "folds": folds, "seed": seed, "progress": progress}
-        found = tune_smoothness(encoding, samples, **options)
-        return replace(method, prior=replace(found.choice, loss=getattr(method.prior, "loss", "squared"))), found
-    encoder, family = method.encoder, cast(type[Encoder], method.encoder.family)
-    if encoder.is_fourier or encoder.is_joint or criterion == "gcv":
-        found = f"{criterion} with {encoder.label}"
-        raise _checks.wrong("tune", "hold-out, and an encoder of one axis", found)
-    if folds > 1:
-        raise _checks.wrong("folds", "1 where the scale of an encoder is chosen", folds)
-    found = tune_scale(family, samples, progress=progress, **encoder.options)
-    free = [p for p in family.scales if p.name not in encoder.options]
-    scales = {p.name: p.widened(found.choice) for p in free}
-    return replace(method, encoder=EncoderChoice(encoder.family, {**encoder.options, **scales})), found
+    geometry, fit = samples.geometry, partial(_fit_on, samples.values.device)
+    if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
+        return None
+    values = (samples.values - samples.mean()).movedim(-1, 0)
+    field = Field.of(geometry, values if geometry.weights is None or geometry.weights.shape[-1] == 1 else values[:1])
+    part, plates = deciding_part(field, TRIAL_NODES[field.dims]), ThinPlate()
+    first = FieldErrors(part, plates, rounds=1)
+    if not first.folds or not part.values.any():
+        return None
+    rough = float(first.squares_of(partial(fit, prior=Smoothness(POWER[field.dims], 0.01))).mean())
+    gain, cutoffs = EARLY_SMOOTHED if len(part.values) >= FEWEST else (1.0, ())
+    early = [first.of_plate(order, math.inf) * EARLY_GAIN for order in (LOWEST, LOWEST + 1)]
+    if min(early + [first.of_plate(LOWEST, w) * gain for w in cutoffs]) > rough:
+        return None
+    chosen, _ = choose_plate(field, plates)
+    can_smooth = math.isfinite(chosen.cutoff or math.inf) and geometry.filled_axes is None
+    rivals = dict.fromkeys((prior.stationary, prior))  # the pilot is fitted in a tenth of the time
+    better = all(
+        _are_better(chosen, rival, fit, (part, *_corners(field, part.lattice)), can_smooth) for rival in rivals
+    )
+    return chosen if better else None
 
 
-def combinations(
-    samples: Samples,
-    encoders: Sequence[EncoderChoice] = (),
-    heads: Sequence[Head] = (),
-    solvers: Sequence[str] = (),
-    *,
-    progress: bool = False,
-) -> tuple[list[Method], dict[str, str]]:
-    """Every encoder with every head and solver, without those that do not go together.
-
-    A linear head takes the complex encoding, or the encoder itself where that is of several axes jointly; other heads
-    take the simple encoding. A closed form needs a linear head on a complex encoding; ``fourier`` has nothing but a
-    closed form. Closed forms take the prior that suits the samples and the encoder; where a prior learns from the
-    samples, the Fourier encoding is fitted too, with it and the simpler priors that suit.
-
-    Where a sequence is empty, usual encoders, the linear head or the first solver that is possible are taken. Returned
-    are the methods, each once, and by the label of every combination that was left out the reason. With ``progress``,
-    the seconds are shown that the choice of the priors takes.
-    """
-    for solver in solvers:
-        _checks.choice("solver", solver, SOLVERS)
-    prior, plain = suited_prior(samples, progress=progress), suited_prior(samples, fourier=False)
-    usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
-    compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
-    methods: list[Method] = []
-    left_out: dict[str, str] = {}
-    for encoder, head in product(encoders or compared, heads or [Linear()]):
-        possible = _possible(encoder, head)
-        for solver in solvers or [s for s in SOLVERS if s in possible][:1] or ["gradient"]:
-            if solver in possible:
-                suited = prior if encoder.is_fourier else plain
-                assumed = suited if solver == "closed-form" else None
-                methods.append(Method(encoder, head, cast(Solver, solver), assumed, possible[solver]))
-            else:
-                reason = "a closed form needs a linear head and an encoder of one axis"
-                if encoder.is_fourier:
-                    reason = "fourier is fitted in closed form, with a linear head"
-                left_out[f"{encoder.label} · {head_label(head)} · {solver}"] = reason
-    learned = [p for p in (prior, plain) if p is not None and p.learns]
-    if plain is not None and plain.learns:
-        learned.append(Smoothness(POWER[len(samples.grid)]))
-    methods += [Method(EncoderChoice(FourierEncoding), prior=p) for p in learned]
-    return [m for i, m in enumerate(methods) if m not in methods[:i]], left_out
+def _are_better(chosen: ThinPlate, prior: Prior, fit: Fit, parts: Sequence[Field], smooths: bool) -> bool:
+    """Whether plates are better than a prior in parts of a lattice: by 6 dB, or surely if they smooth."""
+    order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
+    ours, theirs = np.empty(0), np.empty(0)
+    for compared in parts:
+        errors = FieldErrors(compared, ThinPlate(), SMOOTHED_FOLDS if smooths else 1)
+        if errors.folds:
+            our, their = errors.squares_of_plate(order, cutoff), errors.squares_of(partial(fit, prior=prior))
+            smooths = smooths and our.mean() < their.mean()
+            ours, theirs = np.append(ours, our), np.append(theirs, their)
+        if not smooths and ours.sum() * GAIN > theirs.sum():
+            return False
+    return bool(ours.sum() * GAIN <= theirs.sum()) or (smooths and _is_surely_less(ours, theirs))
 
 
-def _possible(encoder: EncoderChoice, head: Head) -> dict[str, Kind]:
-    """The solvers that an encoder and a head allow, each with the kind of encoding."""
-    if encoder.is_fourier:
-        return {} if head.widths else {"closed-form": "complex"}
-    if head.widths or encoder.is_joint:
-        return {"gradient": "simple"}
-    return {"closed-form": "complex", "gradient": "complex"}
+def _is_surely_less(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether the mean of paired errors is less by ``SURE`` standard errors."""
+    gain = theirs - ours
+    return float(gain.mean()) > SURE * float(gain.std()) / math.sqrt(len(gain))
+
+
+def _corners(field: Field, lengths: tuple[int, ...]) -> Iterator[Field]:
+    """Yield the first and the last part of a lattice, if they are not all of it."""
+    if lengths != field.lattice:
+        yield field.part(tuple(slice(0, m) for m in lengths))
+        yield field.part(tuple(slice(n - m, n) for m, n in zip(lengths, field.lattice, strict=True)))

@@ -3,38 +3,28 @@
 import copy
 import warnings
 from collections.abc import Callable
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings import Encoding, FourierEncoding
-from coordnet.fitting.adaptive import AdaptivePlan
-from coordnet.fitting.areas import FoldedPlan, lattice_of
-from coordnet.fitting.defaults import default_prior
-from coordnet.fitting.least_squares import HELD, LeastSquares, LeastSquaresPlan
-from coordnet.fitting.local.plan import local_plan
-from coordnet.fitting.measured import MeasuredPlan
-from coordnet.fitting.plan import Plan, follows_scales
-from coordnet.fitting.plates.choice import plates_instead
-from coordnet.fitting.plates.plan import ThinPlatePlan
-from coordnet.fitting.smooth import SmoothLatticePlan, SmoothPlan
-from coordnet.fitting.uncertainty.posterior import deviations
+from coordnet.encodings import Encoding
+from coordnet.fitting.choice import choose_prior, suited
+from coordnet.fitting.uncertainty.draws import deviations
 from coordnet.fitting.uncertainty.recipe import Recipe
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
-from coordnet.linalg.progress import stage
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local
+from coordnet.plans.plan import Plan, follows_scales
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.least_squares import HELD, LeastSquares
+from coordnet.priors.registry import as_prior
 from coordnet.priors.smoothness import Smoothness
-from coordnet.priors.thin_plate import ThinPlate
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Geometry, Samples
 
-Prior = LeastSquares | Smoothness | Adaptive | Local | ThinPlate
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
 LEAST_NORM = "`prior`: with None, what the samples leave open is of least norm; 'auto' or cn.Adaptive() estimates it"
 
@@ -58,9 +48,11 @@ def plan(
         The encoding.
     geometry : Lattice, MaskedLattice, RectilinearLattice, AreaLattice, ScatteredPoints or OperatorGeometry
         Where the values will be; ``samples.geometry``.
-    prior : LeastSquares, Smoothness, Adaptive, Local, ThinPlate, "auto" or None
-        The assumption about the signal, by default ``default_prior``. With None a whole lattice is fitted by least
-        squares, and other samples get the interpolation of least norm, with a ``CoordnetWarning``.
+    prior : Prior, "auto" or None
+        The assumption about the signal. A plan has no values that could be hidden, so that "auto" is the first prior
+        that suits the geometry (``suited``); fits of values compare it with thin plates (``choose_prior``). With None
+        a whole lattice is fitted by least squares, and other samples get the interpolation of least norm, with a
+        ``CoordnetWarning``.
     solver : ConjugateGradients, optional
         The stopping rule of plans that iterate.
     center : bool
@@ -96,15 +88,15 @@ def plan(
     if prior is None and not geometry.is_whole_lattice:
         warnings.warn(LEAST_NORM, _checks.CoordnetWarning, stacklevel=2)
     if prior == "auto":
-        prior = default_prior(geometry, device=device, fourier=not encoding.axis_encoders)
+        prior = suited(Setting(geometry, device=device, fourier=not encoding.axis_encoders))
     if prior is None:
-        prior = LeastSquares() if _is_whole(encoding, geometry) else NO_PENALTY
-    if follows_scales(encoding) and not isinstance(prior, LeastSquares):
+        prior = LeastSquares() if geometry.is_whole_lattice and encoding.axis_encoders else NO_PENALTY
+    if follows_scales(encoding) and not as_prior(prior).follows_scales:
         expected = f"{HELD}: gradients flow to scales through least squares on a whole lattice alone"
         raise _checks.wrong("encoding", expected, f"learnable scales and prior={prior!r}")
     options: Any = {"solver": solver, "center": center, "progress": progress, "dtype": dtype, "device": device}
     options["assumed"] = "none" if prior in (LeastSquares(), NO_PENALTY) else repr(prior)
-    return plan_for(prior, encoding, geometry, **options)
+    return as_prior(prior).plan(encoding, geometry, **options)
 
 
 def _check_device(device: torch.device | str) -> None:
@@ -113,67 +105,6 @@ def _check_device(device: torch.device | str) -> None:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError):  # PyTorch has each of them for another reason
         raise _checks.wrong("device", "a device that is present", repr(device)) from None
-
-
-@singledispatch
-def plan_for(prior: Any, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    """Return the plan for a kind of prior; register one with ``@plan_for.register``. The options are ``Plan``'s."""
-    raise _checks.wrong("prior", "'auto', None, or a prior such as cn.Smoothness()", repr(prior))
-
-
-@plan_for.register
-def _(prior: LeastSquares, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return LeastSquaresPlan(encoding, geometry, prior, **options)
-
-
-@plan_for.register
-def _(prior: Smoothness, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    if prior.loss != "squared" or not _is_whole(encoding, geometry):
-        return SmoothPlan(encoding, geometry, prior, **options)
-    folds = lattice_of(encoding, geometry) != geometry.axes
-    return (FoldedPlan if folds else SmoothLatticePlan)(encoding, geometry, prior, **options)
-
-
-@plan_for.register
-def _(prior: Adaptive, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return (AdaptivePlan if geometry.operator is None else MeasuredPlan)(encoding, geometry, prior, **options)
-
-
-@plan_for.register
-def _(prior: Local, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return local_plan(encoding, geometry, prior, **options)
-
-
-@plan_for.register
-def _(prior: ThinPlate, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
-    return ThinPlatePlan(encoding, geometry, prior, **options)
-
-
-def suited_prior(
-    samples: Samples, *, fourier: bool = True, robust: bool = False, progress: bool = False
-) -> Smoothness | Adaptive | Local | ThinPlate | None:
-    """Return the prior that suits some samples: ``default_prior``, or thin plates (see ``plates_instead``).
-
-    With ``progress``, the seconds that the choice takes are shown.
-    """
-    samples = as_points(samples.detached()) if fourier else samples.detached()
-    options: Any = {"channels": samples.channels, "device": samples.values.device, "fourier": fourier, "robust": robust}
-    prior = default_prior(samples.geometry, **options)
-    is_point = samples.geometry.operator is None and not samples.geometry.has_cells
-    if prior is None or isinstance(prior, ThinPlate) or not fourier or robust or not is_point:
-        return prior
-
-    def fit(part: Samples, prior: Any) -> Reconstruction:
-        part = Samples(part.geometry, part.values.to(samples.values.device))
-        return fit_closed_form(FourierEncoding.like(part), part, prior)
-
-    with stage("choosing the prior", shown=progress):
-        return plates_instead(samples, prior, fit) or prior
-
-
-def _is_whole(encoding: Encoding, geometry: Geometry) -> bool:
-    """Whether the whole lattice of the encoding is sampled; the padding of a Fourier encoding never is."""
-    return geometry.is_whole_lattice and bool(encoding.axis_encoders)
 
 
 def fit_closed_form(
@@ -192,7 +123,7 @@ def fit_closed_form(
     values = samples.values
     if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
         shown = options.get("progress", False)
-        prior = suited_prior(samples, fourier=not encoding.axis_encoders, progress=shown)
+        prior = choose_prior(samples, fourier=not encoding.axis_encoders, progress=shown)
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options)
     quiet = {**options, "progress": False}
@@ -211,4 +142,4 @@ def _deviations(
     plan_of: Callable[[Prior | None], Plan], prior: Prior | None, values: Tensor, *drawing: Any
 ) -> Reconstruction:
     """Draw deviations under a prior, or under the stationary one around which a local prior works."""
-    return deviations(plan_of(getattr(prior, "pilot", prior)), values, *drawing)
+    return deviations(plan_of(prior and prior.stationary), values, *drawing)

@@ -1,16 +1,11 @@
-"""How long gradient fits and local priors take: estimates from their work on one core, the same on every machine."""
+"""How long gradient fits take: estimates from their work on one core, the same on every machine."""
 
 import math
 import warnings
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from coordnet._checks import CoordnetWarning
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.priors.local import Local
-from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.samples import Samples
 
 EPOCHS = 2000  # of a gradient fit (Zheng et al., ECCV 2022)
 LONGEST_TRAINING = 600.0  # seconds that a gradient fit on a processor takes by default at most
@@ -19,16 +14,6 @@ PRODUCT = 1e-10  # of a product of a weight and a feature at one point
 FEATURE = 1e-8  # of a feature or a unit at one point
 COMPLEX = 3  # times that of a layer whose numbers are complex
 TRAINED = 30  # times that of a feature whose encoder is trained: of a hash grid, mostly
-# Seconds of a local prior on one core for each point of the lattice: measured for pictures of one and three channels of
-# which 5 to 80 % are known at random, for every second pixel, and for clips of which an eighth is known.
-PILOT = 8e-6  # of one channel of the adaptive prior before it
-CLASSES = 14e-6  # of the choice of classes
-SOLVED = 2e-9  # of a product in the solves of a patch
-SIMILAR = 4e-6  # of one channel of the groups of similar patches, in pictures
-ON_LATTICE = 1e-5  # of a strided lattice, all of whose patches share a factorization
-WITHIN_CELLS = 3e-6  # of means over cells, times the pixels along a side of a cell
-DENOISED = 1.5e-5  # of a sample from which the local prior removes noise
-GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
 
 
 def default_epochs(network: CoordinateNetwork, samples: Samples) -> int:
@@ -67,34 +52,3 @@ def warn_if_long(seconds: float) -> None:
         long = f"{seconds / 3600:.2g} hours" if seconds > 5400 else f"{seconds / 60:.2g} minutes"
         text = f"training takes about {long} on a processor; fewer epochs take less"
         warnings.warn(text, CoordnetWarning, stacklevel=3)
-
-
-def local_seconds(geometry: Geometry, channels: int, device: torch.device | str = "cpu") -> float:
-    """Estimate the seconds of a fit with the default local prior on one core, or on a graphics processor."""
-    points, weights, prior = math.prod(geometry.grid), geometry.weights, Local()
-    if geometry.has_cells:
-        work = WITHIN_CELLS * math.sqrt(points / math.prod(geometry.shape))
-    elif weights is None:
-        work = ON_LATTICE
-    else:
-        patch = prior.patch_on(geometry.grid)
-        products = _squared_counts(weights, patch) * math.prod(patch)
-        work = PILOT * channels + CLASSES + SOLVED * products / prior.stride ** len(patch)
-        work += SIMILAR * channels * (len(patch) == 2)
-    return points * work / (1 if torch.device(device).type == "cpu" else GPU)
-
-
-def _squared_counts(weights: Float[Tensor, "*lattice channels"], patch: tuple[int, ...]) -> float:
-    """Return the mean square of the known entries of a patch, with 0 for a patch without an unknown entry.
-
-    Patches side by side stand for all, and a channel for all.
-    """
-    counts = (weights > 0).float().mean(-1)
-    for axis, length in enumerate(patch):
-        counts = counts.unfold(axis, length, length).sum(-1)
-    return float((counts.square() * (counts < math.prod(patch))).mean())
-
-
-def denoising_seconds(points: int, channels: int, device: torch.device | str = "cpu") -> float:
-    """Estimate the seconds in which the local prior removes noise, on one core or on a graphics processor."""
-    return points * channels * DENOISED / (1 if torch.device(device).type == "cpu" else GPU)

@@ -1,7 +1,7 @@
 """Methods of reconstruction: an encoder, a head, a solver and a prior, and the fit of them to samples."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -9,12 +9,13 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, SimpleEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.defaults import Family, Kind, Prior, Solver
+from coordnet.fitting.defaults import Family, Kind, Solver
 from coordnet.fitting.effort import default_epochs, training_seconds, warn_if_long
 from coordnet.fitting.gradient import Callback, fit_gradient
-from coordnet.networks.heads import Head, Linear
+from coordnet.networks.heads import Head, Linear, head_label, labelled
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.base import Prior
 from coordnet.sampling.samples import Samples
 
 SOLVERS: tuple[Solver, ...] = ("closed-form", "gradient")
@@ -134,22 +135,3 @@ class Method:
         flat = self.encoding == "complex" and not self.head.widths
         options: dict[str, Any] = {"generator": generator, "callback": callback, "progress": progress}
         return fit_gradient(network, samples, epochs=epochs, lr=RATES[flat] if lr is None else lr, **options)
-
-
-def labelled(name: str, options: Mapping[str, Any]) -> str:
-    """A name with its options, as the command line reads them."""
-    parts = [key if value is True else f"{key}={_text(value)}" for key, value in options.items()]
-    return f"{name}:{','.join(parts)}" if parts else name
-
-
-def head_label(head: Head) -> str:
-    """The name of a head with the attributes that are not the default ones."""
-    kept = {f.name: getattr(head, f.name) for f in fields(head)}
-    defaults = {f.name: f.default for f in fields(head) if f.default is not MISSING}
-    return labelled(head.name, {key: value for key, value in kept.items() if value != defaults[key]})
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "x".join(map(_text, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)

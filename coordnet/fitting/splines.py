@@ -7,12 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings.encoders import UnevenSpline
-from coordnet.fitting.closed_form import suited_prior
+from coordnet.fitting.choice import GAIN, choose_prior
 from coordnet.fitting.defaults import default_encoder
-from coordnet.fitting.hold_out import middle
 from coordnet.fitting.methods import EncoderChoice, Method
-from coordnet.fitting.plates.choice import GAIN
 from coordnet.linalg.progress import stage
+from coordnet.plans.hold_out import middle
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
@@ -96,5 +95,5 @@ def _splines(samples: Samples) -> Method | None:
 
 
 def _on_nodes(samples: Samples) -> Method:
-    prior = suited_prior(samples)
+    prior = choose_prior(samples)
     return Method(EncoderChoice(default_encoder(samples.geometry, prior)), prior=prior)

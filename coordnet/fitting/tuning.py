@@ -12,14 +12,13 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.fitting.areas import lattice_of
-from coordnet.fitting.blending import measure
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.hold_out import hidden_error, middle
-from coordnet.fitting.smooth import SOLVER_TOLERANCE, modes_of
-from coordnet.fitting.systems import penalized_system
-from coordnet.priors.modes import Modes
+from coordnet.plans.hold_out import hidden_error, middle
+from coordnet.plans.measure import lattice_of, measure
+from coordnet.plans.modes import Modes
+from coordnet.plans.systems import penalized_system
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness.plan import SOLVER_TOLERANCE, modes_of
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.samples import Samples

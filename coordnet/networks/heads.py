@@ -1,7 +1,8 @@
 """Heads: widths, activation and initialization of the layers on an encoding."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -174,3 +175,22 @@ def head_from(configuration: dict[str, Any]) -> Head:
 def head_configuration(head: Head) -> dict[str, Any]:
     """Return the configuration that ``head_from`` takes, as JSON holds it."""
     return {"kind": head.name, **asdict(head)}
+
+
+def labelled(name: str, options: Mapping[str, Any]) -> str:
+    """A name with its options, as the command line reads them."""
+    parts = [key if value is True else f"{key}={_text(value)}" for key, value in options.items()]
+    return f"{name}:{','.join(parts)}" if parts else name
+
+
+def head_label(head: Head) -> str:
+    """The name of a head with the attributes that are not the default ones."""
+    kept = {f.name: getattr(head, f.name) for f in fields(head)}
+    defaults = {f.name: f.default for f in fields(head) if f.default is not MISSING}
+    return labelled(head.name, {key: value for key, value in kept.items() if value != defaults[key]})
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "x".join(map(_text, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,11 +10,11 @@ from torch import Tensor
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import BSpline
 from coordnet.fitting.closed_form import plan
-from coordnet.fitting.local.areas import DEGREE, INTERPOLATION
-from coordnet.fitting.plan import Plan
 from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosines, inverse_cosines
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.plan import Plan
+from coordnet.priors.local.areas import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.halves import Pictures, center, enlarged_psnr, halved
 from coordnet.restore.noise_level import seen_level

@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Literal
 
 from coordnet import _checks
-from coordnet.fitting.defaults import Prior
+from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
+from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.inpaint import inpaint
 from coordnet.restore.noise_level import refuse_more_than
 from coordnet.restore.restored import Restored
@@ -35,7 +36,7 @@ def demosaic(
     sigma : float, optional
         Standard deviation of white noise on the mosaic, of integers after they are scaled; none if not given.
     prior, seed
-        Those of ``inpaint``. Noise needs the local prior, which "auto" then is.
+        Those of ``inpaint``. Noise needs a prior that takes it, as the local one does, which "auto" then is.
 
     Raises
     ------
@@ -52,16 +53,7 @@ def demosaic(
         raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
     if sigma:
         refuse_more_than(mosaic, _checks.nonnegative("sigma", sigma))
-        prior = _noisy(prior, sigma)
+        prior = Local(noise=sigma) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(sigma)
     made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
     report = {"pattern": bayer.pattern, **({"sigma": sigma} if sigma else {}), **made.report}
     return replace(made, signal=kind.restore(made.signal), report=report)
-
-
-def _noisy(prior: Prior | Literal["auto"], sigma: float) -> Prior:
-    """Return the local prior with noise of a standard deviation."""
-    if prior == "auto":
-        return Local(noise=sigma)
-    if not hasattr(prior, "noise"):
-        raise _checks.wrong("prior", "auto, or cn.Local() (--prior local), because the mosaic has noise", repr(prior))
-    return replace(prior, noise=sigma)

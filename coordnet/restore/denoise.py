@@ -15,16 +15,18 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.defaults import LONGEST_LOCAL
-from coordnet.fitting.effort import denoising_seconds
-from coordnet.fitting.hold_out import middle
-from coordnet.fitting.local.noise import LocalDenoiser
-from coordnet.fitting.plan import CenteredValues, Fitted, Plan
+from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.precision import full_precision
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reports import DenoiseReport
+from coordnet.plans.hold_out import middle
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
+from coordnet.priors.local.noise import LocalDenoiser
+from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
 from coordnet.restore.restored import Restored
@@ -55,7 +57,7 @@ def denoise(
     signal: Array,
     sigma: float | None = None,
     *,
-    prior: str = "auto",
+    prior: Prior | str = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
     seed: int = 0,
@@ -77,10 +79,10 @@ def denoise(
         Standard deviation of the noise, of integers after they are scaled; before clipping, where values were clipped.
         It is estimated by ``noise_level`` if not given. A ``CoordnetWarning`` says where the estimate is less than half
         of what is given, or more than twice as much.
-    prior : "local", "adaptive" or "auto"
+    prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
-        which is faster.
+        which is faster. A prior without a filter of its own is fitted to all samples, with their noise.
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
         not given.
@@ -117,12 +119,15 @@ def denoise(
     alpha = dims == 2 and has_opacity(values) if alpha is None else alpha
     opacity = values[..., -1:] if alpha else values[..., :0]
     values = values[..., :-1] if alpha else values
-    _check(values, sigma, prior)
+    _check(values, sigma)
+    asked = None if prior == "auto" else _asked(prior)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
     level = _level(tiles, values, sigma, progress=progress)
-    chosen, tried = _better_prior(values, level, seed) if prior == "auto" else (prior, None)
+    chosen, tried = _better_prior(values, level, seed) if asked is None else (asked, None)
     clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
-    report = DenoiseReport(prior=chosen, sigma=level, sigma_given=sigma is not None, tried=tried, expected_psnr=None)
+    report = DenoiseReport(
+        prior=chosen.name, sigma=level, sigma_given=sigma is not None, tried=tried, expected_psnr=None
+    )
     fit, cut = None, {}
     if len(tiles) == 1:
         options: Any = {"dtype": values.dtype, "device": values.device}
@@ -152,7 +157,7 @@ def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool)
     return sigma
 
 
-def _check(values: Signal, sigma: float | None, prior: str) -> None:
+def _check(values: Signal, sigma: float | None) -> None:
     if values.ndim - 1 not in WINDOW_SIDES:
         raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
     if not bool(torch.isfinite(values).all()):
@@ -161,10 +166,20 @@ def _check(values: Signal, sigma: float | None, prior: str) -> None:
         raise _checks.wrong("signal", f"values of at most {most:.0e}", f"{largest:.0e}")
     if sigma is not None:
         refuse_more_than(values, _checks.nonnegative("sigma", sigma))
-    _checks.choice("prior", prior, ("auto", *CLEANERS))
 
 
-def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[str, float] | None]:
+def _asked(prior: Prior | str) -> Prior:
+    """Return the prior that was asked for; a ``ValueError`` is raised if it takes no noise."""
+    if isinstance(prior, str):
+        prior = PRIORS[_checks.choice("prior", prior, ("auto", *PRIORS))]()
+    if as_prior(prior, REQUIRED).name not in CLEANERS:
+        return prior.with_noise(0.0)
+    if isinstance(prior, Adaptive) and prior != Adaptive():
+        raise _checks.wrong("prior", "cn.Adaptive() as it is: its windows have no parameters", repr(prior))
+    return prior
+
+
+def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[str, float] | None]:
     """Return the prior that suits a signal, and the mean squared differences that decided.
 
     With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
@@ -173,22 +188,22 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[str, dict[st
     by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
     """
     grid = tuple(values.shape[:-1])
-    seconds = denoising_seconds(math.prod(grid), values.shape[-1], values.device)
-    if level == 0 or len(grid) != 2 or seconds > LONGEST_LOCAL:
-        return "adaptive", None
+    setting = Setting(Lattice(grid), values.shape[-1], values.device)
+    if level == 0 or len(grid) != 2 or Local(noise=level).seconds(setting) > LONGEST_FIT:
+        return Adaptive(), None
     part = values[middle(grid, TRIED)]
     noisier, noise, sigma = _noisier(part, level, seed)
     target = part - noise / ADDED
     errors = {
-        prior: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target)
+        prior.name: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target)
         .double()
         .square()
-        for prior in CLEANERS
+        for prior in (Local(), Adaptive())
     }
     gain = errors["adaptive"] - errors["local"]
     is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
     tried = {prior: float(error.mean()) for prior, error in errors.items()}
-    return "local" if is_better else "adaptive", tried
+    return Local() if is_better else Adaptive(), tried
 
 
 def _noisier(part: Tensor, level: float, seed: int) -> tuple[Tensor, Tensor, float]:
@@ -214,7 +229,7 @@ def _in_tiles(
     return clean, statistics.fmean(found) if found else None
 
 
-def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+def _cleaned(prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
     """Return the estimate by a prior, which sees the signal in units of its size, its error and what was learned.
 
     Noise below the rounding of the values leaves them as they are.
@@ -223,29 +238,33 @@ def _cleaned(prior: str, signal: Signal, *, level: float, given: bool, seed: int
     if level <= torch.finfo(signal.dtype).eps * float(units):
         return signal, None, {}
     options = {"level": level / float(units), "given": given, "seed": seed, "progress": progress}
-    estimate, error, learned = CLEANERS[prior](signal / units, **options)
+    estimate, error, learned = CLEANERS.get(prior.name, _by_plan)(prior, signal / units, **options)
     if "patch_deviation" in learned:
         learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
     return units * estimate, None if error is None else error * float(units) * float(units), learned
 
 
-def _by_patches(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+def _by_patches(
+    prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool
+) -> Cleaned:
     """Return the estimate by the local prior, its expected error unless the seed is None, and the classes.
 
     The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
     each value, and the error in that of clipped ones is larger than the risk.
     """
     noise, values = clipped_noise(signal, level, given=given), signal.movedim(-1, 0)
-    made = LocalDenoiser(Local(noise=level), lambda means: noise.variance(means) / level**2, progress)(values)
+    made = LocalDenoiser(
+        cast(Local, prior.with_noise(level)), lambda means: noise.variance(means) / level**2, progress
+    )(values)
     error = None
     if seed is not None:
-        spread = _sharpness(values, made.f, level, seed) * made.spread
+        spread = _sharpness(prior, values, made.f, level, seed) * made.spread
         ideal = max(float((noise.gain(made.f) * spread).mean()), 1e-12)
         error = ideal if any(noise.clips) else _expected_error(values, made.f, spread, noise, exact=given)
     return noise.unclipped(made.f).movedim(0, -1), error, made.learned
 
 
-def _sharpness(values: Tensor, estimate: Tensor, level: float, seed: int) -> float:
+def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, level: float, seed: int) -> float:
     """Return the divergence of the local prior's estimate relative to that of the posterior means of its patches.
 
     The former is the part of added noise that stays, on the middle of the signal. The latter is the sum of the
@@ -253,12 +272,14 @@ def _sharpness(values: Tensor, estimate: Tensor, level: float, seed: int) -> flo
     """
     window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
     noisier, noise, sigma = _noisier(values[window], level, seed)
-    made = LocalDenoiser(Local(noise=sigma))(noisier)
+    made = LocalDenoiser(cast(Local, prior.with_noise(sigma)))(noisier)
     kept = float(((made.f - estimate[window]) * noise).mean()) / (ADDED * level**2)
     return max(kept, 0.0) / max(float(made.spread.mean()) / sigma**2, 1e-12)
 
 
-def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+def _by_windows(
+    prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool
+) -> Cleaned:
     """Return the estimate by the Wiener filter, its expected error unless the seed is None, and its spectrum."""
     noise, values = clipped_noise(signal, level, given=given), signal.movedim(-1, 0).unsqueeze(0)
     total = (1 + PASSES) * (1 if seed is None else 2)
@@ -272,6 +293,24 @@ def _by_windows(signal: Signal, *, level: float, given: bool, seed: int | None, 
             exact = given and not any(noise.clips)
             error = _expected_error(values, means, noise.variance(means) * derivative, noise, exact=exact)
     return noise.unclipped(means)[0].movedim(0, -1), error, learned
+
+
+def _by_plan(prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+    """Return the fit of a prior to all samples, and its expected error unless the seed is None."""
+    lattice = Lattice(tuple(signal.shape[:-1]))
+    options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": progress}
+    made = prior.with_noise(level).plan(FourierEncoding.like(lattice), lattice, **options)
+
+    def estimate(values: Signal) -> Signal:
+        return made.fit(values).render(alignment="sample")
+
+    clean, error = estimate(signal), None
+    if seed is not None:
+        probe = torch.randint(0, 2, signal.shape, generator=torch.Generator().manual_seed(seed))
+        step = PROBE * level * (2 * probe - 1).to(signal)
+        spread = level**2 * (estimate(signal + step) - clean) / step
+        error = _expected_error(signal, clean, spread, clipped_noise(signal, level, given=True), exact=given)
+    return clean, error, {}
 
 
 CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}

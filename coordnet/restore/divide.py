@@ -7,11 +7,11 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
+from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.fitting.closed_form import plan
-from coordnet.fitting.defaults import LONGEST_LOCAL
-from coordnet.fitting.effort import local_seconds
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.reports import FitReport
+from coordnet.priors.base import Setting
 from coordnet.priors.local import Local
 from coordnet.restore.halves import Pictures
 from coordnet.sampling.areas import AreaLattice
@@ -28,7 +28,7 @@ def division(values: Pictures, factor: float, prior: str) -> int:
     """Return the number of parts along its side into which the local prior divides a pixel; 1 leaves it whole.
 
     "auto" divides pictures that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than
-    ``LONGEST_LOCAL`` seconds. A ``ValueError`` is raised for another prior, and for pictures of less than ``MIN_SIDE``
+    ``LONGEST_FIT`` seconds. A ``ValueError`` is raised for another prior, and for pictures of less than ``MIN_SIDE``
     pixels a side with "local".
     """
     _checks.choice("prior", prior, UPSCALE_PRIORS)
@@ -40,8 +40,8 @@ def division(values: Pictures, factor: float, prior: str) -> int:
         return count
     if prior == "none" or small or factor < DIVIDED_FROM:
         return 1
-    seconds = values.shape[:-3].numel() * local_seconds(_cells(values, count), values.shape[-1], values.device)
-    return count if seconds <= LONGEST_LOCAL else 1
+    setting = Setting(_cells(values, count), values.shape[-1], values.device)
+    return count if values.shape[:-3].numel() * Local().seconds(setting) <= LONGEST_FIT else 1
 
 
 def divided(

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
-from coordnet.fitting.defaults import Prior
-from coordnet.fitting.gaps import are_wide
+from coordnet.fitting.choice import choose_prior
+from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.gaps import are_wide
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior
+from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.inverted import looks_inverted
 from coordnet.restore.restored import Restored
 from coordnet.restore.tiles import Tiles, fit_large
@@ -55,9 +57,9 @@ def inpaint(
     known : (*grid,) or (*grid, channels), or a sampling pattern
         True, or not zero, where the signal is known; see ``sample`` for patterns. Where it is (*grid,) and the signal
         has more axes before these, the signal is a batch.
-    prior : Local, Adaptive, Smoothness, ThinPlate or "auto"
-        The assumption about the unknown samples. With "auto" it is ``suited_prior``, or adaptive where that does not
-        learn from the samples.
+    prior : Prior or "auto"
+        The assumption about the unknown samples. With "auto" it is that of ``cn.fit``, or adaptive where that does not
+        learn from the samples (``choose_prior``).
     dimensions : int, optional
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     seed : int, optional
@@ -108,28 +110,22 @@ def inpaint(
     if not batch and looks_inverted(values, kept):
         warnings.warn(INVERTED.format(100 * report["known"]), _checks.CoordnetWarning, stacklevel=2)
     largest = math.prod(samples.grid) if batch else largest
-    made, found = fit_large(
-        samples, fit, largest=largest, is_noisy=bool(getattr(chosen, "noise", 0.0)), progress=progress
-    )
+    made, found = fit_large(samples, fit, largest=largest, is_noisy=bool(chosen.noise), progress=progress)
     model = None if isinstance(made, Tensor) else made
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
     report |= {**found.as_dict(), "prior": Adaptive.name if found.is_pilot else chosen.name}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
-    made, stays = made.to(values), None if getattr(chosen, "noise", 0.0) else kept.expand_as(values)
+    made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
 
 
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
     """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
-    if prior == "auto":
-        suited = suited_prior(samples, progress=progress)
-        prior = suited if suited is not None and suited.learns else Adaptive()
-    if not hasattr(prior, "seeded"):
-        raise _checks.wrong("prior", "auto, or a prior such as cn.Adaptive()", repr(prior))
-    return prior if seed is None else prior.seeded(seed)
+    chosen = as_prior(choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior, REQUIRED)
+    return chosen if seed is None else chosen.seeded(seed)
 
 
 def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:

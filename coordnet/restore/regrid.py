@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from coordnet import _checks
-from coordnet.fitting.choice import fit
-from coordnet.fitting.defaults import Prior
+from coordnet.fitting.fit import fit
+from coordnet.priors.base import Prior
 from coordnet.sampling.rectilinear import RectilinearLattice
 
 SECOND = np.timedelta64(1, "s")  # a fit measures times in seconds

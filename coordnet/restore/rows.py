@@ -10,10 +10,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.plan import Plan
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.media.declared import available_memory
+from coordnet.plans.plan import Plan
 
 LARGEST_BLOCK = 256  # rows of the result in a block; larger blocks are no faster
 COPIES = 4  # copies in memory of a block of the result and of the rows it needs

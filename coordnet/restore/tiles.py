@@ -11,10 +11,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from coordnet import _checks
-from coordnet.fitting.hold_out import middle
 from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.reports import FitReport, TiledReport
+from coordnet.plans.hold_out import middle
 from coordnet.sampling.samples import Samples
 
 MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles

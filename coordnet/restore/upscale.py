@@ -10,10 +10,10 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
-from coordnet.fitting.local.areas import INTERPOLATION
-from coordnet.fitting.plan import Plan
 from coordnet.linalg.progress import stage
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.plan import Plan
+from coordnet.priors.local.areas import INTERPOLATION
 from coordnet.restore.areas import choose_strength, fitted_areas
 from coordnet.restore.divide import UPSCALE_PRIORS, divided, division
 from coordnet.restore.halves import Pictures, enlarged_psnr, halved

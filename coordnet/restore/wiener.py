@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.fitting.spectrum import PENALTY_FLOOR, growth
 from coordnet.linalg.borders import reflect
 from coordnet.linalg.operators import rotate
+from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, growth
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.windows import (

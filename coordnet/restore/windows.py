@@ -6,7 +6,7 @@ from torch import Tensor
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.kronecker import outer_product
-from coordnet.priors.fourier import FourierModes
+from coordnet.plans.fourier_modes import FourierModes
 from coordnet.sampling.axes import Axis
 
 WINDOW_SIDES = {1: 512, 2: 32, 3: 16, 4: 8}  # samples along each axis of a window, by the number of axes

@@ -12,7 +12,7 @@ from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.priors.fourier import FourierModes
+from coordnet.plans.fourier_modes import FourierModes
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
 from coordnet.sampling.lattices import Lattice
 

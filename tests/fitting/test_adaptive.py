@@ -7,14 +7,14 @@ import torch
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.spectrum import decorrelate, smoothest_modes, start_penalty, update
-from coordnet.fitting.systems import effective_density
 from coordnet.media import load
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr, snr
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.systems import effective_density
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.fourier import FourierModes
+from coordnet.priors.adaptive.spectrum import decorrelate, smoothest_modes, start_penalty, update
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import lattice_points
 from coordnet.sampling.forward import ForwardModel

@@ -5,10 +5,11 @@ import torch
 
 import coordnet as cn
 from coordnet.encodings.encoders import DFT, BSpline, Gaussian, Triangle
-from coordnet.fitting.areas import FoldedPlan
-from coordnet.fitting.defaults import default_prior
+from coordnet.fitting.choice import suited
 from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosine_matrix
+from coordnet.priors.base import Setting
+from coordnet.priors.smoothness.folded import FoldedPlan
 from coordnet.sampling.areas import CellMeans
 from tests.helpers import kron, synthetic_photograph
 
@@ -116,7 +117,7 @@ def test_unknown_cells_are_filled():
     samples = cn.sample(gaps, "area:2")
     assert 0.7 < float(samples.weights.mean()) < 0.9
     assert cn.psnr(cn.fit(samples, prior=cn.Adaptive(rounds=1)).render(), truth) > 22
-    assert default_prior(samples.geometry) == cn.Adaptive()
+    assert suited(Setting(samples.geometry)) == cn.Adaptive()
 
 
 def test_an_encoding_that_does_not_reach_every_pixel_is_refused():

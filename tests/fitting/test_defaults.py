@@ -1,26 +1,24 @@
 """Which prior, encoder, head and solver are chosen for which samples."""
 
+import math
+
 import pytest
 import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, HashGrid, Triangle
-from coordnet.fitting.choice import choose, combinations
-from coordnet.fitting.defaults import (
-    LONGEST,
-    LONGEST_LOCAL,
-    LONGEST_ROW,
-    STRIDED,
-    STRIDED_ROW,
-    default_encoder,
-    default_prior,
-)
-from coordnet.fitting.effort import local_seconds
+from coordnet.fitting.choice import LONGEST_FIT, suited
+from coordnet.fitting.defaults import default_encoder
+from coordnet.fitting.fit import choose, combinations
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.networks.heads import MLP, Linear
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import LONGEST_AXIS, Setting
 from coordnet.priors.local import Local
+from coordnet.priors.plates import ThinPlate
+from coordnet.priors.plates.prior import LONGEST_ROW
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness.prior import STRIDED
 from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
@@ -33,21 +31,25 @@ def sampled(pattern, shape=(8, 8, 3)):
     return sample(torch.rand(shape), pattern)
 
 
+def default_prior(geometry, **options):
+    return suited(Setting(geometry, **options))
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3, 4])
 def test_priors_suit_the_samples(dims):
     shape = (6,) * dims + (1,)
     assert default_prior(sampled("full", shape).geometry) is None
     strided, random = sampled("every:2", shape).geometry, sampled("random:0.5", shape).geometry
-    assert default_prior(strided, fourier=False) == STRIDED[dims]
+    assert default_prior(strided, fourier=False) == Smoothness(*STRIDED[dims])
     assert default_prior(random, fourier=False) == Adaptive()
-    assert default_prior(strided) == {1: STRIDED_ROW, 2: Local()}.get(dims, STRIDED[dims])
+    assert default_prior(strided) == {1: ThinPlate(cutoff=math.inf), 2: Local()}.get(dims, Smoothness(*STRIDED[dims]))
     assert default_prior(random) == (Local() if dims in (2, 3) else Adaptive())
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert default_prior(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == Adaptive()
 
 
 def test_encoders_suit_the_prior_and_the_length():
-    short, long = Lattice((8,)), Lattice((LONGEST + 1,))
+    short, long = Lattice((8,)), Lattice((LONGEST_AXIS + 1,))
     assert default_encoder(short, None) is Gaussian
     assert default_encoder(short, Smoothness()) is Gaussian
     assert default_encoder(short, Adaptive()) is FourierEncoding
@@ -56,14 +58,14 @@ def test_encoders_suit_the_prior_and_the_length():
     assert default_prior(long) == Smoothness(1.0, 1e-3)
     strided = Lattice((8,), (2,))
     assert default_encoder(strided, default_prior(strided)) is FourierEncoding
-    assert default_prior(Lattice((LONGEST_ROW + 2,), (2,))) == STRIDED[1]
-    assert default_encoder(Lattice((8, 8), (2, 2)), STRIDED[2]) is Gaussian
+    assert default_prior(Lattice((LONGEST_ROW + 2,), (2,))) == Smoothness(*STRIDED[1])
+    assert default_encoder(Lattice((8, 8), (2, 2)), Smoothness(*STRIDED[2])) is Gaussian
 
 
 @pytest.mark.parametrize("grid", [(1200, 1200), (110, 110, 110)])
 def test_the_local_prior_is_for_pictures_and_clips_that_it_reconstructs_in_a_minute(grid):
     few, many = (MaskedLattice(grid, weights=(torch.rand(*grid, 1) < density).float()) for density in (0.03, 0.5))
-    assert local_seconds(few, 1) < LONGEST_LOCAL < local_seconds(many, 1)
+    assert Local().seconds(Setting(few, 1)) < LONGEST_FIT < Local().seconds(Setting(many, 1))
     assert default_prior(few, channels=1) == Local()
     assert default_prior(few, channels=9) == default_prior(many, channels=1) == Adaptive()
     assert default_prior(many, device="cuda") == Local()
@@ -71,10 +73,10 @@ def test_the_local_prior_is_for_pictures_and_clips_that_it_reconstructs_in_a_min
 
 def test_the_local_prior_is_not_for_weights_and_numbers_that_are_tuned():
     assert default_prior(Lattice((2000, 2000), (2, 2))) == Local()
-    assert default_prior(Lattice((3000, 3000), (2, 2))) == STRIDED[2]
+    assert default_prior(Lattice((3000, 3000), (2, 2))) == Smoothness(*STRIDED[2])
     weighted = MaskedLattice((8, 8), weights=torch.rand(8, 8, 1))
     assert default_prior(weighted) == Adaptive()
-    assert choose(sampled("every:2"), tunable=True).prior == STRIDED[2]
+    assert choose(sampled("every:2"), tunable=True).prior == Smoothness(*STRIDED[2])
 
 
 def test_a_head_that_is_not_linear_is_trained_without_a_prior():
@@ -93,7 +95,7 @@ def test_what_goes_together():
         sampled("every:2"), [GAUSSIAN, HASHED, FOURIER], [Linear(), MLP()], ["closed-form", "gradient"]
     )
     assert made == [
-        Method(GAUSSIAN, Linear(), "closed-form", STRIDED[2], "complex"),
+        Method(GAUSSIAN, Linear(), "closed-form", Smoothness(*STRIDED[2]), "complex"),
         Method(GAUSSIAN, Linear(), "gradient", None, "complex"),
         Method(GAUSSIAN, MLP(), "gradient", None, "simple"),
         Method(HASHED, Linear(), "gradient", None, "simple"),

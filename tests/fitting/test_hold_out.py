@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local import Local
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.patterns import sample

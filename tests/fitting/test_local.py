@@ -6,21 +6,20 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.fitting import adaptive
-from coordnet.fitting.adaptive import AdaptivePlan
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.local import classes
-from coordnet.fitting.local import gaussians as any_mask
-from coordnet.fitting.local.channels import Channels
-from coordnet.fitting.local.classes import LocalClasses
-from coordnet.fitting.local.gaussians import Gaussians, evidence
-from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.power_laws import power_laws
-from coordnet.fitting.local.weights import choose_weights, distances
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local
+from coordnet.priors.adaptive import plan as adaptive
+from coordnet.priors.adaptive.plan import AdaptivePlan
+from coordnet.priors.local import Local, classes
+from coordnet.priors.local import gaussians as any_mask
+from coordnet.priors.local.channels import Channels
+from coordnet.priors.local.classes import LocalClasses
+from coordnet.priors.local.gaussians import Gaussians, evidence
+from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.power_laws import power_laws
+from coordnet.priors.local.weights import choose_weights, distances
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples

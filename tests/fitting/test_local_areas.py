@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.fitting.local import areas
-from coordnet.fitting.local.color_classes import ENERGIES, gray_shapes
-from coordnet.fitting.local.mixture import CANDIDATES
-from coordnet.fitting.local.scale_mixture import MIN_PROBABILITY
+from coordnet.priors.local import areas
+from coordnet.priors.local.color_classes import ENERGIES, gray_shapes
+from coordnet.priors.local.mixture import CANDIDATES
+from coordnet.priors.local.scale_mixture import MIN_PROBABILITY
 from coordnet.sampling.areas import CellMeans
 from tests.helpers import synthetic_photograph
 

@@ -3,13 +3,12 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.local import classes
-from coordnet.fitting.local.gaussians import Gaussians
-from coordnet.fitting.local.lattices import interpolated
 from coordnet.metrics import baselines
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local
+from coordnet.priors.local import Local, classes
+from coordnet.priors.local.gaussians import Gaussians
+from coordnet.priors.local.lattices import interpolated
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

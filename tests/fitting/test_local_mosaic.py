@@ -5,16 +5,15 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.local import scale_mixture
-from coordnet.fitting.local.color_classes import SharedPatches, joint_shapes
-from coordnet.fitting.local.estimate import Observed
-from coordnet.fitting.local.mosaics import bilinear, is_mosaic
-from coordnet.fitting.local.patches import Patches, distinct_masks
-from coordnet.fitting.local.scale_mixture import Moments, ScaleMixture
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local
+from coordnet.priors.local import Local, scale_mixture
+from coordnet.priors.local.color_classes import SharedPatches, joint_shapes
+from coordnet.priors.local.estimate import Observed
+from coordnet.priors.local.mosaics import bilinear, is_mosaic
+from coordnet.priors.local.patches import Patches, distinct_masks
+from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 
@@ -94,7 +93,7 @@ def test_chunks_do_not_change_the_estimate(monkeypatch, generator):
     patches = SharedPatches(Observed(values, known, bilinear(values, known)), Patches.every(3, (24, 28), (4, 4)))
     mixture = ScaleMixture.begin(shapes, (1e-3, 1e-2), 1e-5)
     whole = patches.estimate(mixture)
-    monkeypatch.setattr("coordnet.fitting.local.color_classes.EVIDENCE_AT_ONCE", 7)
+    monkeypatch.setattr("coordnet.priors.local.color_classes.EVIDENCE_AT_ONCE", 7)
     parts = patches.estimate(mixture)
     torch.testing.assert_close(whole.f, parts.f, atol=1e-5, rtol=0)
     torch.testing.assert_close(whole.variances, parts.variances)

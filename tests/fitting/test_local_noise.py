@@ -3,15 +3,14 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.local import scale_mixture, similar_patches
-from coordnet.fitting.local.color_classes import SharedPatches
-from coordnet.fitting.local.estimate import Observed
-from coordnet.fitting.local.noise import smoothed
-from coordnet.fitting.local.patches import Patches
-from coordnet.fitting.local.scale_mixture import ScaleMixture
-from coordnet.fitting.local.similar_patches import filter_groups, similar, wiener
 from coordnet.metrics.scores import psnr
-from coordnet.priors.local import Local
+from coordnet.priors.local import Local, scale_mixture, similar_patches
+from coordnet.priors.local.color_classes import SharedPatches
+from coordnet.priors.local.estimate import Observed
+from coordnet.priors.local.noise import smoothed
+from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.scale_mixture import ScaleMixture
+from coordnet.priors.local.similar_patches import filter_groups, similar, wiener
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

@@ -3,12 +3,11 @@ import torch
 
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form
-from coordnet.fitting.local import similar_unknown
-from coordnet.fitting.local.estimate import Observed
-from coordnet.fitting.local.similar_unknown import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
-from coordnet.priors.local import Local
+from coordnet.priors.local import Local, similar_unknown
+from coordnet.priors.local.estimate import Observed
+from coordnet.priors.local.similar_unknown import GROUP_FLOOR, GROUP_SHARE, condition, fill_from_similar
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
@@ -87,5 +86,5 @@ def test_groups_correct_the_patches_of_lattices_and_mosaics(pattern, monkeypatch
         return psnr(render, truth, ~known)
 
     corrected = score()
-    monkeypatch.setattr("coordnet.fitting.local.masks.fill_from_similar", lambda observed, *_: observed.pilot)
+    monkeypatch.setattr("coordnet.priors.local.masks.fill_from_similar", lambda observed, *_: observed.pilot)
     assert corrected > score() + 0.1

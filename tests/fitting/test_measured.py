@@ -8,7 +8,7 @@ import torch
 
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding, FourierEncoding
-from coordnet.priors.modes import EncodingModes
+from coordnet.plans.modes import EncodingModes
 from tests.helpers import synthetic_photograph
 
 DOUBLE = torch.float64

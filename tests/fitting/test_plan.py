@@ -11,8 +11,8 @@ import torch
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian, Triangle
-from coordnet.fitting import capture
 from coordnet.linalg import buffers
+from coordnet.plans import capture
 from coordnet.sampling.lattices import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
 

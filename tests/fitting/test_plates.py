@@ -10,13 +10,14 @@ from scipy.interpolate import CubicSpline
 
 import coordnet as cn
 from coordnet.encodings.blending import polynomial_weights
-from coordnet.fitting.choice import choose
-from coordnet.fitting.closed_form import fit_closed_form, plan, suited_prior
-from coordnet.fitting.plates import choice
-from coordnet.fitting.plates import solve as solves
-from coordnet.fitting.plates.energy import plate_energy, polynomials
-from coordnet.fitting.plates.field import Field
+from coordnet.fitting.choice import choose_prior
+from coordnet.fitting.closed_form import fit_closed_form, plan
+from coordnet.fitting.fit import choose
 from coordnet.linalg.borders import continue_smoothly
+from coordnet.priors.plates import choice
+from coordnet.priors.plates import solve as solves
+from coordnet.priors.plates.energy import plate_energy, polynomials
+from coordnet.priors.plates.field import Field
 from coordnet.sampling import Axis, lattice_points
 from coordnet.sampling.lattices import MaskedLattice
 from tests.helpers import synthetic_photograph
@@ -167,7 +168,7 @@ def test_the_plate_of_a_row_is_the_natural_spline_and_goes_on_as_a_polynomial(or
 
 def test_aliasing_of_a_lattice_that_skips_samples_is_not_smoothed_as_noise(generator):
     rough = waves((96, 96)) + 0.2 * torch.randn(96, 96, 1, generator=generator, dtype=torch.float64)
-    assert suited_prior(cn.sample(rough, "every:3")).name == "local"
+    assert choose_prior(cn.sample(rough, "every:3")).name == "local"
 
 
 def test_a_strided_row_is_reconstructed_on_its_whole_grid():
@@ -232,18 +233,18 @@ def test_smooth_fields_take_plates_and_photographs_do_not(pattern):
     field = cn.sample(waves((20, 20)), pattern, generator=torch.Generator().manual_seed(0))
     found = choose(field).prior
     assert found.name == "plates" and found.is_chosen
-    assert suited_prior(field, fourier=False).name != "plates"
+    assert choose_prior(field, fourier=False).name != "plates"
     photograph = cn.sample(synthetic_photograph(24, 24), pattern, generator=torch.Generator().manual_seed(0))
-    assert suited_prior(photograph).name == "local"
+    assert choose_prior(photograph).name == "local"
 
 
 def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
     """The middle of this picture is a sky; its corners are not."""
     picture = waves((72, 24)).float()
     picture[:24] = synthetic_photograph(24, 24)[..., :1]
-    monkeypatch.setattr(choice, "TRIAL_NODES", {2: 24**2})
-    assert suited_prior(masked(picture[24:], 0.4)).name == "plates"
-    assert suited_prior(masked(picture, 0.4)).name == "local"
+    monkeypatch.setattr("coordnet.fitting.choice.TRIAL_NODES", {2: 24**2})
+    assert choose_prior(masked(picture[24:], 0.4)).name == "plates"
+    assert choose_prior(masked(picture, 0.4)).name == "local"
 
 
 def test_a_hole_in_the_middle_makes_no_trial_longer_than_a_part_of_limited_size(monkeypatch):
@@ -252,15 +253,15 @@ def test_a_hole_in_the_middle_makes_no_trial_longer_than_a_part_of_limited_size(
     monkeypatch.setattr(choice, "plate", tried.append)
     picture, known = synthetic_photograph(200, 230, 1), torch.ones(200, 230)
     known[40:-40, 40:-40] = 0
-    assert suited_prior(cn.sample(picture, known)).name == "local" and not tried
+    assert choose_prior(cn.sample(picture, known)).name == "local" and not tried
 
 
 def test_noisy_fields_take_plates_and_noisy_photographs_do_not(generator):
     """The noise in the hidden samples leaves less than the 6 dB that plates are better by."""
     field, photograph = waves((48, 48)).float(), synthetic_photograph(48, 48)[..., :1]
     noisy, other = (f + 0.02 * torch.randn(f.shape, generator=generator) for f in (field, photograph))
-    assert suited_prior(masked(noisy, 0.4)).name == "plates"
-    assert suited_prior(masked(other, 0.4)).name == "local"
+    assert choose_prior(masked(noisy, 0.4)).name == "plates"
+    assert choose_prior(masked(other, 0.4)).name == "local"
 
 
 def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared():

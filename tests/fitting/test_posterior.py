@@ -8,8 +8,8 @@ import torch
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.uncertainty import posterior
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.plans import posterior
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness

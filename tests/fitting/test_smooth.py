@@ -15,12 +15,12 @@ from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.least_squares import LeastSquares
-from coordnet.fitting.systems import LatticeSystem, ModesSystem
 from coordnet.linalg import transforms as cosines
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, ConvergenceWarning
 from coordnet.metrics.scores import psnr
-from coordnet.priors.modes import EncodingModes
+from coordnet.plans.modes import EncodingModes
+from coordnet.plans.systems import LatticeSystem, ModesSystem
+from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.lattices import Lattice, MaskedLattice

@@ -7,8 +7,8 @@ import torch
 from coordnet.cli import main
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline, Gaussian, Triangle
-from coordnet.fitting.choice import choose, tuned
 from coordnet.fitting.closed_form import fit_closed_form
+from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.tuning import tune_scale, tune_smoothness
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error

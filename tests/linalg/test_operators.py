@@ -23,14 +23,14 @@ from coordnet import encodings, fitting, linalg, priors, sampling
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Gaussian, Triangle
-from coordnet.fitting.areas import Folding
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
 from coordnet.linalg.sparse import SparseMatrix
 from coordnet.linalg.transforms import CosineBasis
-from coordnet.priors.fourier import FourierModes
-from coordnet.priors.modes import EncodingModes
+from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.modes import EncodingModes
+from coordnet.priors.smoothness.folded import Folding
 from coordnet.sampling.areas import CellMeans
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.forward import Interpolation

@@ -21,7 +21,6 @@ from coordnet.encodings.encoders import (
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
-from coordnet.fitting.least_squares import LeastSquares
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load
 from coordnet.metrics.baselines import BASELINES
@@ -29,6 +28,7 @@ from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.priors.least_squares import LeastSquares
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.lattices import Lattice
 from coordnet.sampling.patterns import sample

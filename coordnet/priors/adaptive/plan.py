@@ -1,0 +1,267 @@
+"""Closed-form fits with the adaptive prior: which spectrum to start from, and how many rounds to learn it."""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet.encodings import Encoding
+from coordnet.linalg.borders import zero_pad
+from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.conjugate_gradients import Solution
+from coordnet.linalg.operators import rotate
+from coordnet.metrics.scores import decibels
+from coordnet.networks.reports import AdaptiveReport, PowerLaw, WideHolesReport
+from coordnet.plans.gaps import are_wide, error_in_gaps
+from coordnet.plans.hold_out import middle
+from coordnet.plans.plan import CenteredValues, Fitted, solve_each
+from coordnet.plans.systems import System, penalized_system
+from coordnet.priors.adaptive.learned import LearnedPlan
+from coordnet.priors.adaptive.parameters import AdaptiveParameters
+from coordnet.priors.adaptive.spectrum import Problem, decorrelate, smoothest_modes, start_penalty, update
+from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.smoothness.plan import modes_of
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.samples import Geometry
+
+# Relative residual of the solves that the spectrum is learned from, by the number of axes. The spectra of rows are so
+# steep that a residual which is small for images leaves their solves unfinished.
+LEARNING_TOLERANCE = ByAxes({1: 1e-5, 2: 3e-4, 3: 5e-4})
+FINALISTS = 2  # starts that are followed beyond their first solve
+PATIENCE = 2  # rounds without an improvement by MIN_GAIN after which learning stops
+MIN_GAIN = 0.005  # relative fall of the hold-out error that counts as an improvement
+STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
+STRUCTURED_ROUNDS = 2
+COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside them
+COPY_STEPS = 60  # of conjugate gradients for each of them, from the solution without the first one
+COPY_SEED = 2**18  # added to the seed for each further copy
+CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
+
+
+@dataclass
+class Trail:
+    """The rounds that follow one start on some samples: solves, each with the spectrum learned from the one before."""
+
+    problem: Problem
+    start: Smoothness
+    penalty: Tensor  # noise variance over signal variance of every mode, for the next round
+    z: Tensor | None = None  # the solution of the last round
+    errors: list[float] = field(default_factory=list)  # the hold-out error after each round
+    penalties: list[Tensor] = field(default_factory=list)  # that each round took
+    best_z: Tensor | None = None  # the solution of the best round
+
+    @property
+    def best(self) -> int:
+        """The round with the least hold-out error."""
+        return min(range(len(self.errors)), key=self.errors.__getitem__)
+
+    @property
+    def is_improving(self) -> bool:
+        """Whether one of the last rounds was better than all before them."""
+        if len(self.errors) <= PATIENCE:
+            return True
+        return min(self.errors[-PATIENCE:]) < (1 - MIN_GAIN) * min(self.errors[:-PATIENCE])
+
+    def advance(self, tolerance: float, steps: int = 500) -> Solution:
+        """Take one more round."""
+        problem = self.problem
+        if self.z is not None and self.penalties:
+            smoothest = smoothest_modes(problem.modes, self.start.axis_weights(len(problem.modes.lattice)))
+            self.penalty = update(problem.modes, self.z, self.penalty, smoothest, problem.measurement.density)
+        system = problem.system(self.penalty)
+        solution = system.solve(problem.values, start=self.z, tolerance=tolerance, steps=steps)
+        self.z = solution.x
+        self.penalties.append(self.penalty)
+        return solution
+
+    def record(self, units: float) -> PowerLaw:
+        """Return the start and the hold-out PSNR of each round, of a signal in some units."""
+        return replace(_power_law(self.start), hold_out_psnr=[decibels(e, 1 / units) for e in self.errors])
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Hidden samples of a part of the lattice, and the estimate of a fit that did not see them."""
+
+    part: tuple[slice, ...]  # where the part is on the lattice
+    hidden: Bool[Tensor, "#channels *part"]
+    estimate: Float[Tensor, "channels *part"]  # of the centered signal
+
+
+class AdaptivePlan(LearnedPlan):
+    """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
+
+    A part of the samples is hidden. Every start is solved once without it; the two best are followed for two rounds,
+    and the better one until its hold-out error stops falling. Its spectrum is then learned once more from all samples,
+    and the last solve runs to the tolerance. If the unknown points are clustered (holes, scratches, text), the hidden
+    points have their shape, and known points are held fixed.
+
+    Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
+    fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
+    """
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: AdaptiveParameters, **options: Any) -> None:
+        super().__init__(encoding, geometry, prior, **options)
+        self.learning_tolerance = LEARNING_TOLERANCE[len(geometry.grid)]
+        self.tolerance = min(self.learning_tolerance, self.tolerance)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own spectrum."""
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
+
+    def problem(self, values: Float[Tensor, "1 channels *samples"]) -> Problem:
+        """Return centered samples in uncorrelated channels, on the padded lattice where holes or scratches are."""
+        problem = decorrelate(self.modes, self.measurement, values, rotated=self.prior.rotated)
+        plain = self.measurement.is_plain_mask and self.measurement.weights.shape[1] == 1
+        if plain and self.modes.spans_grid and self.measurement.is_structured_mask:
+            return problem.on_padded_grid()
+        return problem
+
+    def system(self, problem: Problem, penalty: Tensor) -> System:
+        """Return the system for draws and gradients: on the lattice, where white right-hand sides converge."""
+        if problem.joint or problem.constrained:
+            return problem.system(penalty)
+        return penalized_system(problem.modes, problem.measurement, penalty)
+
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"]) -> tuple[Fitted, HeldOut | None]:
+        """Return the coefficients of one centered signal, and the estimate of its hidden samples.
+
+        The second is None if no sample was hidden, or the samples are no mask.
+        """
+        values, units = self.normalized(values)
+        problem = self.problem(values)
+        starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
+        if problem.constrained:
+            limit, starts = min(limit, STRUCTURED_ROUNDS), self.prior.starts or (STRUCTURED_START,)
+        deciding = problem if problem.constrained else self._deciding_problem(problem, values)
+        hidden = self._hidden(deciding)
+        start, kept = starts[0], limit if self.prior.hold_out == 0 else 0
+        trails, chosen = [], None
+        total = limit + len(starts) + 4
+        with tqdm(total=total, desc="learning", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
+            if hidden is not None:
+                trails, chosen = self._choose(deciding, starts, hidden, limit, bar)
+                start, kept = chosen.start, chosen.best
+            last, left = Trail(problem, start, start_penalty(problem, start)), kept
+            if chosen and deciding is problem:  # only the last round is left to learn from all samples
+                last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
+            bar.total = bar.n + left + 1
+            with torch.no_grad():
+                for _ in range(left):
+                    last.advance(self.learning_tolerance)
+                    bar.update()
+                solution = last.advance(self.tolerance, self.solver.steps)
+            bar.update()
+        if is_tracked(problem.values):  # in the form in which the right-hand sides of gradients converge too
+            options = {"start": solution.x, "tolerance": self.tolerance, "steps": self.solver.steps}
+            solution = self.system(problem, last.penalty).solve(problem.values, **options)
+        solution.warn_unless_converged(self.tolerance)
+        coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
+        held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
+        report = AdaptiveReport(
+            method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
+            start=_power_law(start),
+            rounds=kept,
+            tried=[trail.record(float(units)) for trail in trails],
+            iterations=solution.iterations,
+            relative_residual=float(solution.relative_residual.max()),
+        )
+        if chosen is not None and held_out is not None and are_wide(self.measurement.weights[0] > 0):
+            copies = [held_out, *self._copies(deciding, chosen, units)]
+            report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies, (units * values)[0]))
+        return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
+
+    def _copies(self, problem: Problem, chosen: Trail, units: Tensor) -> Iterator[HeldOut]:
+        """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""
+        for copy in range(1, COPIES if problem.constrained else 1):
+            hidden = self._hidden(problem, copy)
+            if hidden is not None:
+                shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
+                trail = Trail(shown, chosen.start, chosen.penalties[chosen.best], chosen.best_z)
+                z = trail.advance(self.learning_tolerance, COPY_STEPS).x
+                held_out = self._held_out(problem, z, hidden, units)
+                if held_out is not None:
+                    yield held_out
+
+    def _gap_psnr(self, copies: list[HeldOut], values: Float[Tensor, "channels *lattice"]) -> float | None:
+        """Return the PSNR to expect in wide gaps, in dB, None where hidden copies of them do not tell it."""
+        known, errors = self.measurement.weights[0] > 0, []
+        for copy in copies:
+            inside = (..., *copy.part)
+            squared = (copy.estimate - values[inside]).square()
+            errors.append(error_in_gaps(known, known[inside] & ~copy.hidden, squared, copy.hidden))
+        found = [error for error in errors if error is not None]
+        return decibels(statistics.fmean(found)) if found else None
+
+    def _hidden(self, problem: Problem, copy: int = 0) -> Tensor | None:
+        """Draw samples of a problem to hide; its padding is unknown, but no part of the mask's shape."""
+        generator = torch.Generator().manual_seed(self.prior.seed + COPY_SEED * copy)
+        share = self.prior.hold_out
+        if not problem.constrained:
+            return problem.measurement.hide(share, generator)
+        hidden = self.measurement.hide(share, generator)
+        return None if hidden is None else zero_pad(hidden, problem.modes.lattice)
+
+    def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None, units: Tensor) -> HeldOut | None:
+        if z is None or hidden is None or not self.measurement.is_mask:
+            return None
+        lattice = self.measurement.operator.domain
+        part = tuple(slice(0, n) for n in lattice)
+        if not problem.constrained and problem.modes.lattice != lattice:
+            part = middle(lattice, CROP)
+        f = (units * rotate(problem.rotation, problem.modes(z)))[0]
+        inside = tuple(slice(0, s.stop - s.start) for s in part)
+        return HeldOut(part, hidden[0][(..., *inside)] > 0, f[(..., *inside)])
+
+    def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
+        """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""
+        size = math.prod(self.modes.lattice)
+        if size <= 8 * CROP or not self.measurement.is_mask:
+            return problem
+        part = middle(self.modes.lattice, CROP)
+        weights = self.measurement.weights[(..., *part)]
+        if not bool((weights > 0).any()):
+            return problem
+        axes = tuple(axis.part(s.start, s.stop - s.start) for axis, s in zip(self.geometry.axes, part, strict=True))
+        modes = modes_of(self.encoding.for_lattice(axes), axes, dtype=values.dtype, device=values.device)
+        return decorrelate(modes, ForwardModel.mask(weights), values[(..., *part)], rotated=self.prior.rotated)
+
+    @torch.no_grad()
+    def _choose(
+        self, problem: Problem, starts: tuple[Smoothness, ...], hidden: Tensor, limit: int, bar: Any
+    ) -> tuple[list[Trail], Trail]:
+        """Follow the starts on the samples that are not hidden; return all trails and the best."""
+        shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
+        trails: list[Trail] = []
+
+        def advance(trail: Trail) -> None:
+            solution = trail.advance(self.learning_tolerance)
+            trail.errors.append(problem.error(solution.x, hidden))
+            if trail.best == len(trail.errors) - 1:
+                trail.best_z = solution.x
+            bar.set_postfix_str(f"hold-out error {math.sqrt(min(trail.errors)):.4f}", refresh=False)
+            bar.update()
+
+        for start in starts:
+            trails.append(Trail(shown, start, start_penalty(shown, start), trails[-1].z if trails else None))
+            advance(trails[-1])
+        finalists = sorted(trails, key=lambda t: t.errors[0])[:FINALISTS]
+        for trail, _ in itertools.product(finalists, range(min(2, limit))):
+            advance(trail)
+        best = min(finalists, key=lambda t: t.errors[t.best])
+        while len(best.errors) <= limit and best.is_improving:
+            advance(best)
+        return trails, best
+
+
+def _power_law(start: Smoothness) -> PowerLaw:
+    anisotropy = list(start.anisotropy) if isinstance(start.anisotropy, tuple) else start.anisotropy
+    return PowerLaw(power=start.power, strength=start.strength, anisotropy=anisotropy)

@@ -1,0 +1,136 @@
+"""Learning the variance of every mode from the samples, by rounds of expectation-maximization."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.linalg.borders import zero_pad
+from coordnet.linalg.operators import ChannelRotation, rotate
+from coordnet.linalg.precision import lower_median
+from coordnet.plans.hold_out import hidden_error
+from coordnet.plans.modes import Modes
+from coordnet.plans.systems import ConstrainedSystem, ModesSystem, System, effective_density, penalized_system
+from coordnet.priors.smoothness import Smoothness
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.forward import ForwardModel
+
+# Standard deviation of the Gaussian that smooths the ratio of spectra, in modes, by the number of axes.
+SMOOTHING_WIDTH = ByAxes({1: 10.0, 2: 4.0, 3: 1.5, 4: 1.0})
+DETERMINED = 0.05  # the fraction of smoothest modes that the samples determine without a prior
+PENALTY_FLOOR = 1e-6  # lower bound of penalties and of smoothed ratios, which are divided by
+# The least fraction of samples with both channels of a pair known from which their covariance is estimated directly.
+MIN_PAIRS = 1e-3
+COVARIANCE_PRIOR = Smoothness(1.5, 0.01)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Centered samples in uncorrelated channels.
+
+    If all channels share a mask, the samples themselves are rotated and the channels are solved independently.
+    Otherwise the measurement maps the rotated lattice signal to the samples of the signal's own channels.
+    """
+
+    modes: Modes
+    measurement: ForwardModel
+    values: Tensor  # (signals, channels, *samples)
+    rotation: Tensor  # (signals, channels, channels), from the rotated channels to the signal's own
+    variance: Tensor  # (signals, channels, 1, …), of the rotated channels
+    joint: bool  # whether masks differ by channel, so that the rotated channels are solved together
+    constrained: bool = False  # whether known points are held fixed and the unknown ones solved for
+
+    def error(self, z: Tensor, hidden: Tensor) -> float:
+        """Return the weighted mean squared error at hidden samples."""
+        return hidden_error(self.measurement, self.modes(z), self.values, hidden)
+
+    def on_padded_grid(self) -> "Problem":
+        """Return the problem in constrained form on the padded lattice, with unknown padding."""
+        modes = self.modes.on_padded_grid()
+        measurement = ForwardModel.mask(zero_pad(self.measurement.weights, modes.lattice))
+        values = zero_pad(self.values, modes.lattice)
+        return replace(self, modes=modes, measurement=measurement, values=values, constrained=True)
+
+    def system(self, penalty: Tensor) -> System:
+        """Return the linear system for the penalty (noise variance over signal variance) of every mode."""
+        if self.constrained:
+            return ConstrainedSystem(self.modes, self.measurement, penalty)
+        return ModesSystem(self.modes, self.measurement, penalty, joint=self.joint)
+
+
+def decorrelate(
+    modes: Modes, measurement: ForwardModel, values: Float[Tensor, "signals channels *samples"], *, rotated: bool = True
+) -> Problem:
+    """Rotate channels to the eigenvectors of their covariance, estimated from samples with both channels known.
+
+    The measurement is that of the signal's own channels; without ``rotated`` they are only sorted by variance.
+    Gradients flow to the values, while the rotation is held fixed.
+    """
+    weights = measurement.weights.expand_as(values).flatten(2).double()
+    y = weights * values.detach().flatten(2)
+    pairs = weights @ weights.mT
+    covariance = (y @ y.mT) / pairs.clamp(min=1)
+    if not rotated:
+        covariance = torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
+    elif bool((pairs < MIN_PAIRS * weights.shape[-1]).any()):
+        covariance = _covariance_of_solutions(modes, measurement, values.detach())
+    variance, rotation = torch.linalg.eigh(covariance)
+    variance = variance.clamp(min=0).to(values).reshape(*values.shape[:2], *(1,) * len(modes.lattice))
+    rotation = rotation.to(values)
+    if measurement.weights.shape[1] == 1:
+        return Problem(modes, measurement, rotate(rotation.mT, values), rotation, variance, False)
+    rotated_back = measurement.operator @ ChannelRotation(rotation, modes.lattice)
+    return Problem(modes, replace(measurement, operator=rotated_back), values, rotation, variance, True)
+
+
+def _covariance_of_solutions(
+    modes: Modes, measurement: ForwardModel, values: Float[Tensor, "signals channels *samples"]
+) -> Float[Tensor, "signals channels channels"]:
+    """Return the covariance of channels that are never known together (a mosaic's), each solved independently."""
+    system = penalized_system(modes, measurement, COVARIANCE_PRIOR.penalty(modes))
+    f = modes(system.solve(values, tolerance=1e-2).x).flatten(2).double()
+    return f @ f.mT / f.shape[-1]
+
+
+def start_penalty(problem: Problem, start: Smoothness) -> Float[Tensor, "signals channels *modes"]:
+    """Return λρ of every mode, in inverse proportion to the channel's variance relative to the largest."""
+    variance = problem.variance.clamp(min=torch.finfo(problem.variance.dtype).tiny)  # not 0, for zero signals
+    largest = variance.amax(1, keepdim=True)
+    return start.penalty(problem.modes) * (largest / variance.maximum(PENALTY_FLOOR * largest))
+
+
+def growth(modes: Modes, moments: Tensor, variance: Tensor) -> Tensor:
+    """Return the factor by which expectation-maximization multiplies the modes' variances P: E|z|²/P, smoothed.
+
+    The posterior second ``moments`` E|z|² are |E z|² + v, with the posterior variance v. The smoothing over neighboring
+    modes stands for the assumption that P is smooth beside the present one.
+    """
+    return modes.smooth(moments / variance, SMOOTHING_WIDTH[len(modes.lattice)])
+
+
+def update(modes: Modes, z: Tensor, penalty: Tensor, smoothest: Tensor, density: float) -> Tensor:
+    """Return the penalty after one step of expectation-maximization for the modes' variances P, given their solution z.
+
+    With noise variance s² and density q, the posterior variance of a mode under random sampling is
+    v = 1 / (1/τ + 1/P), where τ = s²/q + (1 - q)/q mean(v) is the effective noise that missing samples add: it is
+    s²/q* with the ``effective_density`` q*. P is multiplied by its ``growth``. The scale of P relative to s² comes from
+    the ``smoothest`` modes, which the samples determine without a prior.
+    """
+    shape = 1 / penalty.clamp(min=PENALTY_FLOOR)
+    energy = z.real.square() + z.imag.square() if z.is_complex() else z.square()
+    energies = lower_median((energy / shape)[..., smoothest])
+    noise = energies.amax(1) / 0.7  # the median of an exponential variable of mean one
+    noise = noise.clamp(min=1e-12).reshape(-1, *(1,) * (z.ndim - 1))
+    spectrum = noise * shape
+    effective = effective_density(modes.subsample(penalty.clamp(min=PENALTY_FLOOR)), density)
+    tau = noise / effective.reshape(*effective.shape[:2], *(1,) * len(modes.lattice))
+    moments = energy.add_(spectrum * tau / (spectrum + tau))
+    return penalty / growth(modes, moments, spectrum).clamp(min=PENALTY_FLOOR)
+
+
+def smoothest_modes(modes: Modes, anisotropy: tuple[float, ...]) -> Tensor:
+    """Return a mask of the smoothest modes, a fraction ``DETERMINED`` of all."""
+    roughness = modes.roughness(anisotropy)
+    count = max(2, int(DETERMINED * roughness.numel()))
+    return roughness <= roughness.flatten().topk(min(count, roughness.numel()), largest=False).values.max()

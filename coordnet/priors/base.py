@@ -1,0 +1,126 @@
+"""What a prior is: parameters, when it suits which samples and what it costs, its plan, and its words."""
+
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar
+
+import torch
+
+from coordnet import _checks
+from coordnet.encodings import Encoding
+from coordnet.networks.heads import labelled
+from coordnet.plans.plan import Plan
+from coordnet.sampling.samples import Geometry
+
+LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is factorized by default
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a prior is asked to suit: where samples are, how many channels they have, and how they will be fitted.
+
+    Attributes
+    ----------
+    geometry : Geometry
+        Where the samples are.
+    channels : int
+        The number of channels.
+    device : torch.device or str
+        The device of the samples.
+    fourier : bool
+        Whether the encoding may be Fourier's, which some plans need.
+    robust : bool
+        Whether outliers are expected.
+    """
+
+    geometry: Geometry
+    channels: int = 3
+    device: torch.device | str = "cpu"
+    fourier: bool = True
+    robust: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether an axis is too long for its design matrix to be factorized."""
+        return max(axis.count for axis in self.geometry.axes) > LONGEST_AXIS
+
+
+class Prior(ABC):
+    """The assumption about a signal beside its samples: a frozen dataclass, whose fields are its parameters.
+
+    A prior has a ``name`` and a ``plan``; all else has a default. ``PRIORS`` in ``coordnet.priors.registry`` lists
+    the priors.
+
+    Attributes
+    ----------
+    name : str
+        The name on the command line, in reports and in comparisons.
+    learns : bool
+        Whether the samples change it.
+    on_cpu : bool
+        Whether its plan works on the CPU, wherever the samples are.
+    follows_scales : bool
+        Whether gradients flow to learnable scales of the encoding.
+    noise : float
+        The standard deviation of the noise on samples; with 0, known samples of a picture are not changed.
+    """
+
+    name: ClassVar[str]
+    learns: ClassVar[bool] = False
+    on_cpu: ClassVar[bool] = False
+    follows_scales: ClassVar[bool] = False
+    noise = 0.0
+
+    @abstractmethod
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Factorize the fit of an encoding on a geometry; the options are those of ``Plan``.
+
+        Raises
+        ------
+        ValueError
+            If the prior does not suit the encoding or the geometry.
+        """
+
+    @classmethod
+    def suited(cls, setting: Setting) -> "Prior | None":
+        """Return the prior that suits a setting, which is taken unasked; None, as by default, if none does."""
+        return None
+
+    def seconds(self, setting: Setting) -> float:
+        """Estimate the seconds of a fit on one core, or on a graphics processor; 0 where they hardly count."""
+        return 0.0
+
+    def seeded(self, seed: int) -> "Prior":
+        """Return the prior with another seed of the samples that it hides; by default it hides none."""
+        return self
+
+    def robust(self) -> "Prior":
+        """Return the prior for samples with outliers; a ``ValueError`` is raised if there is none."""
+        raise _checks.wrong("robust", "a smoothness prior", self.name)
+
+    def with_noise(self, sigma: float) -> "Prior":
+        """Return the prior for noise of a standard deviation; a ``ValueError`` is raised if it takes none."""
+        raise _checks.wrong("prior", "auto, or cn.Local() (--prior local), because the samples have noise", repr(self))
+
+    @property
+    def stationary(self) -> "Prior":
+        """The prior from whose posterior is drawn: by default the prior itself."""
+        return self
+
+    @property
+    def text(self) -> str:
+        """The prior as the command line reads it, with the parameters that are not the default ones."""
+        return self._text(*(f.name for f in fields(self) if getattr(self, f.name) != _default(f)))  # type: ignore[arg-type]
+
+    def _text(self, *names: str) -> str:
+        values = {name: getattr(self, name) for name in names}
+        return labelled(self.name, {name: value for name, value in values.items() if _is_plain(value)})
+
+
+def _default(parameter: Any) -> Any:
+    return parameter.default if parameter.default_factory is MISSING else parameter.default_factory()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the command line can name a value: a number, a text, or several of them."""
+    return all(isinstance(part, int | float | str) for part in (value if isinstance(value, tuple) else (value,)))

@@ -1,0 +1,208 @@
+"""The classes of the local prior: their start, their adaptation to a signal, and the estimate that they give."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from coordnet.linalg.threads import in_threads
+from coordnet.priors.local.channels import Channels
+from coordnet.priors.local.estimate import Estimate, Observed, Posterior
+from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks
+from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
+from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.power_laws import power_laws
+
+ENERGIES = (3e-5, 2e-4, 8e-4, 3e-3, 1e-2, 3e-2)  # variances of a patch around its mean, for signals of range 1
+KNOWN_NOISE = (1 / 255) ** 2  # variance of the known entries' noise
+ENTRY_VARIANCE = (0.6 / 255) ** 2  # variance that every entry of a patch has by itself
+MEAN_ERROR = 0.1  # variance of the error of a patch's mean in the pilot, relative to the class's energy
+PILOT_ERROR = 0.05**2  # variance of the error of a patch's other entries in the pilot
+PILOT_COMPONENTS = 16  # smoothest components of a patch that name its classes; the pilot knows little of the others
+ADAPTED = 2  # classes that a patch adapts
+FLOATS_AT_ONCE = 2**26  # numbers in the covariances of patches, if all of their entries were known
+SHARED_AT_ONCE = 2**13  # patches of few masks that are held in memory together
+MIN_PROBABILITY = 0.05  # probability up to which a class of a patch is neglected
+WEIGHT_PRIOR = 0.02  # share of the patches that the starting weights of the classes are worth
+DIFFERENCE_WEIGHT = 0.4  # weight of the other channels in evidence and adaptation: a class says less of them
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Patches around their means, and the likely classes of each."""
+
+    means: Float[Tensor, "patches channels 1"]
+    labels: Int[Tensor, "patches candidates"]
+    probabilities: Float[Tensor, "patches candidates"]
+    groups: list[Group]  # the pairs of a patch and a candidate
+
+    def likely(self, count: int) -> tuple[Float[Tensor, " pairs"], Iterator[Group]]:
+        """Return the probabilities of the ``count`` likeliest classes of each patch, 0 for others, and their groups."""
+        p, order = self.probabilities.sort(1, descending=True)
+        p[:, count:] = 0
+        p = torch.zeros_like(p).scatter_(1, order, likely(p, MIN_PROBABILITY)).flatten()
+        return p, (group.only(p > 0) for group in self.groups)
+
+
+@dataclass(frozen=True)
+class LocalClasses:
+    """A mixture of Gaussians over patches, whose classes start as energies times shapes.
+
+    Where all channels have one mask, the uncorrelated channels of a patch are columns whose covariances differ by a
+    factor alone, so that one factorization serves them. Otherwise all channels of a patch form one column (``joint``).
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The lengths of a patch.
+    channels : Channels
+        The uncorrelated channels.
+    joint : bool
+        Whether masks differ by channel.
+    gaussians : Gaussians
+        The classes.
+    start : (classes, size, size)
+        Their covariances before any adaptation.
+    weights : (classes,)
+        The share of the patches that belong to each class.
+    """
+
+    shape: tuple[int, ...]
+    channels: Channels
+    joint: bool
+    gaussians: Gaussians
+    start: Float[Tensor, "classes size size"]
+    weights: Float[Tensor, " classes"]
+
+    @classmethod
+    def begin(
+        cls, shape: tuple[int, ...], channels: Channels, *, joint: bool, noise: float = KNOWN_NOISE
+    ) -> "LocalClasses":
+        """Return the classes before any adaptation, all of the same weight."""
+        shapes = power_laws(shape, channels.basis.device).to(channels.basis)
+        shapes = shapes + MEAN_ERROR
+        energies = len(channels.energies) * shapes.new_tensor(ENERGIES)
+        covariances = (energies[:, None, None, None] * shapes).flatten(0, 1)
+        if joint:
+            mixing = channels.basis * channels.energies @ channels.basis.T
+            covariances = torch.stack([torch.kron(mixing, c) for c in covariances])
+        covariances = covariances + ENTRY_VARIANCE * torch.eye(covariances.shape[-1]).to(covariances)
+        weights = covariances.new_full((len(covariances),), 1 / len(covariances))
+        return cls(shape, channels, joint, Gaussians(covariances, noise), covariances, weights)
+
+    def _parts(self, observed: Observed, patches: Patches) -> Iterator[Patches]:
+        """Return the patches in parts whose factorizations fit into memory together.
+
+        Patches of few masks share them; in smaller parts these would take most of their time between operations.
+        """
+        known = patches.of(observed.known).flatten(1)
+        if few_masks(known) is not None:
+            return patches.split(SHARED_AT_ONCE)
+        return patches.split(max(1, FLOATS_AT_ONCE // (CANDIDATES * self.gaussians.covariances.shape[-1] ** 2)))
+
+    @property
+    def column_weights(self) -> Float[Tensor, " columns"]:
+        """The weight of each column of a patch in evidence and adaptation."""
+        weights = torch.full_like(self.channels.energies[: 1 if self.joint else None], DIFFERENCE_WEIGHT)
+        weights[0] = 1
+        return weights
+
+    def observe(
+        self,
+        values: Float[Tensor, "channels *lattice"],
+        known: Bool[Tensor, "#channels *lattice"],
+        pilot: Float[Tensor, "channels *lattice"],
+    ) -> Observed:
+        """Return a signal and its pilot in the channels of the classes: the signal's own, if masks differ."""
+        if self.joint:
+            return Observed(values, known, pilot)
+        rotation = self.channels.basis.T
+        return Observed(torch.tensordot(rotation, values, 1), known, torch.tensordot(rotation, pilot, 1))
+
+    def restore(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
+        """Return a signal in its own channels, from those of ``observe``."""
+        return f if self.joint else torch.tensordot(self.channels.basis, f, 1)
+
+    def assign(self, observed: Observed, patches: Patches) -> Assigned:
+        """Return patches with their likely classes: the pilot names candidates, the known entries their shares."""
+        guess = patches.of(observed.pilot)
+        means = guess.mean(2, keepdim=True)
+        known = patches.of(observed.known)
+        y = torch.where(known, patches.of(observed.values) - means, 0.0)
+        guess = guess - means
+        if self.joint:
+            lead = torch.einsum("pcs,c->ps", guess, self.channels.basis[:, 0])
+            y, known = y.flatten(1).unsqueeze(1), known.flatten(1)
+        else:
+            lead, known = guess[:, 0], known[:, 0]
+            y /= self.channels.energies.sqrt().unsqueeze(1)
+        count = min(CANDIDATES, len(self.weights))
+        labels = (self._pilot_evidence(lead) + self.weights.log()).topk(count, 1).indices
+        groups = list(self.gaussians.groups(y, known, labels))
+        score = evidence(groups, self.column_weights, labels.numel()).reshape(labels.shape)
+        return Assigned(means, labels, (score + self.weights.log()[labels]).softmax(1), groups)
+
+    def _pilot_evidence(self, lead: Float[Tensor, "patches size"]) -> Float[Tensor, "patches classes"]:
+        """Return the log density of the pilot's patches in the first channel, but for a constant."""
+        covariances = self.gaussians.covariances
+        if self.joint:
+            size, first = lead.shape[1], self.channels.basis[:, 0]
+            blocks = covariances.unflatten(2, (-1, size)).unflatten(1, (-1, size))
+            covariances = torch.einsum("kaibj,a,b->kij", blocks, first, first)
+        smoothest = torch.linalg.eigh(covariances.mean(0)).eigenvectors[:, -PILOT_COMPONENTS:]
+        covariances, lead = smoothest.T @ covariances @ smoothest, lead @ smoothest
+        factors = torch.linalg.cholesky(covariances + PILOT_ERROR * torch.eye(lead.shape[1]).to(lead))
+        products = (lead.unsqueeze(2) * lead.unsqueeze(1)).flatten(1)
+        energies = products @ torch.cholesky_inverse(factors).flatten(1).T
+        return -0.5 * energies - factors.diagonal(dim1=1, dim2=2).log().sum(1)
+
+    def adapted(self, observed: Observed, patches: Patches, strength: float) -> "LocalClasses":
+        """Return the classes after one round of expectation-maximization; see ``most_probable``."""
+
+        def expectation(part: Patches) -> tuple[Tensor, Tensor]:
+            assigned = self.assign(observed, part)
+            p, groups = assigned.likely(ADAPTED)
+            counts = torch.zeros_like(self.weights).index_add_(0, assigned.labels.flatten(), p)
+            return self.gaussians.moments(groups, p, self.column_weights), counts
+
+        moments = torch.zeros_like(self.gaussians.covariances)
+        counts = torch.zeros_like(self.weights)
+        for added, number in in_threads(expectation, self._parts(observed, patches), counts.device):
+            moments += added
+            counts += number
+        covariances = most_probable(self.start, strength, self.gaussians.covariances, moments, counts)
+        few = WEIGHT_PRIOR * len(patches)
+        weights = (counts + few / len(counts)) / (len(patches) + few)
+        gaussians = replace(self.gaussians, covariances=covariances)
+        return replace(self, gaussians=gaussians, weights=weights.clamp(min=1e-6))
+
+    def estimate(self, observed: Observed, patches: Patches) -> Estimate:
+        """Return the mean of overlapping patches, each entry weighted by its posterior precision.
+
+        Entries of no patch are the pilot's.
+        """
+
+        def posterior(part: Patches) -> Posterior:
+            assigned = self.assign(observed, part)
+            mean, variance = self._posterior(assigned)
+            likeliest = assigned.probabilities.argmax(1, keepdim=True)
+            classes = assigned.labels.gather(1, likeliest)[:, 0]
+            return Posterior(part, mean + assigned.means, variance, classes, self.gaussians.noise)
+
+        parts = self._parts(observed, patches)
+        return Estimate.of(in_threads(posterior, parts, observed.pilot.device), observed.pilot)
+
+    def _posterior(self, assigned: Assigned) -> tuple[Tensor, Tensor]:
+        """Return the mean and the variance of every patch's entries: (patches, channels, size)."""
+        p, groups = assigned.likely(CANDIDATES)
+        zero = p.new_zeros(len(assigned.means), len(self.column_weights), self.gaussians.covariances.shape[-1])
+        candidates = assigned.labels.shape[1]
+        each = ((g.pairs // candidates, p[g.pairs], *self.gaussians.posterior(g)) for g in groups)
+        mean, variance = mixed(each, zero)
+        if self.joint:
+            shape = (len(mean), len(self.channels.energies), -1)
+            return mean.reshape(shape), variance.reshape(shape)
+        energies = self.channels.energies.unsqueeze(1)
+        return mean * energies.sqrt(), variance * energies

@@ -1,0 +1,158 @@
+"""Gaussians of patches with any unknown entries: evidence, posterior moments, and what the classes learn.
+
+A patch x of class k has the distribution N(0, S_k), and y = x_o + noise of variance s² is known of it, at entries o.
+With the covariance C = S_oo + s² I of y and its Cholesky factor, C = LLᵀ:
+
+- the evidence is log N(y; 0, C) = -½|L⁻¹y|² - Σ log L_ii - n/2 log 2π;
+- the posterior has the mean S_:o C⁻¹ y and the variances diag(S - S_:o C⁻¹ S_o:);
+- the second moments E[xxᵀ | y] are S + S H S, where H has ααᵀ - C⁻¹ with α = C⁻¹y at the known entries and 0 elsewhere.
+
+The last line lets expectation-maximization sum H alone over patches, which are small matrices. Sources: Rasmussen and
+Williams 2006, equations 2.25 to 2.30; Yu, Sapiro and Mallat 2012.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from coordnet.priors.local.patches import distinct_masks
+
+FEW_MASKS = 16  # distinct masks up to which patches with the same mask and class share a factorization
+FLOATS_AT_ONCE = 2**17  # numbers in the covariances that are factorized together; they fit into a cache
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pairs of a patch and a class, as many factorizations (g) as differ, each shared by m pairs."""
+
+    pairs: Int[Tensor, "g m"]  # the number of each pair
+    classes: Int[Tensor, " g"]
+    index: Int[Tensor, "g n"]  # the known entries of the patches
+    factor: Float[Tensor, "g n n"]  # the Cholesky factor L of their covariance
+    white: Float[Tensor, "g n m channels"]  # L⁻¹y
+
+    def only(self, kept: Bool[Tensor, " pairs"]) -> "Group":
+        """Return the group without some of the pairs; either g or m is 1."""
+        kept = kept[self.pairs]
+        if len(kept) == 1:
+            return replace(self, pairs=self.pairs[:, kept[0]], white=self.white[:, :, kept[0]])
+        at = kept[:, 0].nonzero()[:, 0]
+        return Group(self.pairs[at], self.classes[at], self.index[at], self.factor[at], self.white[at])
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """The classes: covariances of a patch around its mean, and the variance of the noise on its known entries."""
+
+    covariances: Float[Tensor, "classes size size"]
+    noise: float
+
+    def groups(
+        self,
+        y: Float[Tensor, "patches channels size"],
+        known: Bool[Tensor, "patches size"],
+        labels: Int[Tensor, "patches candidates"],
+    ) -> Iterator[Group]:
+        """Factorize the covariance of the known entries of every patch, for each of the classes it may belong to.
+
+        Patches with a common mask share one factorization for each class: those without an unknown entry, or all of
+        them where there are few masks.
+        """
+        few = few_masks(known)
+        masks, which = (torch.ones_like(known[:1]), known.all(1).long() - 1) if few is None else few
+        yield from self._shared(y, masks, which, labels)
+        yield from self._separate(y, known, labels, which < 0)
+
+    def _separate(self, y: Tensor, known: Tensor, labels: Tensor, chosen: Tensor) -> Iterator[Group]:
+        """Factorize for each of the chosen patches, those with as many known entries together."""
+        candidates, counts = labels.shape[1], known.sum(1)
+        keys = torch.where(chosen, counts * len(self.covariances) + labels[:, 0], -1)
+        order = keys.argsort()[int((~chosen).sum()) :]  # near patches read the same class
+        for alike in order.split(torch.bincount(counts[order]).tolist()):
+            if not len(alike):
+                continue
+            n = int(counts[alike[0]])
+            for part in alike.split(max(1, FLOATS_AT_ONCE // (candidates * max(1, n * n)))):
+                index = known[part].nonzero()[:, 1].reshape(len(part), n)
+                columns = y[part].gather(2, index.unsqueeze(1).expand(-1, y.shape[1], -1)).mT
+                pairs = (part.unsqueeze(1) * candidates + torch.arange(candidates, device=part.device)).reshape(-1, 1)
+                index, columns = (f.repeat_interleave(candidates, 0) for f in (index, columns))
+                yield self._group(pairs, labels[part].flatten(), index, columns.unsqueeze(2))
+
+    def _shared(self, y: Tensor, masks: Tensor, which: Tensor, labels: Tensor) -> Iterator[Group]:
+        """Factorize once for each mask and class of the patches that have one of some masks."""
+        count = len(self.covariances)
+        keys = torch.where(which >= 0, which * count, -count).unsqueeze(1) + labels
+        pairs = (keys >= 0).flatten().nonzero()[:, 0]
+        keys, order = keys.flatten()[pairs].sort()
+        distinct, counts = keys.unique_consecutive(return_counts=True)
+        for key, alike in zip(distinct.tolist(), pairs[order].split(counts.tolist()), strict=True):
+            index = masks[key // count].nonzero().T
+            columns = y[alike // labels.shape[1]][..., index[0]].movedim(2, 0).unsqueeze(0)
+            yield self._group(alike.unsqueeze(0), alike.new_tensor([key % count]), index, columns)
+
+    def _group(self, pairs: Tensor, classes: Tensor, index: Tensor, known: Float[Tensor, "g n m channels"]) -> Group:
+        factor = self._factor(classes, index)
+        white = torch.linalg.solve_triangular(factor, known.flatten(2), upper=False).reshape(known.shape)
+        return Group(pairs, classes, index, factor, white)
+
+    def _factor(self, classes: Tensor, index: Tensor) -> Float[Tensor, "g n n"]:
+        entries = _entries(classes, index, self.covariances.shape[-1])
+        covariance = self.covariances.flatten().index_select(0, entries.flatten()).view_as(entries)
+        covariance.diagonal(dim1=1, dim2=2).add_(self.noise)
+        return torch.linalg.cholesky(covariance)
+
+    def posterior(self, group: Group) -> tuple[Float[Tensor, "g m channels size"], Float[Tensor, "g 1 1 size"]]:
+        """Return the means of the patches of a group, and the variances, which all channels share."""
+        size = self.covariances.shape[-1]
+        index = group.classes.unsqueeze(1) * size + group.index
+        rows = self.covariances.flatten(0, 1).index_select(0, index.flatten()).view(*index.shape, size)
+        half = torch.linalg.solve_triangular(group.factor.mT, rows.mT, upper=True, left=False).mT  # needs no copies
+        mean = (group.white.flatten(2).mT @ half).unflatten(1, group.white.shape[2:])
+        variance = self.covariances.diagonal(dim1=1, dim2=2)[group.classes] - half.square().sum(1)
+        return mean, variance.clamp(min=0)[:, None, None]
+
+    def moments(
+        self, groups: Iterable[Group], weights: Float[Tensor, " pairs"], channel_weights: Float[Tensor, " channels"]
+    ) -> Float[Tensor, "classes size size"]:
+        """Return the weighted sums of E[xxᵀ | y] - S over the pairs of each class, in a weighted mean over channels."""
+        size = self.covariances.shape[-1]
+        total = torch.zeros_like(self.covariances)
+        for group in groups:
+            a = torch.linalg.solve_triangular(group.factor.mT, group.white.flatten(2), upper=True)
+            w = weights[group.pairs]
+            columns = (w.unsqueeze(-1) * (channel_weights / channel_weights.sum())).flatten(1)
+            h = (a * columns.unsqueeze(1)) @ a.mT
+            h -= w.sum(1)[:, None, None] * torch.cholesky_inverse(group.factor)
+            total.view(-1).index_add_(0, _entries(group.classes, group.index, size).flatten(), h.flatten())
+        exact = self.covariances.double()
+        return (exact @ total.double() @ exact).to(total)
+
+
+def evidence(groups: Iterable[Group], channel_weights: Float[Tensor, " channels"], count: int) -> Float[Tensor, " n"]:
+    """Return log N(y_o; 0, C) of as many pairs as there are, ``count``, a weighted sum over channels."""
+    result = channel_weights.new_empty(count)
+    for group in groups:
+        energy = group.white.square().sum(1) @ channel_weights
+        volume = 2 * group.factor.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
+        constant = group.index.shape[1] * math.log(2 * math.pi)
+        result[group.pairs] = -0.5 * (energy + channel_weights.sum() * (volume + constant))
+    return result
+
+
+def _entries(classes: Int[Tensor, " g"], index: Int[Tensor, "g n"], size: int) -> Int[Tensor, "g n n"]:
+    """Return the flat indices of rows and columns ``index`` in a stack of square matrices."""
+    rows = (classes.unsqueeze(1) * size + index) * size
+    return rows.unsqueeze(2) + index.unsqueeze(1)
+
+
+def few_masks(known: Bool[Tensor, "patches size"]) -> tuple[Tensor, Tensor] | None:
+    """Return the distinct masks and the number of each patch's mask; None if there are more than ``FEW_MASKS``."""
+    if len(known) > 8 * FEW_MASKS and len(distinct_masks(known[: 8 * FEW_MASKS])[0]) > FEW_MASKS:
+        return None
+    masks, which = distinct_masks(known)
+    return (masks, which) if len(masks) <= FEW_MASKS else None

@@ -1,0 +1,200 @@
+"""Closed-form fits with the local prior: a second reconstruction by patches, after one with the adaptive prior."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet.encodings import FourierEncoding
+from coordnet.linalg.borders import make_periodic
+from coordnet.networks.reports import LocalReport, PatchWeights
+from coordnet.plans.hold_out import middle
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.adaptive.plan import AdaptivePlan, HeldOut
+from coordnet.priors.local.channels import Channels
+from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
+from coordnet.priors.local.estimate import Estimate, Observed
+from coordnet.priors.local.mixture import MOST_ROUNDS
+from coordnet.priors.local.parameters import LocalParameters
+from coordnet.priors.local.patches import Patches
+from coordnet.priors.local.similar_unknown import GROUP_SHARE, fill_from_similar
+from coordnet.priors.local.weights import FARTHEST, Weights, choose_weights, distances
+from coordnet.sampling.samples import Geometry
+
+LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
+LEARNED_PATCHES = 2**15  # the most that adapt the classes
+GROUPED = 2**16  # points of the middle of a picture whose hidden samples give the weights of groups
+PILOT = "the adaptive prior"
+Lattice = Float[Tensor, "channels *lattice"]
+Mask = Bool[Tensor, "#channels *lattice"]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A centered signal in units of its range."""
+
+    values: Float[Tensor, "channels *lattice"]
+    known: Bool[Tensor, "#channels *lattice"]
+    range: float
+
+    @classmethod
+    def of(cls, values: Float[Tensor, "channels *lattice"], known: Bool[Tensor, "#channels *lattice"]) -> "Signal":
+        """Return a signal divided by the range of its known values, or by 1 if they are all the same."""
+        inside = values[known.expand_as(values)]
+        span = float(inside.max() - inside.min()) or 1.0
+        return cls(torch.where(known, values, 0.0) / span, known, span)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the masks of the channels differ."""
+        return len(self.known) > 1
+
+    def part(self, slices: tuple[slice, ...]) -> "Signal":
+        """Return a part of the lattice."""
+        return Signal(self.values[(..., *slices)], self.known[(..., *slices)], self.range)
+
+    def without(self, hidden: Bool[Tensor, "#channels *lattice"]) -> "Signal":
+        """Return the signal with fewer known entries."""
+        return Signal(self.values, self.known & ~hidden, self.range)
+
+    def kept(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, "channels *lattice"]:
+        """Return an estimate with the known entries in their places."""
+        return torch.where(self.known, self.values, f)
+
+    def from_similar(
+        self, pilot: Tensor, sought: Tensor, noise: float = KNOWN_NOISE, share: float = GROUP_SHARE
+    ) -> Tensor:
+        """Return the estimate of a picture's groups of similar patches; see ``fill_from_similar``."""
+        return fill_from_similar(Observed(self.values, self.known, pilot), sought, noise, share)
+
+
+class LocalPlan(Plan):
+    """Reconstruct by the adaptive prior, then by the posterior means of overlapping patches under a mixture.
+
+    The mixture is adapted to the samples that the adaptive prior did not hide, around its reconstruction from them. The
+    hidden samples give the weights of the patches against it; see ``choose_weights``. If they are in the middle of a
+    large lattice, the mixture is then adapted to all of it. In pictures, groups of patches that are similar in the
+    result then give a third estimate (``fill_from_similar``). Hidden samples also give its weights against the second.
+    Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
+    """
+
+    def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: LocalParameters, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        self.prior, self.shape = prior, prior.patch_on(geometry.shape)
+        self.pilot = AdaptivePlan(encoding, geometry, prior.pilot, **options)
+        self.measurement = self.pilot.measurement
+        self.exact = self.measurement.is_plain_mask and not prior.noise
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own classes."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        fitted, held_out = self.pilot.solve_and_hold_out(values)
+        signal = Signal.of(values[0], self.measurement.weights[0] > 0)
+        pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
+        f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
+        sought = ~signal.known if self.exact else torch.ones_like(signal.known)
+        near = distances(signal.known, clustered=self.measurement.is_structured_mask) <= FARTHEST
+        if held_out is not None and bool((sought & near).any()):
+            f, record, learned = self._second(signal, pilot, held_out, sought)
+        f = self._kept(signal, f)
+        coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
+        report = LocalReport(
+            method=f"posterior means of patches, local prior, after {fitted.report.method}",
+            patch=list(self.shape),
+            **record,
+            pilot=fitted.report,
+            iterations=fitted.report.iterations or 0,
+            relative_residual=fitted.report.relative_residual or 0.0,
+        )
+        return Fitted(coefficients, report, {**fitted.learned, **learned})
+
+    def _kept(self, signal: Signal, f: Lattice) -> Lattice:
+        """Return an estimate with the known samples in their places, if they have no noise."""
+        return signal.kept(f) if self.exact else f
+
+    def _second(
+        self, signal: Signal, pilot: Lattice, held_out: HeldOut, sought: Mask
+    ) -> tuple[Lattice, dict[str, Any], dict[str, Tensor]]:
+        """Return the estimate with the weights that hidden samples give to patches and groups, its report and classes.
+
+        The estimate is the pilot if they give no weight to the patches.
+        """
+        is_part = held_out.estimate.shape != pilot.shape
+        bar = tqdm(total=self._rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
+        with bar:
+            classes, weights, grouped = self._decide(signal, held_out, bar.update)
+            record = weights.record(signal.range, signal.known, PILOT)
+            if weights.are_zero:
+                return pilot, record, {}
+            if is_part:
+                classes = self._adapted(self._begin(signal), signal, pilot, bar.update)
+            estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
+            f = self._kept(signal, pilot + weights.on(signal.known) * (classes.restore(estimate.f) - pilot))
+            bar.update()
+            if not grouped.are_zero:
+                record["groups"] = PatchWeights(**grouped.record(signal.range, signal.known, "the patches"))
+                f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
+            bar.update()
+        return f, record, estimate.mapped(signal.range)
+
+    def _decide(
+        self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]
+    ) -> tuple[LocalClasses, Weights, Weights]:
+        """Adapt classes to the samples that are not hidden; return them with the weights of patches and of groups."""
+        clustered = self.measurement.is_structured_mask
+        deciding = signal.part(held_out.part)
+        shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
+        classes = self._adapted(self._begin(signal), shown, first, update)
+        second = classes.restore(self._estimate(classes, shown, first, LEARNED_STRIDE, held_out.hidden).f)
+        hidden = held_out.hidden.expand_as(first)
+        weights = choose_weights(shown.known, hidden, deciding.values, first, second, clustered=clustered)
+        update()
+        lattice = tuple(first.shape[1:])
+        if weights.are_zero or len(lattice) != 2:
+            return classes, weights, Weights.none()
+        f = self._kept(shown, first + weights.on(shown.known) * (second - first))
+        part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
+        shown, f, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
+        third = shown.from_similar(f, hidden, self._noise(signal))
+        grouped = choose_weights(shown.known, hidden, deciding.part(part).values, f, third, clustered=clustered)
+        update()
+        return classes, weights, grouped
+
+    def _noise(self, signal: Signal) -> float:
+        return max(KNOWN_NOISE, self.prior.noise_in(signal.range) ** 2)
+
+    def _begin(self, signal: Signal) -> LocalClasses:
+        channels = Channels.of(signal.values, signal.known)
+        return LocalClasses.begin(self.shape, channels, joint=signal.differs, noise=self._noise(signal))
+
+    @property
+    def _rounds(self) -> int:
+        return min(MOST_ROUNDS, self.prior.rounds)
+
+    def _adapted(self, classes: LocalClasses, signal: Signal, pilot: Tensor, update: Callable[[], Any]) -> LocalClasses:
+        lattice = tuple(pilot.shape[1:])
+        every = Patches.every(LEARNED_STRIDE, lattice, self.shape, pilot.device).thinned(LEARNED_PATCHES)
+        observed = classes.observe(signal.values, signal.known, pilot)
+        for _ in range(self._rounds):
+            classes = classes.adapted(observed, every, self.prior.strength)
+            update()
+        return classes
+
+    def _estimate(
+        self,
+        classes: LocalClasses,
+        signal: Signal,
+        pilot: Tensor,
+        stride: int,
+        sought: Bool[Tensor, "#channels *lattice"],
+    ) -> Estimate:
+        """Return the estimate by the patches that have an entry which is sought."""
+        observed = classes.observe(signal.values, signal.known, pilot)
+        patches = Patches.every(stride, tuple(pilot.shape[1:]), self.shape, pilot.device)
+        return classes.estimate(observed, patches.touching(sought))

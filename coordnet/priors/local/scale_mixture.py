@@ -1,0 +1,166 @@
+"""Mixtures of Gaussians whose classes are shapes times energies, of patches that few matrices observe.
+
+A patch x of shape j and energy e has the distribution N(0, e S_j), and y = A x + noise of variance s² is known of it. A
+mask is some rows of the identity. With the eigenvalues λ and eigenvectors U of A S_j Aᵀ, the covariance of y is
+U (eλ + s²) Uᵀ for all energies, so that one decomposition for each shape and matrix serves all patches:
+
+- with z = Uᵀy, the evidence is -½ Σ z²/(eλ + s²) - ½ Σ log(eλ + s²) - n/2 log 2π;
+- the posterior has the mean e S_j Aᵀ U z/(eλ + s²), and variances likewise.
+
+Sources: Portilla, Strela, Wainwright and Simoncelli 2003 (scale mixtures); Yu, Sapiro and Mallat 2012 (adaptation).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from coordnet.priors.local.mixture import CANDIDATES, likely, mixed, most_probable
+
+MIN_PROBABILITY = 0.02  # probability up to which a class of a patch is neglected
+EVIDENCE_AT_ONCE = 2**12  # patches whose evidence is held in memory together
+WEIGHT_PRIOR = 0.02  # share of equal weights in the weights of the classes
+
+
+@dataclass(frozen=True)
+class View:
+    """The shapes as one matrix lets them be seen."""
+
+    energies: Float[Tensor, "shapes n"]  # eigenvalues λ
+    vectors: Float[Tensor, "shapes n n"]  # eigenvectors U, as columns
+    cross: Float[Tensor, "shapes size n"]  # S_j Aᵀ U
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Likely pairs of patches and classes that have the same shape and matrix."""
+
+    shape: int
+    view: View
+    rows: Int[Tensor, " pairs"]  # the patches
+    probabilities: Float[Tensor, " pairs"]
+    energies: Float[Tensor, " pairs"]
+    gains: Float[Tensor, "pairs n"]  # e / (eλ + s²)
+    z: Float[Tensor, "pairs n"]
+
+    @property
+    def means(self) -> Float[Tensor, "pairs size"]:
+        """The posterior means of the patches."""
+        return (self.z * self.gains) @ self.view.cross[self.shape].T
+
+    def variances(self, own: Float[Tensor, " size"]) -> Float[Tensor, "pairs size"]:
+        """Return the posterior variances, for the variances ``own`` of the shape."""
+        energies, which = self.energies.unique(return_inverse=True)
+        first = torch.zeros_like(energies, dtype=torch.long).scatter_(0, which, torch.arange(len(which)).to(which))
+        removed = (energies.unsqueeze(1) * self.gains[first]) @ self.view.cross[self.shape].square().T
+        return (energies.unsqueeze(1) * own - removed).clamp(min=0)[which]
+
+
+@dataclass(frozen=True)
+class ScaleMixture:
+    """The classes: covariances of mean variance about 1 (shapes), energies, weights, and the variance of the noise."""
+
+    shapes: Float[Tensor, "shapes size size"]
+    energies: Float[Tensor, " energies"]
+    weights: Float[Tensor, "shapes energies"]
+    noise: float
+
+    @classmethod
+    def begin(
+        cls, shapes: Float[Tensor, "shapes size size"], energies: tuple[float, ...], noise: float
+    ) -> "ScaleMixture":
+        """Return classes of equal weight."""
+        weights = shapes.new_full((len(shapes), len(energies)), 1 / (len(shapes) * len(energies)))
+        return cls(shapes, shapes.new_tensor(energies), weights, noise)
+
+    def view(self, matrix: Float[Tensor, "n size"]) -> View:
+        """Decompose all shapes for a matrix, of which the products with patches are known."""
+        rows = matrix @ self.shapes
+        values, vectors = torch.linalg.eigh((rows @ matrix.T).double())
+        vectors = vectors.to(rows)
+        return View(values.clamp(min=0).to(rows), vectors, rows.mT @ vectors)
+
+    def evidence(self, y: Float[Tensor, "patches n"], view: View) -> Float[Tensor, "patches shapes energies"]:
+        """Return log N(y; 0, e A S_j Aᵀ + s² I) for patches of one matrix."""
+        variances = self.energies[:, None] * view.energies.unsqueeze(1) + self.noise
+        volumes = variances.log().sum(2) + y.shape[1] * math.log(2 * math.pi)
+        result = y.new_empty(len(y), *self.weights.shape)
+        for j, vectors in enumerate(view.vectors):
+            torch.addmm(volumes[j], (y @ vectors).square_(), (1 / variances[j]).T, out=result[:, j])
+        return result.mul_(-0.5)
+
+    def posterior(
+        self, y: Float[Tensor, "patches n"], view: View, moments: "Moments | None" = None
+    ) -> tuple[Float[Tensor, "patches size"], Float[Tensor, "patches size"], Int[Tensor, " patches"]]:
+        """Return the posterior means and variances of patches of one matrix, and the likeliest class of each.
+
+        A class is its shape times the number of energies, plus its energy. The moments from which the mixture learns
+        are added to those given.
+        """
+        shares = self.evidence(y, view).add_(self.weights.log()).flatten(1).softmax(1)
+        p, labels = shares.topk(min(CANDIDATES, shares.shape[1]), 1)
+        own = self.shapes.diagonal(dim1=1, dim2=2)
+        if moments is not None:
+            moments.weights += shares.sum(0).reshape(self.weights.shape)
+
+        def each() -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+            for pairs in self.pairs(y, view, labels, likely(p, MIN_PROBABILITY)):
+                if moments is not None:
+                    moments.add(pairs)
+                yield pairs.rows, pairs.probabilities, pairs.means, pairs.variances(own[pairs.shape])
+
+        mean, variance = mixed(each(), y.new_zeros(len(y), own.shape[1]))
+        return mean, variance, labels[:, 0]
+
+    def pairs(
+        self,
+        y: Float[Tensor, "patches n"],
+        view: View,
+        labels: Int[Tensor, "patches candidates"],
+        probabilities: Float[Tensor, "patches candidates"],
+    ) -> Iterator[Pairs]:
+        """Yield the pairs of a patch and a class of positive probability, those of one shape together."""
+        patches, columns = probabilities.nonzero(as_tuple=True)
+        labels, p, count = labels[patches, columns], probabilities[patches, columns], len(self.energies)
+        order = labels.argsort(stable=True)
+        shapes, sizes = (labels[order] // count).unique_consecutive(return_counts=True)
+        for j, part in zip(shapes.tolist(), order.split(sizes.tolist()), strict=True):
+            e = self.energies[labels[part] % count]
+            gains = e.unsqueeze(1) / (e.unsqueeze(1) * view.energies[j] + self.noise)
+            z = y[patches[part]] @ view.vectors[j]
+            yield Pairs(j, view, patches[part], p[part], e, gains, z)
+
+    def updated(self, moments: "Moments", start: Float[Tensor, "shapes size size"], strength: float) -> "ScaleMixture":
+        """Return the classes of the largest posterior density, under an inverse Wishart prior around the start."""
+        shapes = most_probable(start, strength, self.shapes, moments.sums, moments.counts)
+        weights = moments.weights / moments.weights.sum().clamp(min=1e-30)
+        weights = (1 - WEIGHT_PRIOR) * weights + WEIGHT_PRIOR / weights.numel()
+        return replace(self, shapes=shapes, weights=weights)
+
+
+@dataclass
+class Moments:
+    """Sums over patches, weighted by the probabilities of their classes."""
+
+    sums: Float[Tensor, "shapes size size"]  # sums of E[xxᵀ]/e - S
+    counts: Float[Tensor, " shapes"]
+    weights: Float[Tensor, "shapes energies"]
+
+    @classmethod
+    def zero(cls, mixture: ScaleMixture) -> "Moments":
+        """Return sums over no patches."""
+        zeros = torch.zeros_like(mixture.shapes)
+        return cls(zeros, zeros[:, 0, 0].clone(), torch.zeros_like(mixture.weights))
+
+    def add(self, pairs: Pairs) -> None:
+        """Add the patches of one shape: E[xxᵀ]/e = S + e S Aᵀ (ααᵀ - C⁻¹) A S, in the eigenvectors of the shape."""
+        p, e = pairs.probabilities.unsqueeze(1), pairs.energies.unsqueeze(1)
+        a = pairs.z * pairs.gains * (p / e).sqrt()
+        inner = a.T @ a
+        inner.diagonal().sub_((p * pairs.gains).sum(0))
+        cross = pairs.view.cross[pairs.shape]
+        self.sums[pairs.shape] += cross @ inner @ cross.T
+        self.counts[pairs.shape] += p.sum()

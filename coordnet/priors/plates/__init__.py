@@ -1,0 +1,3 @@
+"""Thin plates: a penalty on all derivatives of one order, for smooth fields."""
+
+from coordnet.priors.plates.prior import ThinPlate as ThinPlate

@@ -1,0 +1,166 @@
+"""The choice of a plate's order and cut-off by the errors at hidden samples."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from coordnet.metrics.scores import decibels
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.hold_out import middle
+from coordnet.priors.plates.energy import plate_energy
+from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.parameters import PlateParameters
+from coordnet.priors.plates.plate import plate
+from coordnet.priors.plates.solve import SingularPlate
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.samples import Samples
+
+FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
+CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
+# Nodes to which that part is enlarged at most: a plate on it takes a fraction of a second. Beyond it, in pictures with
+# large holes or hardly any samples, the trial would take longer than the fit.
+LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
+FEWEST = 100  # samples in that part, or it is enlarged
+FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
+MOST_FOLDS = 5
+LOWEST = 2  # the first order that is tried
+HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
+LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
+ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
+PATIENCE = 2  # orders or cut-offs without it after which the search ends
+CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
+NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
+
+
+P = TypeVar("P", bound=PlateParameters)
+
+
+class FieldErrors:
+    """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
+
+    def __init__(self, field: Field, prior: PlateParameters, rounds: int | None = None) -> None:
+        self.field, self.prior = field, prior
+        self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
+        self.tried: dict[tuple[int, float], float] = {}
+
+    @cached_property
+    def folds(self) -> list[np.ndarray]:
+        """The hidden samples of each fold, as a mask; none if there are too few samples."""
+        generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
+        count = len(self.field.values)
+        known = torch.ones(1, 1, count)
+        if self.field.on_nodes:
+            known = torch.zeros(1, 1, *self.field.lattice)
+            known.view(-1)[self.field.nodes] = 1.0
+        mask = ForwardModel.mask(known)
+        drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds))
+        flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
+        return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
+
+    def of_plate(self, order: int, cutoff: float) -> float:
+        """Return the error of plates; infinity if the samples do not determine them."""
+        if (order, cutoff) not in self.tried:
+            try:
+                self.tried[order, cutoff] = float(self.squares_of_plate(order, cutoff).mean())
+            except SingularPlate:
+                self.tried[order, cutoff] = math.inf
+        return self.tried[order, cutoff]
+
+    def squares_of_plate(self, order: int, cutoff: float) -> np.ndarray:
+        """Return the squared error at each hidden sample."""
+        energy = plate_energy(self.field.lattice, order)
+        return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+
+    def squares_of(self, fit: Callable[[Samples], Reconstruction]) -> np.ndarray:
+        """Return the squared error of another fit at each hidden sample."""
+
+        def on_nodes(shown: Field) -> np.ndarray:
+            samples = shown.samples()
+            fitted = fit(samples)
+            return fitted.on_axes(samples.geometry.axes).flatten(0, -2).cpu().numpy()
+
+        return self._squares(on_nodes)
+
+    def record(self, chosen: PlateParameters) -> dict[str, Any]:
+        """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.
+
+        A cut-off of None stands for samples that are interpolated.
+        """
+        order, cutoff = chosen.order or LOWEST, chosen.cutoff or math.inf
+        error = self.of_plate(order, cutoff) if self.folds else math.inf
+        psnr = {} if math.isinf(error) else {"plates": decibels(error)}
+        tried = [{"order": p, "cutoff": _finite(w), "error": _finite(e)} for (p, w), e in self.tried.items()]
+        return {"order": order, "cutoff": _finite(cutoff), "hold_out_psnr": psnr, "tried": tried}
+
+    def _squares(self, estimate: Callable[[Field], np.ndarray]) -> np.ndarray:
+        """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1."""
+        errors = []
+        for hidden in self.folds:
+            f, test = estimate(self.field.select(~hidden)), self.field.select(hidden)
+            squared = np.square(test.operator @ f - test.values).mean(1)
+            errors.append(squared * test.weights / test.weights.mean())
+        return np.concatenate(errors)
+
+
+def deciding_part(field: Field, size: int) -> Field:
+    """Return the middle of a lattice of more than ``size`` nodes, or all of it.
+
+    It is enlarged up to ``LARGEST_PART`` nodes until it has ``FEWEST`` samples; it has none in the middle of a hole.
+    """
+    while size < math.prod(field.lattice):
+        part = field.part(middle(field.lattice, size))
+        if len(part.values) >= FEWEST or 4 * size > LARGEST_PART[field.dims]:
+            return part
+        size *= 4
+    return field
+
+
+def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
+    """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
+
+    Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
+    tried with every order: the higher it is, the lower its best cut-off.
+    """
+    errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
+    order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
+    if prior.is_chosen or not errors.folds:
+        return replace(prior, order=order, cutoff=cutoff), errors
+    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE_NODES[field.dims] else HIGHEST
+    orders = range(LOWEST, highest + 1) if prior.order is None else [prior.order]
+    order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
+    if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
+        cutoffs: dict[int, float] = {}
+
+        def smoothed(p: int) -> float:
+            lowest = min(cutoffs.values(), default=math.inf)
+            cutoffs[p] = _climb([w for w in CUTOFFS if w <= lowest], lambda w: errors.of_plate(p, w))
+            return errors.of_plate(p, cutoffs[p])
+
+        best = _climb(orders, smoothed)
+        if errors.of_plate(best, cutoffs[best]) < errors.of_plate(order, cutoff):
+            order, cutoff = best, cutoffs[best]
+    return replace(prior, order=order, cutoff=cutoff), errors
+
+
+def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:
+    """Return the best candidate, trying one after another until ``PATIENCE`` of them bring no gain."""
+    best, least, failures = candidates[0], error(candidates[0]), 0
+    for candidate in candidates[1:]:
+        found = error(candidate)
+        failures = 0 if found < (1 - ORDER_GAIN) * least else failures + 1
+        if found < least:
+            best, least = candidate, found
+        if failures == PATIENCE:
+            break
+    return best
+
+
+def _finite(number: float) -> float | None:
+    """Return a number as JSON holds it: None for infinity."""
+    return None if math.isinf(number) else number

@@ -1,0 +1,111 @@
+"""Fields: the samples of a smooth signal and the lattice that they are tied to, for sparse solves."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy import sparse
+from torch import Tensor
+
+from coordnet.encodings.blending import Blending
+from coordnet.priors.plates.energy import Sparse
+from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.samples import Geometry, Samples
+from coordnet.sampling.scattered import ScatteredPoints
+
+
+@dataclass(frozen=True)
+class Field:
+    """Values y = S f + noise of a lattice signal f at n samples, all in float64.
+
+    Attributes
+    ----------
+    lattice : tuple of int
+        The lengths of the lattice.
+    positions : (n, d)
+        The samples' places, in spacings of the lattice.
+    operator : (n, size)
+        The sparse matrix S.
+    values : (n, columns)
+        The columns are channels, those of every signal of a batch.
+    weights : (n,)
+        The weights of the squared errors.
+    on_nodes : bool
+        Whether every sample is a node of the lattice.
+    """
+
+    lattice: tuple[int, ...]
+    positions: np.ndarray
+    operator: Sparse
+    values: np.ndarray
+    weights: np.ndarray
+    on_nodes: bool
+
+    @classmethod
+    def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
+        """Return the samples of a geometry on its signal's own grid, with the weights of one channel."""
+        columns = values.detach().cpu().double().flatten(1).T.numpy()
+        weight = geometry.full_weights[..., channel].cpu().double().flatten().numpy()
+        index, weights = geometry.nodes.numpy()[:, None], np.ones((len(weight), 1))
+        positions = np.stack(np.unravel_index(index[:, 0], geometry.grid), -1).astype(float)
+        blending = Blending.of(geometry.blended("quintic"))
+        if blending is not None:
+            points = geometry.positions()
+            matrix = blending.interpolation(points, [], torch.float64, geometry.outside)
+            index, weights = matrix.index.numpy(), matrix.weights.numpy()
+            positions = points.numpy() * np.array(geometry.grid)
+        operator = _sparse(index, weights, math.prod(geometry.grid))
+        return cls(geometry.grid, positions, operator, columns, weight, blending is None).select(weight > 0)
+
+    @property
+    def dims(self) -> int:
+        """The number of axes of more than one node, at least 1."""
+        return dimensions(self.lattice)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """The flat indices of the samples, where they are nodes."""
+        return self.operator.indices
+
+    def select(self, rows: np.ndarray) -> "Field":
+        """Return some of the samples, by a mask or by their numbers."""
+        parts = {name: getattr(self, name)[rows] for name in ("positions", "operator", "values", "weights")}
+        return replace(self, **parts)
+
+    def part(self, slices: tuple[slice, ...]) -> "Field":
+        """Return a part of the lattice, with the samples that depend on it alone."""
+        lattice = tuple(s.stop - s.start for s in slices)
+        inside = np.zeros(self.lattice, dtype=bool)
+        inside[slices] = True
+        rows = np.asarray(abs(self.operator) @ ~inside.ravel()) == 0
+        kept, first = self.select(rows), np.array([s.start for s in slices])
+        operator = sparse.csr_array(kept.operator[:, np.flatnonzero(inside)])
+        return replace(kept, lattice=lattice, positions=kept.positions - first, operator=operator)
+
+    def samples(self) -> Samples:
+        """Return the samples on their lattice, or as scattered points, in float64."""
+        values = torch.from_numpy(self.values)
+        if not self.on_nodes:
+            points = torch.from_numpy(self.positions / np.array(self.lattice))
+            geometry = ScatteredPoints(self.lattice, points, torch.from_numpy(self.weights)[:, None], outside="clamp")
+            return Samples(geometry, values)
+        weights = torch.zeros(math.prod(self.lattice), 1, dtype=torch.float64)
+        weights[self.nodes, 0] = torch.from_numpy(self.weights)
+        whole = torch.zeros(len(weights), values.shape[1], dtype=torch.float64)
+        whole[self.nodes] = values
+        geometry = MaskedLattice(self.lattice, weights=weights.reshape(*self.lattice, 1))
+        return Samples(geometry, whole.reshape(*self.lattice, -1))
+
+
+def dimensions(lattice: tuple[int, ...]) -> int:
+    """Return the number of axes of more than one node, at least 1: a picture of one column is a row."""
+    return max(1, sum(n > 1 for n in lattice))
+
+
+def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
+    """Return the matrix with m weights in each row."""
+    n, m = index.shape
+    starts = np.arange(0, n * m + 1, m)
+    return sparse.csr_array((weights.ravel(), index.ravel(), starts), shape=(n, columns))

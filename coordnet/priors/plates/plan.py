@@ -1,0 +1,118 @@
+"""Closed-form fits of smooth fields by discrete thin plates."""
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import continue_smoothly
+from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.progress import stage
+from coordnet.networks.reports import PlateReport
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
+from coordnet.priors.plates.choice import choose_plate
+from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.parameters import PlateParameters
+from coordnet.priors.plates.plate import plate, share_beyond
+from coordnet.priors.plates.solve import PlateSolution, SingularPlate
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Geometry
+
+
+class ThinPlatePlan(Plan):
+    """Minimize the energy of a thin plate through the samples, or near them, on the signal's own grid.
+
+    The plate is solved for in float64 on the CPU (see ``plates.plate``), for each mask of the channels. The Fourier
+    encoding interpolates the resulting lattice, which is continued smoothly beyond its borders. Scattered points depend
+    on the lattice by quintic interpolation, unless their geometry names another. Gradients flow to the values, while
+    the numbers of the prior are held fixed.
+
+    The parameters are those of ``plan``; the encoding of a strided lattice is replaced by that of the signal's grid. A
+    ``ValueError`` is raised if the encoding is not Fourier's, and by ``fit`` if the samples do not determine a plate.
+    """
+
+    has_gradient = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: PlateParameters, **options: Any) -> None:
+        if encoding.axis_encoders:
+            raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
+        geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
+        nodes = tuple(Axis(n) for n in geometry.grid)
+        if getattr(encoding, "axes", nodes) != nodes:
+            encoding = FourierEncoding.on(nodes)
+        super().__init__(encoding, geometry.blended("quintic"), **options)
+        self.prior = prior
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""
+        with stage("fitting plates", shown=self.progress):
+            return self._solve(values.subtracted()) if self.prior.is_chosen else solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "signals channels *samples"]) -> Fitted:
+        weights = self.geometry.weights
+        masks = 1 if weights is None else weights.shape[-1]
+        parts = [values] if masks == 1 else values.split(1, dim=1)
+        fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
+        chosen, errors = choose_plate(fields[0], self.prior)
+        solved = [solve_plate(field, chosen) for field in fields]
+        lattices = [
+            self._followed(part, field, f, replace(chosen, order=order), channel)
+            for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
+        ]
+        order = max(order for _, order, _ in solved)
+        extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, order)  # type: ignore[arg-type]
+        solutions = [solution for *_, solution in solved]
+        report = PlateReport(
+            method=f"thin plates, {solutions[0].method}",
+            device="cpu",
+            **errors.record(replace(chosen, order=order)),
+            iterations=max(solution.iterations for solution in solutions),
+            relative_residual=max(solution.residual for solution in solutions),
+            beyond_samples=max(map(share_beyond, fields)),
+        )
+        return Fitted(extended.to(values), report)
+
+    def _followed(self, values: Tensor, field: Field, f: np.ndarray, chosen: PlateParameters, channel: int) -> Tensor:
+        """Return the plate f of some values as a tensor, (signals, channels, *grid), through which gradients flow."""
+        plate = torch.from_numpy(f.T.reshape(*values.shape[:2], *self.geometry.grid))
+        if not is_tracked(values):
+            return plate
+        weights = self.geometry.weights
+        known = slice(None) if weights is None else (weights[..., channel].flatten() > 0).cpu()
+
+        def onto_samples(gradient: Tensor) -> Tensor:
+            g = gradient.reshape(-1, f.shape[0]).T.numpy()
+            found = torch.from_numpy(adjoint(field, chosen.order or 1, chosen.cutoff or math.inf, g).T.copy())
+            result = torch.zeros(values.shape, dtype=torch.float64).flatten(2)
+            result[..., known] = found.reshape(*values.shape[:2], -1)
+            return result.reshape(values.shape).to(values)
+
+        return FollowedPlate.apply(values, plate, onto_samples)
+
+
+def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int, PlateSolution]:
+    """Return the plate with a prior's numbers, its order and the solve.
+
+    A system that is singular to rounding is solved with a lower order, with a ``CoordnetWarning``; if there is none, a
+    ``ValueError`` is raised.
+    """
+    given = prior.order or 1
+    for order in range(given, 0, -1):
+        try:
+            f, solution = plate(field, order, prior.cutoff or math.inf)
+        except SingularPlate as error:
+            reason = str(error)
+            continue
+        if order < given:
+            text = f"`prior`: the samples do not determine plates of order {given}; those of order {order} are taken"
+            warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
+        return f, order, solution
+    raise _checks.wrong("prior", "samples that determine a plate", reason)

@@ -1,0 +1,94 @@
+"""The plate through the samples of a field, or near them."""
+
+import math
+
+import numpy as np
+from scipy import sparse
+from scipy.interpolate import BSpline, make_interp_spline
+from scipy.spatial import ConvexHull, Delaunay, QhullError
+
+from coordnet.priors.plates.energy import Sparse, plate_energy, polynomials
+from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.solve import ACCEPTED, PlateSolution, SingularPlate, solve
+
+INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
+
+
+def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None) -> tuple[np.ndarray, PlateSolution]:
+    """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
+
+    Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and
+    K_uu x = -K_uk y is solved for the unknown nodes. With a finite cut-off ω, and
+    with samples between the nodes, (SᵀWS + λK) f = SᵀW y is solved for all nodes with λ = ω^(-2p). The ``energy`` K is
+    computed if it is not given.
+
+    Raises
+    ------
+    SingularPlate
+        If the samples do not determine the plate.
+    """
+    count, dims = len(field.values), field.dims
+    if count < polynomials(order, dims):
+        raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
+    if dims == 1 and field.on_nodes and cutoff == math.inf:
+        return natural_spline(field, order)
+    k = plate_energy(field.lattice, order) if energy is None else energy
+    if field.on_nodes and cutoff == math.inf:
+        f = np.zeros((k.shape[0], field.values.shape[1]))
+        f[field.nodes] = field.values
+        unknown = np.ones(len(f), dtype=bool)
+        unknown[field.nodes] = False
+        rows = k[np.flatnonzero(unknown)]
+        solution = solve(rows[:, np.flatnonzero(unknown)], -(rows @ f), dims)
+        f[unknown] = solution.x
+        return f, solution
+    weighted = sparse.csr_array(field.operator.T * field.weights)
+    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
+    solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
+    return solution.x, solution
+
+
+def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]:
+    """Return the plate of a line through samples at nodes: the natural spline of degree 2 ``order`` - 1, by SciPy.
+
+    It has the least integral of the squared derivative of the order (Wahba 1990, section 1.3), of which the energy of
+    differences is an approximation. Beyond the samples it is a polynomial of degree ``order`` - 1.
+
+    Raises
+    ------
+    SingularPlate
+        If rounding keeps the spline from the samples.
+    """
+    spline, at = spline_through(field, order)
+    x = field.nodes[at].astype(np.float64)
+    nodes = np.arange(math.prod(field.lattice), dtype=np.float64)
+    f, inside = np.empty((len(nodes), field.values.shape[1])), np.clip(nodes, x[0], x[-1])
+    f[:] = spline(inside)
+    for degree in range(1, order):
+        f += spline(inside, degree) * ((nodes - inside) ** degree / math.factorial(degree))[:, None]
+    residual = float(np.abs(f[field.nodes] - field.values).max() / max(np.abs(field.values).max(), 1e-300))
+    if not (np.isfinite(f).all() and residual <= ACCEPTED):
+        raise SingularPlate(f"relative residual {residual:.1g}")
+    f[field.nodes] = field.values
+    return f, PlateSolution(f, "natural spline", 0, residual)
+
+
+def spline_through(field: Field, order: int) -> tuple[BSpline, np.ndarray]:
+    """Return the natural spline of degree 2 ``order`` - 1 through samples at nodes of a line, and their ranks."""
+    at = np.argsort(field.nodes)
+    x, y = field.nodes[at].astype(np.float64), field.values[at]
+    ends = [(derivative, np.zeros(y.shape[1])) for derivative in range(order, 2 * order - 1)] or None
+    return make_interp_spline(x, y, k=2 * order - 1, bc_type=(ends, ends)), at
+
+
+def share_beyond(field: Field) -> float:
+    """Return the share of the lattice's nodes that are outside the convex hull of the samples."""
+    nodes = np.stack(np.meshgrid(*map(np.arange, field.lattice), indexing="ij"), -1).reshape(-1, len(field.lattice))
+    if len(field.lattice) == 1:
+        low, high = field.positions.min(), field.positions.max()
+        return float(((nodes < low) | (nodes > high)).mean())
+    try:
+        hull = field.positions[ConvexHull(field.positions).vertices]
+        return float((Delaunay(hull).find_simplex(nodes, tol=1e-9) < 0).mean())
+    except QhullError:  # the samples are in a plane
+        return 1.0

@@ -1,0 +1,100 @@
+"""Fits of area samples on the lattice of pixels, of which each sample is the mean over a cell."""
+
+import copy
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding
+from coordnet.linalg.kronecker import outer_product
+from coordnet.linalg.operators import LinearOperator
+from coordnet.linalg.transforms import CosineBasis
+from coordnet.networks.reports import LeastSquaresReport
+from coordnet.plans.modes import EncodingModes
+from coordnet.plans.plan import DirectPlan
+from coordnet.priors.smoothness.parameters import SmoothnessParameters
+from coordnet.sampling.samples import Geometry
+
+SMALLEST_DIVISOR = 1e-150  # lower bound of what roughness and sines divide by; its square is above zero
+
+
+class Folding(LinearOperator):
+    """The solution z of min Σ |Y_l - Σ_{k → l} d_k z_k|² + λ Σ r_k z_k² for the cosine modes z of pixels.
+
+    Y are the cosine modes of the means over cells of s pixels, M = N / s along an axis. The mode k = 2Mj ± l of the
+    pixels folds onto l with d_k = (-1)^j g_k n_k / n_l, where g_k = sin(πks / 2N) / (s sin(πk / 2N)), g_0 = 1, and n
+    are the scales of the orthonormal transforms; l = M is invisible. In several axes d is the product over them. The
+    systems of different l do not meet, and each has rank one:
+    z_k = (d_k / r_k) Y_l / (λ + Σ_{k' → l} d²_{k'} / r_{k'}).
+    """
+
+    def __init__(self, cells: tuple[int, ...], roughness: Float[Tensor, "*pixels"], strength: float) -> None:
+        self.codomain = tuple(roughness.shape)
+        self.domain = tuple(n // cell for n, cell in zip(self.codomain, cells, strict=True))
+        folds = [_fold(n, m) for n, m in zip(self.codomain, self.domain, strict=True)]
+        self.index = [index.to(roughness.device) for index, _ in folds]
+        d = outer_product([factor.to(roughness.device) for _, factor in folds])
+        numerator = d / roughness.double().clamp(min=SMALLEST_DIVISOR)
+        self.gain = numerator / self._unfolded(strength + self._folded(d * numerator))
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Float[Tensor, "*signals_pixels"]:
+        """Return the modes of the pixels for modes of the means."""
+        return torch.mul(self._unfolded(x), self.gain, out=out)
+
+    def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*signals_cells"]:
+        return self._folded(self.gain * y)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Folding":
+        """Return the operator on another device, or for tensors of another dtype."""
+        other = copy.copy(self)
+        other.index = [index.to(device) for index in self.index]
+        other.gain = self.gain.to(device=device, dtype=dtype)
+        return other
+
+    def _unfolded(self, x: Tensor) -> Tensor:
+        for axis, index in enumerate(self.index, -len(self.index)):
+            x = x.index_select(axis, index)
+        return x
+
+    def _folded(self, y: Tensor) -> Tensor:
+        for axis, (index, length) in enumerate(zip(self.index, self.domain, strict=True), -len(self.index)):
+            shape = list(y.shape)
+            shape[axis] = length
+            y = y.new_zeros(shape).index_add_(y.ndim + axis, index, y)
+        return y
+
+
+class FoldedPlan(DirectPlan):
+    """Fit all means over the cells of a lattice of pixels, with a smoothness of the pixels, without iteration.
+
+    The pixels f = B z minimize Σ (S f - y)² + λ Σ ρ |z|² for the means S f, through the folded modes of ``Folding``. A
+    ``ValueError`` is raised if the encoding does not reach every lattice of pixels.
+    """
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        modes = EncodingModes(self.encoding, geometry.fine_axes, dtype=self.dtype, device=self.device)
+        if not modes.spans_grid:
+            expected = "one that reaches every pixel, such as Gaussians at the pixels (cn.AreaLattice(grid))"
+            raise _checks.wrong("encoding", expected, f"ranks {modes.ranks} of {modes.lattice}")
+        cells = tuple(n // m for n, m in zip(geometry.grid, geometry.shape, strict=True))
+        folding = Folding(cells, prior.roughness(modes), prior.strength)
+        onto = CosineBasis(geometry.shape, self.dtype, self.device)
+        report = LeastSquaresReport(method="folded modes, direct", ranks=list(modes.ranks))
+        self._prepare(modes.to_coefficients @ folding @ onto.T, report)
+
+
+def _fold(pixels: int, cells: int) -> tuple[Tensor, Float[Tensor, " n"]]:
+    """Return the mode l of the means onto which each mode of the pixels folds along one axis, and d."""
+    k, size = torch.arange(pixels, dtype=torch.float64), pixels // cells
+    turn = torch.div(k + cells, 2 * cells, rounding_mode="floor")
+    index = (k - 2 * cells * turn).abs().long()
+    half = math.pi / 2 * k / pixels
+    means = torch.where(k == 0, 1.0, (size * half).sin() / (size * half.sin()).clamp(min=SMALLEST_DIVISOR))
+    scale = torch.where((index == 0) & (k > 0), math.sqrt(2 / size), math.sqrt(1 / size))
+    visible = index < cells
+    return torch.where(visible, index, 0), torch.where(visible, (1 - 2 * (turn % 2)) * means * scale, 0.0)

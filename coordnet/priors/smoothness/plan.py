@@ -1,0 +1,170 @@
+"""Closed-form fits with a smoothness prior, for any geometry."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.operators import Diagonal
+from coordnet.networks.reports import LeastSquaresReport
+from coordnet.plans.fourier_modes import FourierModes
+from coordnet.plans.measure import lattice_of, measure
+from coordnet.plans.modes import EncodingModes, Modes
+from coordnet.plans.plan import CenteredValues, DirectPlan, Fitted, Plan, solve_each
+from coordnet.plans.posterior import LatticePosterior, PerturbedPosterior, Posterior, draw_tolerance
+from coordnet.plans.systems import ConstrainedSystem, System, penalized_system
+from coordnet.priors.smoothness.parameters import SmoothnessParameters
+from coordnet.sampling.axes import Axes, ByAxes
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.samples import Geometry, units_of
+
+SOLVER_TOLERANCE = ByAxes(
+    {1: 1e-5, 2: 3e-4, 3: 1e-3}
+)  # the default tolerance of conjugate gradients, by number of axes
+CELLS = 0.03  # factor of the tolerance for pixels within cells, where the penalty alone decides
+MEASURED_TOLERANCE = 5e-5  # the default tolerance for any operator, whose small residuals hide larger errors
+HUBER = 1.345  # standard deviations: 95 % efficient for normal errors (Huber 1981, section 7.9)
+HUBER_ROUNDS = 5
+
+
+class SmoothLatticePlan(DirectPlan):
+    """Minimize ‖B z - y‖² + λ Σ ρ |z|² on a whole lattice: z = Bᵀ y / (1 + λρ), without iteration; see ``Plan``."""
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        self.modes = EncodingModes(self.encoding, geometry.axes, dtype=self.dtype, device=self.device)
+        self.penalty = prior.penalty(self.modes)
+        gain = Diagonal(1 / (1 + self.penalty))
+        operator = self.modes.to_coefficients @ gain @ self.modes.basis.T
+        self._prepare(operator, LeastSquaresReport(method="modes, direct", ranks=list(self.modes.ranks)))
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return the posterior for centered values."""
+        return LatticePosterior(self.modes, self.penalty, values)
+
+
+class IteratedPlan(Plan):
+    """A plan that solves for the modes of an encoding by conjugate gradients, for any geometry."""
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Any, **options: Any) -> None:
+        super().__init__(encoding, geometry, **options)
+        self.prior, kind = prior, {"dtype": self.dtype, "device": self.device}
+        lattice = lattice_of(self.encoding, geometry)
+        self.modes = modes_of(self.encoding, lattice, **kind)
+        self.measurement = measure(self.encoding, geometry, **kind)
+        default = MEASURED_TOLERANCE if self.measurement.is_general else SOLVER_TOLERANCE[len(geometry.grid)]
+        self.tolerance = self.solver.tolerance or default * (1 if lattice == geometry.axes else CELLS)
+
+    def normalized(self, values: Float[Tensor, "signals channels *samples"]) -> tuple[Tensor, Tensor]:
+        """Return centered values in their own units (see ``units_of``), zero where unknown, and the units.
+
+        The units are (signals, 1, …), with as many dimensions as modes have.
+        """
+        known = torch.where(self.measurement.weights > 0, values, 0.0)
+        units = units_of(known)
+        return known / units, units.reshape(len(units), 1, *(1,) * len(self.modes.lattice))
+
+
+class SmoothPlan(IteratedPlan):
+    """Minimize Σ w (S f - y)² + λ Σ ρ |z|² over the modes z of an encoding, f = B z.
+
+    The normal equations (BᵀSᵀWSB + λρ) z = BᵀSᵀW y are solved by conjugate gradients, on the lattice itself or in the
+    modes (``penalized_system``). Where unknown points are clustered (holes, scratches, text) and the modes span the
+    lattice, known samples are held fixed and the unknown points are solved for (``ConstrainedSystem``).
+
+    Huber's loss is minimized by reweighted solves. A ``ConvergenceWarning`` is given if the steps did not suffice.
+    Gradients flow to the values, to the solver's tolerance; with Huber's loss, which is not linear in them, a
+    ``ValueError`` is raised.
+    """
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: SmoothnessParameters, **options: Any) -> None:
+        super().__init__(encoding, geometry, prior, **options)
+        self.has_gradient = prior.loss == "squared"
+        self.form = choose_form(prior, self.modes, self.measurement)
+        self.system = self._system(self.measurement)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, with the form, the iterations and the residual."""
+        if self.prior.loss == "huber":
+            return solve_each(self._solve_robustly, values)
+        known, units = self.normalized(values.subtracted())
+        z, report = self._solve(known, self.system)
+        return Fitted(units * self.modes.coefficients(z), report)
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return the posterior for centered values; a ``ValueError`` is raised without a penalty, and for a loss."""
+        if self.assumed == "none":
+            raise _checks.wrong("prior", "one with a penalty, to draw", self.assumed)
+        if self.prior.loss != "squared":
+            raise _checks.wrong("prior", "squared errors, whose posterior is normal", self.prior.loss)
+        exact = self.form == "constrained"
+        in_modes = exact or self.measurement.is_general
+        options: dict[str, Any] = {"tolerance": self.solver.tolerance or draw_tolerance(in_modes)}
+        known = torch.where(self.measurement.weights > 0, values, 0.0)
+        return PerturbedPosterior(self.system, known, **options, steps=self.solver.steps, has_noise=not exact)
+
+    def _system(self, measurement: ForwardModel) -> System:
+        if self.form == "constrained":
+            return ConstrainedSystem(self.modes, measurement, self.prior.roughness(self.modes))
+        return penalized_system(self.modes, measurement, self.prior.penalty(self.modes))
+
+    def _solve(self, values: Tensor, system: System, start: Tensor | None = None) -> tuple[Tensor, LeastSquaresReport]:
+        with tqdm(desc="solving", disable=not self.progress, dynamic_ncols=True) as bar:
+
+            def show(step: int, residual: float) -> None:
+                bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
+                bar.update(step - bar.n)
+
+            solution = system.solve(
+                values, start=start, tolerance=self.tolerance, steps=self.solver.steps, callback=show
+            )
+        solution.warn_unless_converged(self.tolerance)
+        return solution.x, LeastSquaresReport(
+            method=f"conjugate gradients, {self.form} form",
+            iterations=solution.iterations,
+            relative_residual=float(solution.relative_residual.max()),
+            ranks=list(self.modes.ranks),
+        )
+
+    def _solve_robustly(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        """Minimize Huber's loss: weights min(1, δ/|r|), δ being 1.345 robust standard deviations of the residuals."""
+        known = self.measurement.weights.expand_as(values) > 0
+        values, units = self.normalized(values)
+        z, report = self._solve(values, self.system)
+        limit = torch.zeros(())
+        for _ in range(HUBER_ROUNDS):
+            residual = (self.measurement(self.modes(z)) - values).abs()
+            limit = HUBER * 1.4826 * residual[known].median().clamp(min=1e-12)
+            reweighted = self.measurement.reweighted((limit / residual.clamp(min=1e-30)).clamp(max=1))
+            z, report = self._solve(values, self._system(reweighted), z)
+        report = replace(report, loss="huber", limit=float(units * limit))
+        return Fitted(units * self.modes.coefficients(z), report)
+
+
+def modes_of(
+    encoding: Encoding, axes: Axes, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+) -> Modes:
+    """Return the modes in which an encoding's roughness is diagonal."""
+    if isinstance(encoding, FourierEncoding):
+        return FourierModes(encoding, dtype=dtype, device=device)
+    return EncodingModes(encoding, axes, dtype=dtype, device=device)
+
+
+def choose_form(prior: SmoothnessParameters, modes: Modes, measurement: ForwardModel) -> str:
+    """Return the form of the system: "constrained" for structured masks of 0 and 1 that unpadded modes span.
+
+    A ``ValueError`` is raised if the prior asks for the constrained form where there is none.
+    """
+    spanned = modes.spans_grid and modes.on_padded_grid() is modes
+    possible = prior.loss == "squared" and spanned and measurement.is_plain_mask
+    if prior.form == "constrained" and not possible:
+        expected = "modes, unless a lattice is masked by 0 and 1, the modes span it and the loss is squared"
+        raise _checks.wrong("form", expected, "constrained")
+    if prior.form != "auto":
+        return prior.form
+    return "constrained" if possible and measurement.is_structured_mask else "modes"

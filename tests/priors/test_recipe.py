@@ -1,0 +1,123 @@
+"""README's recipe for a prior: one file as this one, and one entry in the registry."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.cli import main
+from coordnet.cli.specs import describe_prior, parse_prior
+from coordnet.fitting.choice import suited
+from coordnet.linalg.borders import make_periodic
+from coordnet.networks.reports import FitReport
+from coordnet.plans.plan import Fitted, Plan
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.registry import PRIORS
+from coordnet.sampling.samples import units_of
+
+KNOWN = torch.rand(12, 12, generator=torch.Generator().manual_seed(0)) < 0.5
+SIGNAL = torch.rand(12, 12, 1, generator=torch.Generator().manual_seed(1))
+
+
+@dataclass(frozen=True)
+class Flat(Prior):
+    """What is unknown is the mean of the known samples plus a step; noise moves samples toward the mean."""
+
+    name: ClassVar[str] = "flat"
+    learns: ClassVar[bool] = True
+    step: float = 0.25
+    noise: float = 0.0
+
+    def plan(self, encoding, geometry, **options):
+        return FlatPlan(encoding, geometry, self, **options)
+
+    @classmethod
+    def suited(cls, setting):
+        return cls(step=0.5)
+
+    def with_noise(self, sigma):
+        return replace(self, noise=sigma)
+
+
+class FlatPlan(Plan):
+    """The lattice signal itself, as the coefficients of Fourier's encoding."""
+
+    def __init__(self, encoding, geometry, prior, **options):
+        super().__init__(encoding, geometry, **options)
+        self.prior = prior
+
+    def solve(self, values):
+        known = self.geometry.known(values.values.shape[1]).movedim(-1, 0)
+        kept = values.subtracted() / (1 + self.prior.noise)
+        filled = torch.where(known, kept, self.prior.step)
+        return Fitted(make_periodic(filled, self.encoding.shape), FitReport(method="flat"))
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """The recipe's last step, the entry in the registry."""
+    monkeypatch.setitem(PRIORS, "flat", Flat)
+
+
+def filled(step):
+    mean = SIGNAL[KNOWN].mean()
+    return torch.where(KNOWN.unsqueeze(-1), SIGNAL, mean + step)
+
+
+def test_fits_and_inpainting_take_it():
+    samples = cn.sample(SIGNAL, KNOWN.float())
+    for step in (0.25, -1.0):
+        fit = cn.fit(samples, prior=Flat(step))
+        torch.testing.assert_close(fit.render(alignment="sample"), filled(step))
+        made = cn.inpaint(SIGNAL, KNOWN, prior=Flat(step))
+        torch.testing.assert_close(made.signal, filled(step))
+        assert made.report["prior"] == "flat" and "Flat(" in fit.report.prior
+
+
+def test_denoising_takes_it_by_name_too():
+    """The fit is of values in units of their size, a power of two, in which the noise is as large."""
+    units = units_of(SIGNAL.unsqueeze(0)).item()
+    expected = SIGNAL.mean() + (SIGNAL - SIGNAL.mean()) / (1 + 0.2 / units)
+    for prior in (Flat(), "flat"):
+        made = cn.denoise(SIGNAL, 0.2, prior=prior)
+        torch.testing.assert_close(made.signal, expected)
+        assert made.report["prior"] == "flat" and np.isfinite(made.expected_psnr)
+    with pytest.raises(ValueError, match="`prior`: expected auto, or cn.Local"):
+        cn.denoise(SIGNAL, 0.2, prior="plates")
+    with pytest.raises(ValueError, match="`prior`: expected cn.Adaptive.. as it is"):
+        cn.denoise(SIGNAL, 0.2, prior=cn.Adaptive(rounds=2))
+
+
+def test_comparisons_name_it_beside_others():
+    table = cn.compare(SIGNAL, KNOWN, encoders=[cn.Gaussian], priors=[Flat()])
+    names = [attempt.method.name for attempt in table.attempts if attempt.method]
+    assert "fourier · linear · closed-form · flat" in names
+
+
+def test_it_is_chosen_where_it_suits_and_no_earlier_prior_does():
+    assert suited(Setting(cn.Lattice((12, 12)))) == Flat(0.5)
+    assert suited(Setting(cn.Lattice((24, 24), (2, 2)))) == cn.Local()
+
+
+def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert describe_prior(parse_prior("flat:step=0.75")) == "flat:step=0.75"
+    assert describe_prior(parse_prior("flat")) == "flat"
+    np.save("signal.npy", SIGNAL.numpy())
+    np.save("mask.npy", KNOWN.numpy().astype(np.float32))
+    command = "coordnet inpaint signal.npy --mask mask.npy --prior flat:step=0.75 --out made --quiet"
+    monkeypatch.setattr(sys, "argv", command.split())
+    assert main() == 0
+    folder = next(path.parent for path in (tmp_path / "made").rglob("record.json"))
+    np.testing.assert_allclose(np.load(folder / "reconstruction.npy").squeeze(), filled(0.75).squeeze(), atol=1e-6)
+    assert json.loads((folder / "record.json").read_text())["prior"] == "flat"
+
+
+def test_an_unknown_name_is_refused_with_all_names():
+    with pytest.raises(ValueError, match="`prior`: .*local.*flat"):
+        parse_prior("flatter")
