@@ -17,7 +17,7 @@ LONGEST_AXIS = 8192  # samples along an axis up to which its design matrix is fa
 
 @dataclass(frozen=True)
 class Setting:
-    """What a prior is asked to suit: where samples are, how many channels they have, and how they will be fitted.
+    """The samples that a prior may suit: where they are, how many channels they have, and how they will be fitted.
 
     Attributes
     ----------
