@@ -16,7 +16,7 @@ from coordnet.bench import attention_study, classification, series
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
-from coordnet.linalg.precision import full_precision, lower_median
+from coordnet.linalg.machine import full_precision, lower_median
 from coordnet.metrics.baselines import BASELINES
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.sampling import Lattice, MaskedLattice, Measurements, Samples, ScatteredPoints, sample

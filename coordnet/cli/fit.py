@@ -17,7 +17,7 @@ from coordnet.media.declared import refuse_large
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.panels import reconstruction_figure
-from coordnet.sampling.bounds import Bounds
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
 

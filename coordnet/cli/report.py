@@ -19,13 +19,13 @@ from matplotlib.figure import Figure
 from coordnet.cli.common import Common, Output
 from coordnet.cli.folders import RECORD, exchange, move, reserve, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.methods import Method, head_label
-from coordnet.linalg import progress
+from coordnet.linalg import waiting
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.scoring import Scoring
+from coordnet.networks.fit_reports import FitReport, LocalReport, TiledReport, TrainingReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.networks.reports import FitReport, LocalReport, TiledReport, TrainingReport
 
 Record = dict[str, Any]
 TUNINGS = 5  # number of the best candidates of --tune that are printed
@@ -162,7 +162,7 @@ def _json(record: Record, indent: int | None = None) -> str:
 
 def stage(name: str, output: Output) -> AbstractContextManager[Any]:
     """Show the name of a stage that counts no steps, unless the command is quiet."""
-    return progress.stage(name, shown=output.progress)
+    return waiting.stage(name, shown=output.progress)
 
 
 def size(shape: list[int] | tuple[int, ...]) -> str:

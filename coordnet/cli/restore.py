@@ -25,7 +25,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.declared import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
-from coordnet.networks.reports import AdaptiveReport
+from coordnet.networks.fit_reports import AdaptiveReport
 from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
 from coordnet.priors.base import Prior

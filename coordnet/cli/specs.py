@@ -11,13 +11,13 @@ from coordnet import _checks
 from coordnet.cli.common import Fitting
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.media import MediaError, read_mask
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import PRIORS
-from coordnet.sampling.bounds import Bounds
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
 
 

@@ -1,13 +1,18 @@
 """Encodings of points: simple and directional (concatenated), complex (Kronecker), joint, modulated, Fourier."""
 
 from coordnet.encodings import encoders
-from coordnet.encodings.base import DenseEncoding, Encoding
-from coordnet.encodings.complex import ComplexEncoding
-from coordnet.encodings.joint import JointEncoding
-from coordnet.encodings.modulated import ModulatedEncoding
-from coordnet.encodings.padded_fourier import FourierEncoding
-from coordnet.encodings.registry import ENCODERS, encoding_from
-from coordnet.encodings.simple import DirectionalEncoding, SimpleEncoding
+from coordnet.encodings.kinds import (
+    ENCODERS,
+    ComplexEncoding,
+    DenseEncoding,
+    DirectionalEncoding,
+    Encoding,
+    FourierEncoding,
+    JointEncoding,
+    ModulatedEncoding,
+    SimpleEncoding,
+    encoding_from,
+)
 
 __docformat__ = "numpy"
 __all__ = [

@@ -2,22 +2,33 @@
 
 import copy
 import math
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.base import Encoding
 from coordnet.encodings.encoders import Encoder
 from coordnet.linalg.banded import BandedMatrix, inverse
-from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each_distinct
+from coordnet.linalg.machine import is_tracked
 from coordnet.sampling.axes import Axes, Axis
 
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
 INVERSE_ERROR = 1e-11  # relative error of a band's inverse in the infinity norm, where the rounding is smaller
 MAX_CONDITION = 1e5  # largest condition of a design whose normal matrix is factorized in float64
+
+
+@runtime_checkable
+class EncodingOfAxes(Protocol):
+    """An encoding that has an encoder for each axis."""
+
+    dimensions: int
+
+    @property
+    def axis_encoders(self) -> list[Encoder]:
+        """The encoders, one for each axis."""
+        ...
 
 
 def design(
@@ -44,7 +55,7 @@ def design(
 
 
 def designs(
-    encoding: Encoding,
+    encoding: EncodingOfAxes,
     axes: Axes,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
@@ -66,7 +77,7 @@ class LatestDesigns:
     def __init__(self) -> None:
         self._made: tuple[Any, list, list] = (None, [], [])  # for which numbers, for which pairs, the matrices
 
-    def __call__(self, encoding: Encoding, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
+    def __call__(self, encoding: EncodingOfAxes, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
         """Return ``designs`` of the arguments."""
         numbers, pairs, matrices = self._made
         if numbers == (dtype, device) and len(axes) == len(pairs):
@@ -92,7 +103,7 @@ def same(a: Encoder, b: Encoder) -> bool:
 
 
 def separable_inverse(
-    encoding: Encoding,
+    encoding: EncodingOfAxes,
     axes: Axes,
     *,
     rcond: float | None = None,
@@ -160,7 +171,7 @@ def _faster_band(encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float6
     return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis, dtype)
 
 
-def _pairs(encoding: Encoding, axes: Axes) -> list[tuple[Encoder, Axis]]:
+def _pairs(encoding: EncodingOfAxes, axes: Axes) -> list[tuple[Encoder, Axis]]:
     if len(axes) != encoding.dimensions:
         raise _checks.wrong("axes", f"{encoding.dimensions}, one for each encoder", len(axes))
     return list(zip(encoding.axis_encoders, axes, strict=True))

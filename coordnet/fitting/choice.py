@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from coordnet.encodings import FourierEncoding
-from coordnet.linalg.progress import stage
+from coordnet.linalg.waiting import stage
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting

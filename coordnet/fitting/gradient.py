@@ -12,11 +12,11 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.predictions import Predictions, predictions
-from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.machine import is_tracked
 from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import TrainingReport
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
-from coordnet.networks.reports import TrainingReport
 from coordnet.sampling.samples import Samples
 
 Callback = Callable[[int, float, float], None]  # receives the epoch, its loss and its PSNR on the fitted samples

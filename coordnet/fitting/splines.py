@@ -10,7 +10,7 @@ from coordnet.encodings.encoders import UnevenSpline
 from coordnet.fitting.choice import GAIN, choose_prior
 from coordnet.fitting.defaults import default_encoder
 from coordnet.fitting.methods import EncoderChoice, Method
-from coordnet.linalg.progress import stage
+from coordnet.linalg.waiting import stage
 from coordnet.plans.hold_out import middle
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples

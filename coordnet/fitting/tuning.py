@@ -20,7 +20,7 @@ from coordnet.plans.systems import penalized_system
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.smoothness.plan import SOLVER_TOLERANCE, modes_of
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Samples
 
 POWERS = (0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5)

@@ -15,9 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from coordnet.linalg.buffers import empty, is_tracked
+from coordnet.linalg.machine import empty, is_tracked, without_tails
 from coordnet.linalg.operators import LinearOperator
-from coordnet.linalg.tails import without_tails
 
 ROWS = 64  # rows per block; with 32 or 128, enlarging 256² by 2 takes 7 % or 10 % longer
 MARGIN = 24  # initial number of columns on either side of a block in which an inverse is sought

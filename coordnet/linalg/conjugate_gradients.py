@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Inexact, Shaped
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.precision import full_precision
+from coordnet.linalg.machine import full_precision
 
 COMPACT_AT = 0.25  # drop converged systems once a quarter of them have converged
 Callback = Callable[[int, float], None]  # receives the step and the worst relative residual

@@ -17,9 +17,8 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix
-from coordnet.linalg.buffers import scratch
+from coordnet.linalg.machine import scratch, without_tails
 from coordnet.linalg.operators import Composition, Diagonal, LinearOperator
-from coordnet.linalg.tails import without_tails
 
 Matrix = Tensor | BandedMatrix  # the matrix of one axis
 T = TypeVar("T")

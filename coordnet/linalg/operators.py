@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.buffers import scratch
+from coordnet.linalg.machine import scratch
 
 Shape = tuple[int, ...]
 

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.kronecker import mode_product
+from coordnet.linalg.machine import is_tracked
 from coordnet.linalg.operators import LinearOperator, Shape
 
 THREADED = 2**22  # elements from which SciPy's threads pay off; below, PyTorch's idle threads still occupy the cores

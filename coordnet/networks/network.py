@@ -1,21 +1,180 @@
-"""Coordinate networks: a head on an encoding."""
+"""Coordinate networks: a head on an encoding, and the layers that it consists of."""
 
 import copy
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.encodings.blending import Blending
-from coordnet.networks.fourier import FourierLinear
+from coordnet.linalg.kronecker import Matrix, mode_product
+from coordnet.linalg.machine import chunks, empty, is_tracked
 from coordnet.networks.heads import Head
-from coordnet.networks.layers import Activation, ComplexLinear, KroneckerLinear
-from coordnet.sampling.axes import Axes, lattice_points
+from coordnet.sampling.axes import Axes, Axis, lattice_points
+
+
+class KroneckerLinear(nn.Module):
+    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without forming the product of features.
+
+    See ``hold`` for the weight.
+    """
+
+    weight: Tensor
+
+    def __init__(self, weight: Float[Tensor, "channels *features"], bias: nn.Parameter | None = None) -> None:
+        super().__init__()
+        hold(self, weight)
+        self.bias = bias
+
+    def extra_repr(self) -> str:
+        """Return the shape of the weight, for ``repr``."""
+        return f"weight={tuple(self.weight.shape)}"
+
+    def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
+        """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
+        return self._add_bias(contract(factors, self.weight))
+
+    def on_axes(self, encoding: ComplexEncoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice of some axes, whose designs are those of the encoding."""
+        return self.on_lattice(encoding.designs(encoding, axes, self.weight.dtype, self.weight.device))
+
+    def on_lattice(self, matrices: Sequence[Matrix]) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice whose axes have the designs A_j (N_j, K_j), by mode products."""
+        if any(is_tracked(a) for a in (self.weight, *matrices) if isinstance(a, Tensor)):
+            return self._add_bias(mode_product(self.weight, matrices).movedim(0, -1))
+        weight = self.weight.unsqueeze(0)
+        out = empty(weight, (*weight.shape[:2], *(a.shape[0] for a in matrices)))
+        for part in chunks(weight, out):
+            mode_product(weight[part], matrices, out[part])
+        return self._add_bias(out[0].movedim(0, -1))
+
+    def _add_bias(self, out: Tensor) -> Tensor:
+        return out if self.bias is None else out + self.bias
+
+
+def hold(module: nn.Module, weight: Tensor) -> None:
+    """Make a tensor the ``weight`` of a module.
+
+    An ``nn.Parameter`` is trained. A tensor that autograd follows is a buffer, through which gradients flow; another
+    one is a parameter that is not trained before ``requires_grad_()``.
+    """
+    if isinstance(weight, nn.Parameter):
+        module.weight = weight
+    elif is_tracked(weight) or weight.requires_grad:
+        module.register_buffer("weight", weight)
+    else:
+        module.weight = nn.Parameter(weight, requires_grad=False)
+
+
+def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *features"]) -> Tensor:
+    """Return Σ W[c, k₁, …, k_d] ψ₁[…, k₁] … ψ_d[…, k_d], one axis after another: (…, channels)."""
+    points = factors[0].shape[:-1]
+    flat = [f.reshape(-1, f.shape[-1]) for f in factors]
+    features = weight.shape[1:]
+    out = flat[0] @ weight.movedim(0, -1).reshape(features[0], -1)
+    for f, k in zip(flat[1:], features[1:], strict=True):
+        out = (f.unsqueeze(1) @ out.reshape(len(f), k, -1)).squeeze(1)
+    return out.reshape(*points, -1)
+
+
+class ComplexLinear(nn.Module):
+    """W z + b, or its real part, with complex W and b stored as real and imaginary parts so that casts keep both."""
+
+    def __init__(self, fan_in: int, fan_out: int, real: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2, fan_out, fan_in))
+        self.bias = nn.Parameter(torch.empty(2, fan_out))
+        self.real = real
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Evaluate at complex z."""
+        out = nn.functional.linear(z, torch.complex(*self.weight), torch.complex(*self.bias))
+        return out.real if self.real else out
+
+
+class Activation(nn.Module):
+    """A head's activation as a layer."""
+
+    def __init__(self, head: Head) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the activation of x."""
+        return self.head.activation(x)
+
+
+class FourierLinear(nn.Module):
+    """f_c(x) = Σ_k F_c[k] exp(2πi k·u(x)), where F is the DFT of values on the padded lattice."""
+
+    weight: Tensor
+
+    def __init__(self, weight: Float[Tensor, "channels *padded"]) -> None:
+        super().__init__()
+        hold(self, weight)
+
+    def extra_repr(self) -> str:
+        """Return the shape of the weight, for ``repr``."""
+        return f"weight={tuple(self.weight.shape)}"
+
+    def forward(self, factors: list[Tensor]) -> Float[Tensor, "*points channels"]:
+        """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""
+        dims = tuple(range(1, self.weight.ndim))
+        return contract(factors, torch.fft.fftn(self.weight, dim=dims, norm="forward")).real
+
+    def on_axes(self, encoding: FourierEncoding, axes: Axes) -> Float[Tensor, "*lattice channels"]:
+        """Evaluate on the lattice of some axes: values at its own nodes are copied, others take a chirp transform."""
+        out = self.weight
+        for dim, (axis, own) in enumerate(zip(axes, encoding.axes, strict=True), 1):
+            if axis == own:
+                out = out.narrow(dim, 0, own.count)
+            elif not axis.is_even:
+                factor = encoding.factor(dim - 1, axis.points(device=out.device))
+                spectrum = torch.fft.fft(out.movedim(dim, -1), norm="forward")
+                out = (spectrum @ factor.T.to(spectrum)).real.movedim(-1, dim)
+            else:
+                out = resample(out.movedim(dim, -1), own, axis).movedim(-1, dim)
+        return (out.clone() if axes == encoding.axes else out).movedim(0, -1)
+
+
+def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[Tensor, "*rows m"]:
+    """Evaluate the Fourier series through the P nodes own.start + i own.spacing at the positions of ``onto``.
+
+    The positions are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
+    k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs for any number of positions. Means over
+    the cells of ``own``, and of ``onto``, multiply the frequency f of the series by sinc(f width).
+
+    Source: Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970). Phases
+    are reduced in float64.
+    """
+    length, count = values.shape[-1], onto.count
+    start = (onto.start - own.start) / (own.spacing * length)
+    step = onto.spacing / (own.spacing * length)
+    series = torch.fft.rfft(values) / length
+    series[..., 1 : (length + 1) // 2] *= 2  # frequencies with a mirror image: neither 0 nor the highest of an even P
+    half = series.shape[-1]
+    f = torch.arange(half, dtype=torch.float64, device=values.device) / (own.spacing * length)
+    series = series * (torch.sinc(f * onto.width) / torch.sinc(f * own.width)).to(values)
+    k = torch.arange(max(half, count), dtype=torch.float64, device=values.device)
+    chirp = _phase_factor(k * k / 2 * step, series.dtype)
+    shifted = series * _phase_factor(k[:half] * start, series.dtype) * chirp[:half]
+    size = 1 << (half + count - 2).bit_length() if half + count > 2 else 1
+    kernel = torch.zeros(size, dtype=series.dtype, device=values.device)
+    kernel[:count] = chirp[:count].conj()
+    kernel[size - half + 1 :] = chirp[1:half].conj().flip(0)
+    product = torch.fft.ifft(torch.fft.fft(shifted, size) * torch.fft.fft(kernel))[..., :count]
+    return (product * chirp[:count]).real
+
+
+def _phase_factor(cycles: Float[Tensor, " n"], dtype: torch.dtype) -> Tensor:
+    """exp(2πi cycles)."""
+    return torch.polar(torch.ones_like(cycles), 2 * math.pi * (cycles - cycles.round())).to(dtype)
 
 
 class CoordinateNetwork(nn.Module):

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending
-from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.machine import is_tracked
 from coordnet.media.files import mismatch, readable_file
+from coordnet.networks.fit_reports import FitReport, report_from
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.reports import FitReport, report_from
 from coordnet.networks.uncertainty import Uncertain, Uncertainty
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.buffers import clear_scratch
+from coordnet.linalg.machine import clear_scratch
 
 T = TypeVar("T")
 WARM_UP = 3  # runs before recording, in which libraries allocate their workspaces

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
-from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.conjugate_gradients import dot
 from coordnet.linalg.kronecker import (
     Kronecker,
@@ -24,8 +23,8 @@ from coordnet.linalg.kronecker import (
     outer_product,
     outer_sum,
 )
+from coordnet.linalg.machine import is_tracked, without_tails
 from coordnet.linalg.operators import Diagonal, LinearOperator
-from coordnet.linalg.tails import without_tails
 from coordnet.linalg.transforms import CosineBasis, cosine_matrix
 from coordnet.sampling.axes import Axes, Axis
 

@@ -16,15 +16,14 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.designs import designs
-from coordnet.linalg.buffers import chunks, empty, is_finite, is_tracked, is_transformed, scratch
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
+from coordnet.linalg.machine import chunks, empty, full_precision, is_finite, is_tracked, is_transformed, scratch
 from coordnet.linalg.operators import LinearOperator
-from coordnet.linalg.precision import full_precision
+from coordnet.networks.fit_reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.networks.reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.uncertainty import Uncertainty
 from coordnet.plans.capture import CudaGraph
 from coordnet.plans.posterior import Posterior
@@ -225,7 +224,7 @@ class DirectPlan(Plan):
     """A plan whose fit is one linear operator, without iteration.
 
     A fit, like a ``renderer``, allocates only its result: intermediates are in memory that each thread keeps (see
-    ``linalg.buffers``), and channels are processed in chunks that fit into a processor's cache. A captured graph has
+    ``linalg.machine``), and channels are processed in chunks that fit into a processor's cache. A captured graph has
     its own memory. Autograd, and FFTs on a GPU, allocate more; a batch whose dimensions are not adjacent in memory is
     copied.
     """

@@ -16,7 +16,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.borders import zero_pad
 from coordnet.linalg.conjugate_gradients import Callback, Solution, add_scaled, conjugate_gradients, dot, scaled, subset
-from coordnet.linalg.precision import lower_median
+from coordnet.linalg.machine import lower_median
 from coordnet.plans.modes import Modes
 from coordnet.sampling.forward import ForwardModel
 

@@ -14,7 +14,7 @@ from matplotlib.gridspec import GridSpec
 from torch import Tensor
 
 from coordnet.plots.figure import Figure
-from coordnet.sampling.bounds import Bounds
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.samples import Samples
 
 Row = Float[Tensor, " n"]

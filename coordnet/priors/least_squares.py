@@ -11,7 +11,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.encodings.designs import separable_inverse
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares, default_rcond
-from coordnet.networks.reports import LeastSquaresReport
+from coordnet.networks.fit_reports import LeastSquaresReport
 from coordnet.plans.plan import DirectPlan, Plan
 from coordnet.priors.base import Prior
 from coordnet.sampling.samples import Geometry

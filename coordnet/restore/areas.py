@@ -18,7 +18,7 @@ from coordnet.priors.local.areas import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.halves import Pictures, center, enlarged_psnr, halved
 from coordnet.restore.noise_level import seen_level
-from coordnet.sampling.areas import AreaLattice
+from coordnet.sampling.grids import AreaLattice
 
 NOISE_POWER = 1.5  # exponent p of the smoothness prior that removes noise
 STRENGTHS = (0.0, *(10 ** (k / 4) for k in range(-12, 9)))  # candidates λ for that prior, without a unit

@@ -17,9 +17,9 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.linalg.borders import make_periodic
-from coordnet.linalg.precision import full_precision
+from coordnet.linalg.machine import full_precision
 from coordnet.metrics.scores import decibels, value_range
-from coordnet.networks.reports import DenoiseReport
+from coordnet.networks.fit_reports import DenoiseReport
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.adaptive import Adaptive
@@ -36,7 +36,7 @@ from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.restore.windows import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import units_of
 
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error

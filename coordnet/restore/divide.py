@@ -10,11 +10,11 @@ from coordnet.encodings import FourierEncoding
 from coordnet.fitting.choice import LONGEST_FIT
 from coordnet.fitting.closed_form import plan
 from coordnet.metrics.scores import decibels, value_range
-from coordnet.networks.reports import FitReport
+from coordnet.networks.fit_reports import FitReport
 from coordnet.priors.base import Setting
 from coordnet.priors.local import Local
 from coordnet.restore.halves import Pictures
-from coordnet.sampling.areas import AreaLattice
+from coordnet.sampling.grids import AreaLattice
 
 MAX_DIVISION = 4  # the parts of a pixel along its side at most
 MIN_SIDE = 4  # pixels along the shorter side of a picture that can be divided

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.machine import lower_median
 from coordnet.linalg.operators import rotate
-from coordnet.linalg.precision import lower_median
 from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
 from coordnet.restore.clipping import ClippedNoise
 from coordnet.restore.windows import principal, side_by_side, window_means, window_modes, window_root, window_shape

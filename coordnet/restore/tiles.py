@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 from coordnet import _checks
 from coordnet.linalg.kronecker import outer_product
+from coordnet.networks.fit_reports import FitReport, TiledReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.networks.reports import FitReport, TiledReport
 from coordnet.plans.hold_out import middle
 from coordnet.sampling.samples import Samples
 

@@ -10,7 +10,7 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
 from coordnet.fitting.closed_form import plan
-from coordnet.linalg.progress import stage
+from coordnet.linalg.waiting import stage
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import Plan
 from coordnet.priors.local.areas import INTERPOLATION
@@ -19,7 +19,7 @@ from coordnet.restore.divide import UPSCALE_PRIORS, divided, division
 from coordnet.restore.halves import Pictures, enlarged_psnr, halved
 from coordnet.restore.restored import Restored
 from coordnet.sampling.arrays import Array, as_signal
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 # Held-out PSNR of five photographs' 480×480 crops, halved by averaging and enlarged again, with σ fixed: 27.23, 27.56,
 # 27.57, 27.52 dB; cubic B-spline 27.53, Fourier without a prior 27.26, triangle 26.45, Pillow's bicubic 27.42.

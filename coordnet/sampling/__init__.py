@@ -1,9 +1,8 @@
 """Axes, samples of a signal, and the patterns by which they are drawn."""
 
 from coordnet.sampling import operators
-from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.grids import AreaLattice, Lattice, MaskedLattice
 from coordnet.sampling.measurements import Measurements
 from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sample
 from coordnet.sampling.rectilinear import RectilinearLattice

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.sampling.areas import AreaLattice
 from coordnet.sampling.arrays import Array, as_mask, as_signal
-from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.grids import AreaLattice, Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 

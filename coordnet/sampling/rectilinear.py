@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.sampling.arrays import as_signal
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, UnevenAxis
-from coordnet.sampling.lattices import Lattice, MaskedLattice, check_has_gaps, window_of
+from coordnet.sampling.grids import Lattice, MaskedLattice, check_has_gaps, window_of
 from coordnet.sampling.samples import MAX_AXES, Geometry, Samples, known_entries
 from coordnet.sampling.scattered import ScatteredPoints
 

@@ -11,10 +11,10 @@ from scipy.ndimage import map_coordinates
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.machine import is_tracked
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import (
     BLENDS,
     Blend,

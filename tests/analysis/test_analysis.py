@@ -37,7 +37,7 @@ from coordnet.fitting.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
 from tests.helpers import kron
 

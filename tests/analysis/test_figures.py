@@ -9,7 +9,7 @@ from coordnet.analysis import stable_rank
 from coordnet.cli import main
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork

@@ -5,10 +5,10 @@ import torch
 
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import DFT, Encoder
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.networks.attention import AttentionClassifier, PositionedTokens
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 SMALL = {
     "learnable-fourier": {"fourier": 12, "hidden": 8, "features": 16},

@@ -17,7 +17,7 @@ from coordnet.bench.study import Options
 from coordnet.bench.timings import Rows
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Samples
 from tests.helpers import kron, refused
 

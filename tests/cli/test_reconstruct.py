@@ -16,7 +16,7 @@ from coordnet.media import load, read_media, write_media, write_table, write_vid
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.panels import reconstruction_figure
-from coordnet.sampling.bounds import Bounds
+from coordnet.sampling.axes import Bounds
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

@@ -6,7 +6,7 @@ from scipy.ndimage import map_coordinates
 
 from coordnet.encodings.blending import Blending, cubic_weights, similarity_weights
 from coordnet.encodings.encoders import Encoder, Gaussian, Triangle
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
 
 KINDS = ["similarity", "printed", "linear", "cubic", "quintic"]

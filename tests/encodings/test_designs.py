@@ -7,12 +7,12 @@ import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.designs import CROSSOVER, design, designs, same
 from coordnet.encodings.encoders import Gaussian, LearnedEmbedding, RandomFourier, Sine, Spacings, Triangle
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.operators import Composition
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 
 @pytest.mark.parametrize("family", [Gaussian, Triangle, Sine, RandomFourier, LearnedEmbedding])

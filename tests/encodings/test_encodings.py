@@ -3,9 +3,9 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, DirectionalEncoding, JointEncoding, SimpleEncoding, encoding_from
 from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, RandomFourier, Triangle
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 
 def make(kind, encoder):

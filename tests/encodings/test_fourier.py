@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordnet.encodings import FourierEncoding, encoding_from
-from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Linear
-from coordnet.networks.network import CoordinateNetwork
+from coordnet.networks.network import CoordinateNetwork, FourierLinear
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.fourier_modes import FourierModes
 from coordnet.sampling.axes import Axis, lattice_points, render_axes
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 SHAPES = [((7,), (7,)), ((7,), (10,)), ((4, 5), (6, 9)), ((3, 1, 4), (5, 1, 6)), ((2, 3, 2, 2), (4, 3, 2, 3))]
 

@@ -10,7 +10,7 @@ from coordnet.linalg.kronecker import outer_sum
 from coordnet.linalg.transforms import cosine_matrix
 from coordnet.priors.base import Setting
 from coordnet.priors.smoothness.folded import FoldedPlan
-from coordnet.sampling.areas import CellMeans
+from coordnet.sampling.grids import CellMeans
 from tests.helpers import kron, synthetic_photograph
 
 

@@ -5,13 +5,13 @@ import torch
 
 from coordnet.encodings import ComplexEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Encoder, Gaussian, LogFourier, Triangle
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.linalg.kronecker import RankWarning
 from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.priors.least_squares import LeastSquares
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
 from tests.helpers import dense_least_squares
 

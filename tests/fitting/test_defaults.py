@@ -19,7 +19,7 @@ from coordnet.priors.plates import ThinPlate
 from coordnet.priors.plates.prior import LONGEST_ROW
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.smoothness.prior import STRIDED
-from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

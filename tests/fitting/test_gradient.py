@@ -13,7 +13,7 @@ from coordnet.networks.heads import MLP, Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.axes import lattice_points, render_axes
-from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

@@ -10,7 +10,7 @@ from coordnet.priors.local import areas
 from coordnet.priors.local.color_classes import ENERGIES, gray_shapes
 from coordnet.priors.local.mixture import CANDIDATES
 from coordnet.priors.local.scale_mixture import MIN_PROBABILITY
-from coordnet.sampling.areas import CellMeans
+from coordnet.sampling.grids import CellMeans
 from tests.helpers import synthetic_photograph
 
 

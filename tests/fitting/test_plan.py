@@ -11,9 +11,9 @@ import torch
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian, Triangle
-from coordnet.linalg import buffers
+from coordnet.linalg import machine as buffers
 from coordnet.plans import capture
-from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.grids import Lattice, MaskedLattice
 from tests.helpers import synthetic_photograph
 
 

@@ -19,7 +19,7 @@ from coordnet.priors.plates import solve as solves
 from coordnet.priors.plates.energy import plate_energy, polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.sampling import Axis, lattice_points
-from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.grids import MaskedLattice
 from tests.helpers import synthetic_photograph
 
 

@@ -13,7 +13,7 @@ from coordnet._checks import CoordnetWarning
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.blending import Blending
 from coordnet.encodings.encoders import Encoder, Gaussian, Impulse, LogFourier, Triangle
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.linalg import transforms as cosines
 from coordnet.linalg.conjugate_gradients import ConjugateGradients, ConvergenceWarning
@@ -23,7 +23,7 @@ from coordnet.plans.systems import LatticeSystem, ModesSystem
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

@@ -13,7 +13,7 @@ from coordnet.fitting.tuning import tune_scale, tune_smoothness
 from coordnet.media import write_media
 from coordnet.metrics.scores import mean_squared_error
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

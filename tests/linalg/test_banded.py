@@ -13,7 +13,7 @@ from coordnet.linalg.banded import ROWS, BandedMatrix, Block, inverse
 from coordnet.linalg.kronecker import KroneckerLeastSquares, RankWarning, mode_product
 from coordnet.linalg.operators import Composition
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 LOCAL = {
     "gaussian": (Gaussian, {}),

@@ -11,10 +11,10 @@ from torch.autograd import forward_ad
 import coordnet as cn
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import Gaussian, RandomFourier
-from coordnet.linalg import buffers as memory
-from coordnet.linalg.buffers import chunks, clear_scratch, is_tracked, scratch
+from coordnet.linalg import machine as memory
 from coordnet.linalg.kronecker import mode_product
-from coordnet.sampling.lattices import Lattice
+from coordnet.linalg.machine import chunks, clear_scratch, is_tracked, scratch
+from coordnet.sampling.grids import Lattice
 
 ONE = torch.zeros(1)
 # What PyTorch itself gives when it makes its rules for forward derivatives.

@@ -26,17 +26,15 @@ from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, KroneckerLeastSquares
 from coordnet.linalg.operators import ChannelRotation, Composition, Diagonal, Identity, LinearOperator
-from coordnet.linalg.sparse import SparseMatrix
 from coordnet.linalg.transforms import CosineBasis
 from coordnet.plans.fourier_modes import FourierModes
 from coordnet.plans.modes import EncodingModes
 from coordnet.priors.smoothness.folded import Folding
-from coordnet.sampling.areas import CellMeans
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.forward import Interpolation
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import CellMeans, Lattice
 from coordnet.sampling.operators import Blur, Derivatives, FourierSamples, Projections
-from coordnet.sampling.operators.foreign import as_operator
+from coordnet.sampling.operators.foreign import SparseMatrix, as_operator
 from tests.helpers import kron
 
 DOUBLE = torch.float64

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from coordnet.linalg.threads import MAX_THREADS, in_threads
+from coordnet.linalg.machine import MAX_THREADS, in_threads
 
 CPU = torch.device("cpu")
 

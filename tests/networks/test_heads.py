@@ -14,7 +14,7 @@ from coordnet.metrics.scores import psnr
 from coordnet.networks.heads import HEADS, MLP, Finer, GaussianMLP, Linear, Siren, Wire, head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
 
 CHOICES = [Linear(), MLP(2, 8), Siren(2, 8), Finer(2, 8), GaussianMLP(2, 8), Wire(2, 8)]

@@ -6,7 +6,7 @@ from coordnet.encodings.encoders import Gaussian, RandomFourier
 from coordnet.networks.heads import MLP, Linear, head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork, KroneckerLinear
 from coordnet.sampling.axes import Axis, lattice_points
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 
 KINDS = [SimpleEncoding, ComplexEncoding]
 HEADS = [Linear(), MLP(0, 8), MLP(1, 8), MLP(3, 5)]

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordnet.networks.reports import (
+from coordnet.networks.fit_reports import (
     AdaptiveReport,
     BatchReport,
     DenoiseReport,

@@ -14,7 +14,7 @@ from coordnet.cli import main
 from coordnet.cli.specs import describe_prior, parse_prior
 from coordnet.fitting.choice import suited
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.reports import FitReport
+from coordnet.networks.fit_reports import FitReport
 from coordnet.plans.plan import Fitted, Plan
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.registry import PRIORS

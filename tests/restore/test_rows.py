@@ -18,7 +18,7 @@ from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.restore import rows as streaming
 from coordnet.restore.rows import stream_render
 from coordnet.restore.upscale import SIGMAS, choose_sigma
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from tests.helpers import refused, synthetic_photograph
 
 
@@ -236,7 +236,7 @@ from coordnet.encodings import ComplexEncoding
 from coordnet.bench.memory import peak_gib
 from coordnet.media.row_blocks import open_rows
 from coordnet.restore.rows import stream_render
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 source = open_rows(__import__("pathlib").Path({str(path)!r})).__enter__()
 small, large = (Lattice((n, n)) for n in (256, 2048))
 plans = [cn.plan(ComplexEncoding.like(Gaussian, g), g) for g in (small, large)]

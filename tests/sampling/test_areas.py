@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.sampling.areas import CellMeans
+from coordnet.sampling.grids import CellMeans
 
 
 @pytest.mark.parametrize(("text", "cells"), [("area:2", (2, 2)), ("area:3x2", (3, 2)), ("area:1", (1, 1))])

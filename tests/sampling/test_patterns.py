@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordnet.sampling.lattices import Lattice, MaskedLattice
+from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.patterns import Bayer, Every, Random, Scattered, parse_pattern, sample
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

@@ -1,9 +1,11 @@
 """Encoders of one axis and of several jointly."""
 
+from coordnet.encodings.encoders.b_splines import BSpline, Rectangle, Triangle, UnevenSpline
 from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder, Parameter, Spacings
-from coordnet.encodings.encoders.embedding import JointEmbedding, LearnedEmbedding
 from coordnet.encodings.encoders.fourier_features import (
+    DFT,
     FourierFeatures,
+    Identity,
     JointRandomFourier,
     LinearFourier,
     LogFourier,
@@ -11,13 +13,9 @@ from coordnet.encodings.encoders.fourier_features import (
     RandomFourier,
     Sinusoidal,
 )
-from coordnet.encodings.encoders.hash_grid import HashGrid
 from coordnet.encodings.encoders.learnable_fourier import LearnableFourier
-from coordnet.encodings.encoders.positional import DFT, Identity
-from coordnet.encodings.encoders.shifted import Gaussian, Impulse, ShiftedBasis
-from coordnet.encodings.encoders.splines import BSpline, Rectangle, Triangle
-from coordnet.encodings.encoders.uneven import UnevenSpline
-from coordnet.encodings.encoders.waves import Sine, Square
+from coordnet.encodings.encoders.shifted import Gaussian, Impulse, ShiftedBasis, Sine, Square
+from coordnet.encodings.encoders.trained_tables import HashGrid, JointEmbedding, LearnedEmbedding
 
 __docformat__ = "numpy"
 __all__ = [

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from coordnet.linalg.precision import full_precision
+from coordnet.linalg.machine import full_precision
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction

@@ -13,7 +13,7 @@ from coordnet import _checks
 from coordnet.encodings import Encoding
 from coordnet.linalg.conjugate_gradients import Solution
 from coordnet.linalg.operators import rotate
-from coordnet.networks.reports import AdaptiveReport
+from coordnet.networks.fit_reports import AdaptiveReport
 from coordnet.plans.plan import CenteredValues, Fitted, solve_each
 from coordnet.plans.systems import MeasuredSystem, largest_gain
 from coordnet.priors.adaptive.learned import LearnedPlan

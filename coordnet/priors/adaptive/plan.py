@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from coordnet.encodings import Encoding
 from coordnet.linalg.borders import zero_pad
-from coordnet.linalg.buffers import is_tracked
 from coordnet.linalg.conjugate_gradients import Solution
+from coordnet.linalg.machine import is_tracked
 from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
-from coordnet.networks.reports import AdaptiveReport, PowerLaw, WideHolesReport
+from coordnet.networks.fit_reports import AdaptiveReport, PowerLaw, WideHolesReport
 from coordnet.plans.gaps import are_wide, error_in_gaps
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, solve_each

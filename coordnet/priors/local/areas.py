@@ -16,9 +16,9 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.encoders import BSpline
 from coordnet.linalg.borders import make_periodic
-from coordnet.linalg.threads import in_threads
+from coordnet.linalg.machine import in_threads
 from coordnet.metrics.scores import decibels
-from coordnet.networks.reports import LocalReport
+from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.least_squares import LeastSquares, LeastSquaresPlan
 from coordnet.priors.local.channels import Channels
@@ -29,7 +29,7 @@ from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.scale_mixture import EVIDENCE_AT_ONCE, ScaleMixture
 from coordnet.priors.local.weights import best_weight
-from coordnet.sampling.areas import AreaLattice, CellMeans
+from coordnet.sampling.grids import AreaLattice, CellMeans
 
 CELLS = 4  # cells of a patch along each axis
 FEWEST_CELLS = 2 * CELLS  # cells along an axis from which on a picture's own half decides the weight

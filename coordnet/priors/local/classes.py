@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from coordnet.linalg.threads import in_threads
+from coordnet.linalg.machine import in_threads
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.estimate import Estimate, Observed, Posterior
 from coordnet.priors.local.gaussians import Gaussians, Group, evidence, few_masks

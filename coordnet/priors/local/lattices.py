@@ -11,7 +11,7 @@ from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import UnevenSpline
 from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.kronecker import Kronecker
-from coordnet.networks.reports import LocalReport, PatchWeights
+from coordnet.networks.fit_reports import LocalReport, PatchWeights
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import LocalClasses
@@ -21,7 +21,7 @@ from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.weights import Weights, choose_weights
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Samples
 
 SHORTEST = 4  # samples that must be left along an axis when the lattice's own part is enlarged

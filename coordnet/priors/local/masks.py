@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.reports import LocalReport, PatchWeights
+from coordnet.networks.fit_reports import LocalReport, PatchWeights
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.adaptive.plan import AdaptivePlan, HeldOut

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.reports import LocalReport
+from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, joint_shapes
@@ -19,7 +19,7 @@ from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
-from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.grids import MaskedLattice
 
 LONGEST_PERIOD = 4  # longest period of a mosaic along an axis
 STRIDE, LEARNED_STRIDE = 4, 8  # distance of patches, and of those that adapt the classes

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
-from coordnet.networks.reports import LocalReport
+from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes

@@ -18,7 +18,7 @@ from coordnet.priors.local.masks import LocalPlan
 from coordnet.priors.local.mosaics import LocalMosaicPlan, is_mosaic
 from coordnet.priors.local.noise import LocalNoisePlan
 from coordnet.priors.local.parameters import LocalParameters
-from coordnet.sampling.areas import AreaLattice
+from coordnet.sampling.grids import AreaLattice
 from coordnet.sampling.samples import Geometry
 
 

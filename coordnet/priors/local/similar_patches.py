@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from coordnet.linalg.buffers import CHUNK
+from coordnet.linalg.machine import CHUNK
 
 REACH = 12  # largest displacement of a similar patch along each axis
 STEP = 4  # distance of the patches whose groups are filtered: 3 takes 1.8 times as long for 0.001 dB

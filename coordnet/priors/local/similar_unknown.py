@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.linalg.threads import in_threads
+from coordnet.linalg.machine import in_threads
 from coordnet.priors.local.estimate import Observed
 from coordnet.priors.local.patches import Overlap, Patches
 from coordnet.priors.local.similar_patches import Picture, references, similar

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet.encodings.blending import Blending
 from coordnet.priors.plates.energy import Sparse
-from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.borders import continue_smoothly
-from coordnet.linalg.buffers import is_tracked
-from coordnet.linalg.progress import stage
-from coordnet.networks.reports import PlateReport
+from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.waiting import stage
+from coordnet.networks.fit_reports import PlateReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.plates.adjoint import FollowedPlate, adjoint
 from coordnet.priors.plates.choice import choose_plate

@@ -13,7 +13,7 @@ from coordnet.encodings import Encoding
 from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.operators import LinearOperator
 from coordnet.linalg.transforms import CosineBasis
-from coordnet.networks.reports import LeastSquaresReport
+from coordnet.networks.fit_reports import LeastSquaresReport
 from coordnet.plans.modes import EncodingModes
 from coordnet.plans.plan import DirectPlan
 from coordnet.priors.smoothness.parameters import SmoothnessParameters

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.linalg.operators import Diagonal
-from coordnet.networks.reports import LeastSquaresReport
+from coordnet.networks.fit_reports import LeastSquaresReport
 from coordnet.plans.fourier_modes import FourierModes
 from coordnet.plans.measure import lattice_of, measure
 from coordnet.plans.modes import EncodingModes, Modes

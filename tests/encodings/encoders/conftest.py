@@ -3,7 +3,7 @@
 import pytest
 
 from coordnet.encodings.encoders import Encoder, JointEncoder
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 
 KINDS = {
     "encoder": ENCODERS,

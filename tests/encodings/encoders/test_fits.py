@@ -18,7 +18,7 @@ from coordnet.encodings.encoders import (
     ShiftedBasis,
     Triangle,
 )
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.closed_form import fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.linalg.kronecker import RankWarning
@@ -30,7 +30,7 @@ from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.sampling.axes import Axis
-from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.grids import Lattice
 from coordnet.sampling.patterns import sample
 
 SMALL = {

@@ -5,7 +5,7 @@ import torch
 
 from coordnet.encodings.designs import design
 from coordnet.encodings.encoders import BSpline, Encoder, Gaussian, Rectangle, Triangle
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis
 
 INTEGRABLE = ("gaussian", "triangle", "bspline", "rectangle", "sine", "linf", "logf", "rff", "sinusoidal", "dft")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from coordnet.encodings.encoders import Encoder, FourierFeatures
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis, lattice_points
 
 AXES = [(Axis(12), Axis(9)), (Axis.every(25, 2, 1), Axis(4)), (Axis(1), Axis(2)), (Axis(7, -0.5, 0.2), Axis(3))]

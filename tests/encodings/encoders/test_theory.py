@@ -26,7 +26,7 @@ from coordnet.encodings.encoders import (
     Triangle,
 )
 from coordnet.encodings.encoders.similarity import mean_similarity
-from coordnet.encodings.registry import ENCODERS
+from coordnet.encodings.kinds import ENCODERS
 from coordnet.sampling.axes import Axis
 
 STEP = 2e-6

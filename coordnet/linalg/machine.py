@@ -1,17 +1,18 @@
-"""Buffers: memory for large results, and scratch memory that is reused from one call to the next.
-
-A fit of one signal after another would otherwise allocate its intermediates anew each time, which takes longer than the
-matrix products that fill them.
-"""
+"""The machine: memory that is reused, cores that share work, and the rounding of products."""
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.functional import hardshrink
 
 # From this size on (bytes), the C library returns freed memory to the system and gets new pages each time.
 LARGE = 2**25
@@ -105,3 +106,69 @@ def _has_memory(x: Tensor) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+MAX_THREADS = 4  # each thread needs memory of its own
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], device: torch.device) -> Iterator[Result]:
+    """Yield the result of a function for every item, in their order.
+
+    On a CPU as many threads as PyTorch uses, but at most ``MAX_THREADS``, take the items. Each of them, and all of
+    PyTorch until the last result, then works on one core. Gradients are recorded as they are in the calling thread.
+    """
+    count = torch.get_num_threads()
+    if count == 1 or device.type != "cpu":
+        yield from map(function, items)
+        return
+    tracked = torch.is_grad_enabled()
+
+    def work(item: Item) -> Result:
+        with torch.set_grad_enabled(tracked):
+            return function(item)
+
+    torch.set_num_threads(1)  # threads that begin later inherit the number
+    try:
+        with ThreadPoolExecutor(min(count, MAX_THREADS)) as pool:
+            yield from pool.map(work, items)
+    finally:
+        torch.set_num_threads(count)
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Round products of float32 as float32 does, whatever ``torch.set_float32_matmul_precision`` says.
+
+    "high" and "medium" let a GPU multiply numbers with 10 or 7 bits of mantissa, as cuDNN's convolutions do by default.
+    Methods that compare a residual or a sum of products with its rounding would go wrong. These are settings of the
+    process, which are put back at the end.
+    """
+    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+        torch.backends.cudnn.allow_tf32 = convolutions
+
+
+def lower_median(values: Float[Tensor, "*rest n"]) -> Float[Tensor, " *rest"]:
+    """Return the ⌈n/2⌉-th smallest number of the last axis, which ``torch.median`` has too.
+
+    PyTorch's own returns indices beside it, which ``torch.use_deterministic_algorithms`` refuses on a GPU.
+    """
+    return values.sort(-1).values[..., (values.shape[-1] - 1) // 2]
+
+
+TAIL = 1e-30  # of the largest magnitude; it is above the subnormal numbers of float32
+
+
+def without_tails(values: Float[Tensor, "*shape"], peak: float = 1.0) -> Float[Tensor, "*shape"]:
+    """Return new values with zeros where they are below ``TAIL`` times a peak.
+
+    Processors may multiply subnormal numbers, which a Gaussian's tails are full of, a hundred times slower than others.
+    """
+    return hardshrink(values, TAIL * peak)
