@@ -22,6 +22,7 @@ from coordnet.sampling.samples import Geometry, Samples
 class Encoding(nn.Module, ABC):
     """A map of points in [0, 1)^d to features."""
 
+    kind: ClassVar[str]  # the name in configurations
     is_factored: ClassVar[bool] = False  # whether the features are the Kronecker product of one factor per axis
     signed: ClassVar[bool] = False  # whether the modes of the features are signed frequencies
     dimensions: int  # d
@@ -46,17 +47,24 @@ class Encoding(nn.Module, ABC):
         received = "a Fourier encoding without a spectrum, which computes FFTs"
         raise _checks.wrong("encoding", "one with matrices, or a learned spectrum", received)
 
-    @abstractmethod
     def configuration(self) -> dict[str, Any]:
-        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
+        """The kind and the arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
+        return {"kind": self.kind, **self._arguments()}
+
+    @abstractmethod
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments as JSON values."""
 
 
 class DenseEncoding(Encoding):
     """An encoding whose features at a point are one row: ``encoding(points)`` is (…, K)."""
 
-    @abstractmethod
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """Return the features of points in units of the unit interval."""
+        return self._features(points)
+
+    @abstractmethod
+    def _features(self, points: Tensor) -> Tensor: ...
 
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
@@ -67,8 +75,6 @@ class DenseEncoding(Encoding):
 
 class EncodingByAxis(Encoding):
     """An encoding with one encoder for each axis or direction; a ``ValueError`` is raised if there is none."""
-
-    kind: ClassVar[str]
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         super().__init__()
@@ -83,28 +89,11 @@ class EncodingByAxis(Encoding):
         """The encoders, one for each axis or direction."""
         return cast(list[Encoder], list(self.encoders))
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
-        encoders = [{"name": e.name, **e.configuration()} for e in self.axis_encoders]
-        return {"kind": self.kind, "encoders": encoders}
+    def _encoded(self, coordinates: Sequence[Tensor]) -> list[Tensor]:
+        return [encoder(x) for encoder, x in zip(self.encoders, coordinates, strict=True)]
 
-
-class JointEncoding(DenseEncoding):
-    """Ψ(x) = ψ(x) of a joint encoder."""
-
-    def __init__(self, encoder: JointEncoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.dimensions = encoder.dimensions
-        self.shape = (encoder.columns,)
-
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Return the features of points in units of the unit interval."""
-        return self.encoder(points)
-
-    def configuration(self) -> dict[str, Any]:
-        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
-        return {"kind": "joint", "encoder": {"name": self.encoder.name, **self.encoder.configuration()}}
+    def _arguments(self) -> dict[str, Any]:
+        return {"encoders": [_described(encoder) for encoder in self.axis_encoders]}
 
 
 class SimpleEncoding(EncodingByAxis, DenseEncoding):
@@ -115,10 +104,8 @@ class SimpleEncoding(EncodingByAxis, DenseEncoding):
 
     kind = "simple"
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Features of points in units of the unit interval."""
-        parts = zip(self.encoders, points.unbind(-1), strict=True)
-        return torch.cat([encoder(x) for encoder, x in parts], dim=-1)
+    def _features(self, points: Tensor) -> Tensor:
+        return torch.cat(self._encoded(points.unbind(-1)), dim=-1)
 
     @classmethod
     def like(
@@ -150,11 +137,9 @@ class DirectionalEncoding(EncodingByAxis, DenseEncoding):
         super().__init__(encoders)
         self.dimensions = 2
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Features of points in units of the unit interval."""
+    def _features(self, points: Tensor) -> Tensor:
         x, y = points.unbind(-1)
-        directions = (x, y, (x + y) / 2, (x - y + 1) / 2)
-        return torch.cat([e(t) for e, t in zip(self.encoders, directions, strict=True)], dim=-1)
+        return torch.cat(self._encoded((x, y, (x + y) / 2, (x - y + 1) / 2)), dim=-1)
 
 
 class ComplexEncoding(EncodingByAxis):
@@ -170,7 +155,7 @@ class ComplexEncoding(EncodingByAxis):
 
     def forward(self, points: Float[Tensor, "*points d"]) -> list[Float[Tensor, "*points _"]]:
         """Return the factors ψ_j(x_j) of every point, (…, K_j) for each axis; their product is never formed."""
-        return [encoder(x) for encoder, x in zip(self.encoders, points.unbind(-1), strict=True)]
+        return self._encoded(points.unbind(-1))
 
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
@@ -188,15 +173,32 @@ class ComplexEncoding(EncodingByAxis):
         return cls([cast(type[Encoder], encoder).like(axis, **options) for axis in samples.axes])
 
 
+class JointEncoding(DenseEncoding):
+    """Ψ(x) = ψ(x) of a joint encoder."""
+
+    kind = "joint"
+
+    def __init__(self, encoder: JointEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.dimensions, self.shape = encoder.dimensions, (encoder.columns,)
+
+    def _features(self, points: Tensor) -> Tensor:
+        return self.encoder(points)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"encoder": _described(self.encoder)}
+
+
 class ModulatedEncoding(DenseEncoding):
     """GeLU(Ψ(x) W₁ + B₁) W₂ + B₂, a trained ``Modulator`` on the features of any dense encoding Ψ.
 
     The result has ``features`` columns, and W₁ has ``hidden``; see ``Modulator`` for the other arguments and for what
     is raised; a ``ValueError`` too if Ψ is a Kronecker product. The weights are drawn with seed 0 unless a generator is
-    given.
-
-    Li et al. (NeurIPS 2021) compare their encoding with sinusoids and with the coordinates under the same modulator.
+    given. Li et al. (NeurIPS 2021) compare their encoding with others under the same modulator.
     """
+
+    kind = "modulated"
 
     def __init__(
         self,
@@ -217,39 +219,30 @@ class ModulatedEncoding(DenseEncoding):
         (inputs,), generator = encoding.shape, generator or torch.Generator().manual_seed(0)
         self.modulator = Modulator(inputs, hidden, features, generator, layer_norm=layer_norm, dropout=dropout)
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Return the features of points in units of the unit interval."""
+    def _features(self, points: Tensor) -> Tensor:
         return cast_to_input(self.modulator, self.encoding(points))
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
-        (features,) = self.shape
-        inner = self.encoding.configuration()
-        return {"kind": "modulated", "encoding": inner, "features": features, **self.options}
+    def _arguments(self) -> dict[str, Any]:
+        return {"encoding": self.encoding.configuration(), "features": self.shape[0], **self.options}
 
 
 class FourierEncoding(Encoding):
     """Ψ(x) = exp(2πi k₁u₁) ⊗ … ⊗ exp(2πi k_d u_d) at the integer frequencies of a padded lattice.
 
-    The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded length P_j. The factor of the
-    highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is the DFT
-    encoding on every axis, without its matrices, whose products are FFTs. ``shape`` holds the padded lengths. On axes
-    of cells a feature of frequency f is divided by sinc(f width), so that its means over the cells are the DFT's.
-
-    A ``ValueError`` is raised if a padded length is below the length of its axis. Idé et al., "Improving Transformers
-    using Faithful Positional Encoding" (2024), has the one-axis encoding.
+    The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded lengths P_j of ``shape``. The
+    factor of the highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is
+    the ``DFT`` encoding on every axis, with FFTs instead of its matrices. On axes of cells a feature of frequency f is
+    divided by sinc(f width), so that its means over the cells are the DFT's. A ``ValueError`` is raised if a padded
+    length is below the length of its axis, or positions are not equally spaced.
     """
 
-    is_factored = True
-    signed = True
+    kind = "fourier"
+    is_factored = signed = True
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         super().__init__()
         for axis, length in zip(axes, shape, strict=True):
-            if not axis.is_even:
-                raise _checks.wrong(
-                    "encoder", "one of a single axis such as cn.Gaussian, at unequal coordinates", "fourier"
-                )
+            axis.check_even("encoder", "one of a single axis such as cn.Gaussian, at unequal coordinates", "fourier")
             _checks.integer("shape", length, axis.count)
         self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
 
@@ -295,10 +288,8 @@ class FourierEncoding(Encoding):
         """Return the encoding of another lattice with the default padding."""
         return FourierEncoding.on(axes)
 
-    def configuration(self) -> dict[str, Any]:
-        """The arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
-        axes = [asdict(axis) for axis in self.axes]
-        return {"kind": "fourier", "axes": axes, "shape": list(self.shape)}
+    def _arguments(self) -> dict[str, Any]:
+        return {"axes": [asdict(axis) for axis in self.axes], "shape": list(self.shape)}
 
 
 _SHIFTED = (e.Gaussian, e.Triangle, e.BSpline, e.Rectangle, e.Impulse, e.Sine, e.Square)
@@ -328,6 +319,10 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
             return FourierEncoding(tuple(Axis(**axis) for axis in axes), tuple(shape))
     expected = "one of a simple, directional, joint, modulated, complex or fourier encoding"
     raise _checks.wrong("configuration", expected, configuration)
+
+
+def _described(encoder: Encoder | JointEncoder) -> dict[str, Any]:
+    return {"name": encoder.name, **encoder.configuration()}
 
 
 def _construct(description: dict[str, Any], joint: bool = False) -> Any:

@@ -26,9 +26,9 @@ MIN_CUTOFF = 1e-15  # lower bound of that cutoff, which float64 would go below
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive rows of a matrix, zero outside a window of columns."""
+    """Some consecutive rows of a matrix from ``row`` on, zero outside a window of columns from ``column`` on."""
 
-    row: int  # the position of the block's first entry in the matrix
+    row: int
     column: int
     entries: Float[Tensor, "rows columns"]
 
@@ -60,19 +60,15 @@ class BandedMatrix(LinearOperator):
         """The fraction of the matrix's entries that is stored."""
         return sum(b.entries.numel() for b in self.blocks) / (self.shape[0] * self.shape[1])
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A x over the last axis of x."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         return self.along(x, -1, out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Aᵀ y over the last axis of y."""
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         return self.mT.along(y, -1, out)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
         """Return the matrix on another device, or in another dtype without block ends below its rounding."""
-        matrix = self
-        if dtype is not None:
-            matrix = self.trimmed(rounding(dtype))
+        matrix = self if dtype is None else self.trimmed(rounding(dtype))
         blocks = [replace(b, entries=b.entries.to(device=device, dtype=dtype)) for b in matrix.blocks]
         return BandedMatrix(self.shape, blocks)
 
@@ -97,7 +93,7 @@ class BandedMatrix(LinearOperator):
     @cached_property
     def mT(self) -> "BandedMatrix":  # noqa: N802 - as tensors have it
         """The transpose."""
-        sources: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # of each block of the transpose
+        sources: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # one list for each block of Aᵀ
         for b in self.blocks:
             for i in range(b.column // ROWS, (b.columns.stop - 1) // ROWS + 1):
                 sources[i].append(b)

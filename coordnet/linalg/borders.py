@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-OVERSHOOT = 10.0  # of a continuation, whose Fourier coefficients would hide the signal's by rounding
+OVERSHOOT = 10.0  # largest ratio of a continuation to its signal; above it the signal's modes are lost in rounding
 
 
 def reflect(

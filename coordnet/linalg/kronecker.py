@@ -85,6 +85,10 @@ def for_each_distinct(items: Sequence[T], make: Callable[[T], "T | object"], sam
     return results
 
 
+def _same_object(a: object, b: object) -> bool:
+    return a is b
+
+
 class Kronecker(LinearOperator):
     """A₁ ⊗ … ⊗ A_d for d matrices (N_j, K_j), one per axis, applied as mode products."""
 
@@ -93,17 +97,17 @@ class Kronecker(LinearOperator):
         self.domain = tuple(a.shape[1] for a in matrices)
         self.codomain = tuple(a.shape[0] for a in matrices)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the mode product of x."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         return mode_product(x, self.matrices, out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the mode product of y with the transposed matrices."""
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         return mode_product(y, self._transposed, out)
 
     @cached_property
     def _transposed(self) -> list[Matrix]:
-        return _per_matrix(self.matrices, lambda a: a.T.contiguous() if isinstance(a, Tensor) else a.mT)
+        return for_each_distinct(
+            self.matrices, lambda a: a.T.contiguous() if isinstance(a, Tensor) else a.mT, _same_object
+        )
 
     def fused(self, other: LinearOperator) -> "Kronecker | None":
         """Return (A₁ ⊗ A₂)(B₁ ⊗ B₂) = A₁B₁ ⊗ A₂B₂; equal axes are computed once, and two bands give a band."""
@@ -127,16 +131,11 @@ class Kronecker(LinearOperator):
                 a = without_tails(a, float(a.detach().abs().max()))
             return a.to(device=device, dtype=dtype)
 
-        return Kronecker(_per_matrix(self.matrices, sent))
+        return Kronecker(for_each_distinct(self.matrices, sent, _same_object))
 
     def diagonal(self) -> Tensor:
         """Return the outer product of the diagonals of the (square) matrices."""
         return outer_product([a.diagonal() if isinstance(a, Tensor) else a.dense().diagonal() for a in self.matrices])
-
-
-def _per_matrix(matrices: Sequence[Matrix], make: Callable[[Matrix], Matrix]) -> list[Matrix]:
-    """Return ``make`` of every matrix, computed once for a matrix that several axes share."""
-    return for_each_distinct(matrices, make, lambda a, b: a is b)
 
 
 @dataclass(frozen=True)
@@ -221,11 +220,9 @@ class KroneckerLeastSquares:
         gain = torch.where(kept, sigma / (sigma.square() + ridge), 0.0)
         self.degrees_of_freedom = float((gain * sigma).sum())
 
-        def each(make: Callable[[AxisFactor], Tensor]) -> list[Tensor]:
-            return for_each_distinct(factors, make, lambda f, g: f is g)
-
         if ridge == 0 and bool(kept.all()):
-            self.inverse = Kronecker(each(lambda f: f.pseudo_inverse))
+            self.inverse = Kronecker(for_each_distinct(factors, lambda f: f.pseudo_inverse, _same_object))
         else:
-            onto, back = Kronecker(each(lambda f: f.u.mH)), Kronecker(each(lambda f: f.v))
+            onto = Kronecker(for_each_distinct(factors, lambda f: f.u.mH, _same_object))
+            back = Kronecker([f.v for f in factors])
             self.inverse = Composition([back, Diagonal(gain), onto])

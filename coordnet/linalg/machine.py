@@ -163,7 +163,7 @@ def lower_median(values: Float[Tensor, "*rest n"]) -> Float[Tensor, " *rest"]:
     return values.sort(-1).values[..., (values.shape[-1] - 1) // 2]
 
 
-TAIL = 1e-30  # of the largest magnitude; it is above the subnormal numbers of float32
+TAIL = 1e-30  # least fraction of the largest magnitude that is kept; it is above the subnormal numbers of float32
 
 
 def without_tails(values: Float[Tensor, "*shape"], peak: float = 1.0) -> Float[Tensor, "*shape"]:

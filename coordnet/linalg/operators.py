@@ -1,5 +1,6 @@
 """Linear operators: maps of tensors that have an adjoint and are composed by ``@``."""
 
+import copy
 from abc import ABC
 from collections.abc import Sequence
 from typing import Any
@@ -18,24 +19,30 @@ class LinearOperator(ABC):
     """A linear map A of tensors (*batch, *domain) to tensors (*batch, *codomain).
 
     The domain and the codomain are the trailing dimensions of the argument and of the result. A subclass defines
-    ``_apply`` and ``_apply_adjoint``, or overrides ``__call__`` and ``adjoint`` where it can write into ``out`` itself.
+    ``_apply`` and ``_apply_adjoint``, or ``_write`` and ``_write_adjoint`` where it can write into ``out`` itself.
     """
 
     domain: Shape
     codomain: Shape
     in_place: bool = False  # whether the result may be written into the argument's memory
-    is_portable: bool = False  # whether it follows the device and the dtype of its argument
+    is_portable: bool = False  # whether ``to`` may move it by its attributes
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x; with ``out``, a contiguous tensor, the result is written there, without autograd.
 
         ``x`` may then be overwritten; operators whose ``in_place`` is true also accept ``x`` itself as ``out``.
         """
-        result = self._apply(x)
-        return result if out is None else out.copy_(result)
+        return self._write(x, out)
 
     def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
         """Return Aᵀ y, with ⟨A x, y⟩ = ⟨x, Aᵀ y⟩; see ``__call__`` for ``out``."""
+        return self._write_adjoint(y, out)
+
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
+        result = self._apply(x)
+        return result if out is None else out.copy_(result)
+
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         result = self._apply_adjoint(y)
         return result if out is None else out.copy_(result)
 
@@ -55,11 +62,14 @@ class LinearOperator(ABC):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
         """Return the operator on another device, or for tensors of another dtype.
 
-        A ``NotImplementedError`` is raised if it works only on the device and in the dtype of its construction.
+        An operator that ``is_portable`` is copied with its tensors, operators and sequences of them moved; others raise
+        a ``NotImplementedError``.
         """
-        if self.is_portable:
-            return self
-        raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
+        if not self.is_portable:
+            raise NotImplementedError(f"{type(self).__name__} is constructed for one device and dtype")
+        moved = copy.copy(self)
+        vars(moved).update({name: _moved(value, device, dtype) for name, value in vars(self).items()})
+        return moved
 
     def __matmul__(self, other: "LinearOperator") -> "LinearOperator":
         """Return the composition x ↦ A (B x); a ``ValueError`` is raised if B's codomain is not A's domain."""
@@ -84,30 +94,35 @@ class LinearOperator(ABC):
         return tuple(x.shape[: x.ndim - len(self.domain)])
 
 
+def _moved(value: Any, device: torch.device | str | None, dtype: torch.dtype | None) -> Any:
+    """Return the value of an operator's attribute elsewhere; only real numbers change their dtype."""
+    if isinstance(value, Tensor):
+        return value.to(device=device, dtype=dtype if value.is_floating_point() else None)
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(part, device, dtype) for part in value)
+    return value.to(device, dtype) if isinstance(value, LinearOperator) else value
+
+
 class Adjoint(LinearOperator):
     """The adjoint of an operator."""
+
+    is_portable = True
 
     def __init__(self, operator: LinearOperator) -> None:
         self.operator = operator
         self.domain, self.codomain = operator.codomain, operator.domain
         self.in_place = operator.in_place
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Aᵀ x."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         return self.operator.adjoint(x, out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A y."""
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         return self.operator(y, out)
 
     @property
     def T(self) -> LinearOperator:
         """The operator itself."""
         return self.operator
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Adjoint":
-        """Return the adjoint on another device, or for tensors of another dtype."""
-        return Adjoint(self.operator.to(device, dtype))
 
     def diagonal(self) -> Tensor:
         """Return the diagonal, which the adjoint shares with the operator."""
@@ -116,6 +131,8 @@ class Adjoint(LinearOperator):
 
 class Composition(LinearOperator):
     """The product A₁ A₂ … A_n of operators; with ``out`` the intermediates are in scratch memory."""
+
+    is_portable = True
 
     def __init__(self, factors: Sequence[LinearOperator]) -> None:
         self.factors = tuple(factors)
@@ -131,18 +148,12 @@ class Composition(LinearOperator):
                 factors[-1:] = [*factors[-1:], factor] if fused is None else [fused]
         return factors[0] if len(factors) == 1 else cls(factors)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A₁ … A_n x."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         return _chain(self.factors[::-1], self.batch_of(x), x, out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return A_nᵀ … A₁ᵀ y."""
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         batch = y.shape[: y.ndim - len(self.codomain)]
         return _chain([Adjoint(factor) for factor in self.factors], tuple(batch), y, out)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Composition":
-        """Return the product on another device, or for tensors of another dtype."""
-        return Composition([factor.to(device, dtype) for factor in self.factors])
 
 
 def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Tensor | None) -> Tensor:
@@ -195,23 +206,17 @@ class Identity(LinearOperator):
 class Diagonal(LinearOperator):
     """Elementwise multiplication by the values of a diagonal, (*domain); it is self-adjoint."""
 
-    in_place = True
+    in_place = is_portable = True
 
     def __init__(self, values: Float[Tensor, "..."]) -> None:
         self.values = values
         self.domain = self.codomain = tuple(values.shape)
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return x times the diagonal."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         return x * self.values if out is None else torch.mul(x, self.values, out=out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return y times the diagonal."""
-        return self(y, out)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Diagonal":
-        """Return the operator on another device, or for tensors of another dtype."""
-        return Diagonal(self.values.to(device=device, dtype=dtype))
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
+        return self._write(y, out)
 
     def diagonal(self) -> Tensor:
         """Return the values."""
@@ -224,13 +229,11 @@ class ChannelRotation(LinearOperator):
     It maps tensors (signals, channels, *lattice); its domain is the lattice, without the channels that it mixes.
     """
 
+    is_portable = True
+
     def __init__(self, rotation: Float[Tensor, "signals c c"], lattice: Shape) -> None:
         self.rotation = rotation
         self.domain = self.codomain = tuple(lattice)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "ChannelRotation":
-        """Return the operator on another device, or for tensors of another dtype."""
-        return ChannelRotation(self.rotation.to(device=device, dtype=dtype), self.domain)
 
     def _apply(self, x: Float[Tensor, "signals channels *lattice"]) -> Tensor:
         return rotate(self.rotation, x)

@@ -31,12 +31,10 @@ class CosineBasis(LinearOperator):
             self.fast = max(lattice) >= LONG_ON_GPU
         self.in_place = self.fast and on_cpu
 
-    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return B x, the inverse transform."""
+    def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
         return self._transform(inverse_cosines, self._matrices, x, out)
 
-    def adjoint(self, y: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return Bᵀ y, the transform."""
+    def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         return self._transform(cosines, self._transposed, y, out)
 
     def _transform(

@@ -20,21 +20,11 @@ class Reported:
 class FitReport(Reported):
     """How a fit was made, and how well it is expected to be. Fields that do not concern a fit are None.
 
-    Attributes
-    ----------
-    method : str
-        The algorithm.
-    prior : str
-        The assumption about the signal, "none" for least squares and least norm; None for training, and for each
-        signal of a batch.
-    iterations : int
-        The steps of the last iterative solve.
-    relative_residual : float
-        The norm of its residual, relative to the right-hand side.
-    hold_out_psnr : dict
-        The PSNR in dB at hidden samples, as of values in [0, 1], of everything that was weighed there.
-    device : str
-        The device of the solve, where it is not that of the samples.
+    ``method`` is the algorithm, and ``prior`` the assumption about the signal, "none" for least squares and least norm;
+    it is None for training and for each signal of a batch. ``iterations`` are the steps of the last iterative solve,
+    and ``relative_residual`` is the norm of its residual, relative to the right-hand side. ``hold_out_psnr`` has the
+    PSNR in dB at hidden samples, as of values in [0, 1], of everything that was weighed there. ``device`` is that of
+    the solve, where it is not that of the samples.
     """
 
     method: str | None = None
@@ -55,7 +45,7 @@ class FitReport(Reported):
 
     @property
     def is_pilot(self) -> bool:
-        """Whether hidden samples gave a local prior no weight, so that the fit is that of the prior before it."""
+        """Whether hidden samples gave patches no weight anywhere, so that the fit is that of the prior before them."""
         return False
 
 
@@ -63,14 +53,8 @@ class FitReport(Reported):
 class LeastSquaresReport(FitReport):
     """The report of least squares, or of a fit under a smoothness prior.
 
-    Attributes
-    ----------
-    ranks : list of int
-        The number of modes along each axis.
-    degrees_of_freedom : float
-        The trace of the map from values to fitted values.
-    loss, limit
-        "huber" for a robust fit, and the size from which residuals count linearly.
+    ``ranks`` are the numbers of modes along each axis, and ``degrees_of_freedom`` is the trace of the map from values
+    to fitted values. ``loss`` is "huber" for a robust fit, and ``limit`` the size from which residuals count linearly.
     """
 
     ranks: list[int]
@@ -93,16 +77,8 @@ class PowerLaw(Reported):
 class AdaptiveReport(FitReport):
     """The report of a fit under a spectrum that was learned from the samples.
 
-    Attributes
-    ----------
-    rounds : int
-        The rounds of learning that were taken.
-    start : PowerLaw
-        The prior from which they started.
-    tried : list of PowerLaw
-        Every start that hidden samples were met from.
-    sigma : float
-        The standard deviation of the noise on measurements.
+    ``rounds`` of learning were taken from the prior ``start``. ``tried`` has every start that hidden samples were met
+    from. ``sigma`` is the standard deviation of the noise on measurements.
     """
 
     rounds: int
@@ -134,16 +110,10 @@ class WideHolesReport(AdaptiveReport):
 class PlateReport(FitReport):
     """The report of a fit by thin plates.
 
-    Attributes
-    ----------
-    order : int
-        The order of the derivatives whose squares are least.
-    cutoff : float
-        The wavelength of the smoothing, in samples; None where the samples are interpolated.
-    tried : list of dict
-        The order, the cut-off and the squared error at hidden samples of all plates that were compared.
-    beyond_samples : float
-        The share of the nodes beyond the outermost samples.
+    ``order`` is that of the derivatives whose squares are least, and ``cutoff`` the wavelength of the smoothing in
+    samples, None where the samples are interpolated. ``tried`` has the order, the cut-off and the squared error at
+    hidden samples of all plates that were compared. ``beyond_samples`` is the share of the nodes beyond the outermost
+    samples.
     """
 
     order: int
@@ -156,16 +126,9 @@ class PlateReport(FitReport):
 class PatchWeights(Reported):
     """The weights that hidden samples gave to patches, or to groups of similar patches, against what was there before.
 
-    Attributes
-    ----------
-    alpha : float or dict
-        The weight, or that of unknown points up to each distance from known ones.
-    alpha_mean, alpha_range
-        The mean, the least and the greatest weight of an unknown point.
-    against : str
-        The reconstruction that is weighed against.
-    hold_out_psnr : dict
-        The PSNR in dB at hidden samples without the weights and with them.
+    ``alpha`` is the weight, or that of unknown points up to each distance from known ones; ``alpha_mean`` is the mean
+    over unknown points, and ``alpha_range`` the least and the greatest. ``against`` names the reconstruction that is
+    weighed against, and ``hold_out_psnr`` has the PSNR in dB at hidden samples without the weights and with them.
     """
 
     alpha: float | dict[str, float] | None = None
@@ -179,18 +142,9 @@ class PatchWeights(Reported):
 class LocalReport(PatchWeights, FitReport):
     """The report of a fit by the posterior means of patches.
 
-    Attributes
-    ----------
-    patch : list of int
-        The lengths of a patch.
-    groups : PatchWeights
-        The weights of groups of similar patches; None where they have none.
-    pilot : AdaptiveReport
-        The report of the fit that was made before, to which the iterations and the residual belong.
-    noise : float
-        The standard deviation of the noise that was removed.
-    classes : int
-        The number of Gaussian classes of patches.
+    ``patch`` has the lengths of a patch, ``classes`` is the number of their Gaussian classes, and ``groups`` has the
+    weights of groups of similar patches, None where they have none. ``pilot`` is the report of the fit that was made
+    before, to which the iterations and the residual belong. ``noise`` is the standard deviation of what was removed.
     """
 
     iterations: int = 0
@@ -248,12 +202,8 @@ class BatchReport(FitReport):
 class TiledReport(FitReport):
     """The report of a signal that was fitted in overlapping tiles.
 
-    Attributes
-    ----------
-    tiles, overlap
-        The number of tiles along each axis, and the samples that neighbors share.
-    fits : list of FitReport
-        The reports of the tiles' fits, of those that were not known as a whole.
+    ``tiles`` are their numbers along each axis, and ``overlap`` the samples that neighbors share. ``fits`` has the
+    reports of the tiles that were not known as a whole.
     """
 
     tiles: list[int]
@@ -281,14 +231,8 @@ class TiledReport(FitReport):
 class DenoiseReport(FitReport):
     """The report of a signal that noise was removed from.
 
-    Attributes
-    ----------
-    sigma, sigma_given
-        The standard deviation of the noise, and whether it was given.
-    tried : dict
-        The mean squared difference by which each prior was judged.
-    expected_psnr : float
-        The PSNR to expect, in dB; None without noise.
+    ``sigma`` is the standard deviation of the noise, ``sigma_given`` whether it was given. ``tried`` has the mean
+    squared difference by which each prior was judged. ``expected_psnr`` is in dB, None without noise.
     """
 
     sigma: float

@@ -26,7 +26,7 @@ class Axis:
     start: float = 0.0
     spacing: float = 0.0
     width: float = 0.0
-    is_even: ClassVar[bool] = True  # whether the positions are equally spaced
+    is_even: ClassVar[bool] = True  # whether the positions are equally spaced; ``UnevenAxis`` has unequal ones
 
     def __post_init__(self) -> None:
         _checks.integer("count", self.count, 1)
@@ -40,6 +40,9 @@ class Axis:
     def even(self) -> "Axis":
         """The axis itself, or as many equally spaced positions instead of unequal ones."""
         return self
+
+    def check_even(self, argument: str, expected: str, found: str) -> None:
+        """Refuse positions that are not equally spaced with a ``ValueError``."""
 
     @property
     def stop(self) -> float:
@@ -91,6 +94,10 @@ class UnevenAxis(Axis):
     def even(self) -> Axis:
         """The positions i / count."""
         return Axis(self.count)
+
+    def check_even(self, argument: str, expected: str, found: str) -> None:
+        """Refuse the axis with a ``ValueError``."""
+        raise _checks.wrong(argument, expected, found)
 
     def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor."""

@@ -127,6 +127,8 @@ class Interpolation(LinearOperator):
     ``index`` holds the flat indices of the m nodes that each point depends on, ``weights`` their weights.
     """
 
+    is_portable = True
+
     def __init__(self, lattice: Shape, index: Int[Tensor, "n m"], weights: Float[Tensor, "n m"]) -> None:
         self.domain, self.codomain = tuple(lattice), (len(index),)
         self.index, self.weights = index, weights
@@ -142,7 +144,3 @@ class Interpolation(LinearOperator):
         for index, weight in zip(self.index.unbind(1), self.weights.unbind(1), strict=True):
             result.index_add_(-1, index, y * weight)
         return result.reshape(*y.shape[:-1], *self.domain)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Interpolation":
-        """Return the operator on another device, or for tensors of another dtype."""
-        return Interpolation(self.domain, self.index.to(device), self.weights.to(device=device, dtype=dtype))

@@ -1,7 +1,7 @@
 """Grids: a signal's own nodes, every k-th, some of them, or means over cells that tile them."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float
@@ -42,14 +42,8 @@ class Lattice(Geometry):
                 raise _checks.wrong("offsets", f"at least 0 and below the axis's {length} samples", offset)
 
     def __repr__(self) -> str:
-        """Return the lengths, the steps and the density."""
         steps = "" if self.shape == self.grid else f", steps={self.steps}"
         return f"{type(self).__name__}({self.grid}{steps}, density={self.density:.3g})"
-
-    @property
-    def density(self) -> float:
-        """The share of the signal's own grid that the lattice has."""
-        return math.prod(self.shape) / math.prod(self.grid)
 
     @property
     def axes(self) -> Axes:
@@ -61,11 +55,6 @@ class Lattice(Geometry):
     def shape(self) -> tuple[int, ...]:
         """The lengths of the lattice."""
         return tuple(axis.count for axis in self.axes)
-
-    @property
-    def filled_axes(self) -> Axes | None:
-        """The lattice along each axis."""
-        return self.axes
 
     @property
     def slices(self) -> tuple[slice, ...]:
@@ -92,19 +81,8 @@ class Lattice(Geometry):
             return Samples(self, values)
         return Samples(self.reweighted(weights), torch.where(values.isnan() | (weights == 0), 0.0, values))
 
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return where the signal's own grid was sampled."""
-        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
-        known[self.slices] = True if self.weights is None else (self.weights > 0).cpu()
-        return known
 
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write the known values into a tensor on the signal's own grid."""
-        known = self.known(onto.shape[-1])[self.slices].to(onto.device)
-        onto[self.slices] = torch.where(known, values, onto[self.slices])
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MaskedLattice(Lattice):
     """A lattice with unknown entries.
 
@@ -121,17 +99,6 @@ class MaskedLattice(Lattice):
         if tuple(self.weights.shape[:-1]) != self.shape:
             raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
         check_weights(self.weights)
-
-    __repr__ = Lattice.__repr__
-
-    @property
-    def density(self) -> float:
-        """The share of the signal's own grid that is known, for weights of 0 and 1."""
-        return super().density * float(self.weights.mean())
-
-    @property
-    def filled_axes(self) -> None:
-        """None: a mask leaves entries unknown."""
 
     def check_hideable(self) -> None:
         """Refuse a lattice that skips samples or is known as a whole with a ``ValueError``."""
@@ -155,24 +122,12 @@ def window_of(geometry: Geometry, window: tuple[slice, ...]) -> Lattice:
 
 @dataclass(frozen=True)
 class AreaLattice(Geometry):
-    """Means over cells of ``cells[j]`` pixels along each axis of a grid, which the cells tile.
+    """Means over cells of ``cells[j]`` pixels along each axis of a signal's own grid of pixels, which the cells tile.
 
     A pixel is itself a cell, whose value is the mean of the signal over it. With cells of one pixel, the default, the
-    samples are the pixels of a picture, taken as areas.
-
-    Parameters
-    ----------
-    grid : tuple of int
-        The lengths of the signal's own grid of pixels.
-    cells : tuple of int
-        The pixels of a cell along each axis.
-    weights : (*shape, 1) or (*shape, channels), optional
-        Weights of the squared errors of the means, 0 where none is known. All have weight 1 if not given.
-
-    Raises
-    ------
-    ValueError
-        If a cell's length is below 1 or does not divide the grid's, or the weights do not fit the cells.
+    samples are the pixels of a picture, taken as areas. The weights of the squared errors, (*shape, 1) or
+    (*shape, channels), are 0 where no mean is known, and 1 if not given. A ``ValueError`` is raised if a cell's length
+    is below 1 or does not divide the grid's, or the weights do not fit the cells.
     """
 
     grid: tuple[int, ...]
@@ -195,14 +150,7 @@ class AreaLattice(Geometry):
             MaskedLattice(self.shape, weights=self.weights)  # refuses weights that do not fit
 
     def __repr__(self) -> str:
-        """Return the lengths, the cells and the number of samples for each pixel."""
         return f"AreaLattice({self.grid}, cells={self.cells}, density={self.density:.3g})"
-
-    @property
-    def density(self) -> float:
-        """The number of known samples for each pixel, for weights of 0 and 1."""
-        known = 1.0 if self.weights is None else float(self.weights.mean())
-        return known * math.prod(self.shape) / math.prod(self.grid)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -224,11 +172,6 @@ class AreaLattice(Geometry):
         """The pixels along each axis, as cells."""
         return self.pixels
 
-    @property
-    def filled_axes(self) -> Axes | None:
-        """The cells along each axis, where all means are known."""
-        return self.axes if self.weights is None else None
-
     def forward(
         self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
     ) -> ForwardModel:
@@ -237,10 +180,6 @@ class AreaLattice(Geometry):
             return super().forward(lattice, interpolate, dtype, device)
         means = CellMeans(self.grid, self.cells)
         return ForwardModel(means, self.stacked_weights(dtype, device), 1 / math.prod(self.cells))
-
-    def reweighted(self, weights: Float[Tensor, "*shape _"]) -> "AreaLattice":
-        """Return the cells with other weights of their means."""
-        return replace(self, weights=weights)
 
     def part(self, window: tuple[slice, ...]) -> Lattice:
         """Return the means in a window as values of a lattice of their own, without their cells."""
@@ -272,10 +211,9 @@ class AreaLattice(Geometry):
 
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where a pixel was itself sampled: where cells are pixels and known, and nowhere otherwise."""
-        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
-        if self.shape == self.grid:
-            known[:] = True if self.weights is None else (self.weights > 0).cpu()
-        return known
+        return (
+            super().known(channels) if self.shape == self.grid else torch.zeros(*self.grid, channels, dtype=torch.bool)
+        )
 
     def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
         """Write the known means into a tensor on the signal's own grid, each at every pixel of its cell."""

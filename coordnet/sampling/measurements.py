@@ -11,7 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
 from coordnet.sampling.arrays import Array, as_tensor
-from coordnet.sampling.axes import Axes, Axis
+from coordnet.sampling.axes import Axes
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.operators.foreign import as_operator
 from coordnet.sampling.samples import Geometry, Interpolate, Samples, check_values, check_weights
@@ -36,7 +36,6 @@ class OperatorGeometry(Geometry):
                 raise _checks.wrong("weights", f"shape {(*self.shape, 1)}", tuple(self.weights.shape))
 
     def __repr__(self) -> str:
-        """Return the operator, the lengths of the lattice, and the shape of the values."""
         return f"{type(self).__name__}({type(self.operator).__name__}, {self.grid} to {self.shape})"
 
     @property
@@ -48,11 +47,6 @@ class OperatorGeometry(Geometry):
     def density(self) -> float:
         """The number of values for each node of the lattice."""
         return math.prod(self.shape) / math.prod(self.grid)
-
-    @property
-    def axes(self) -> Axes:
-        """The whole lattice, j / N along each axis."""
-        return tuple(Axis(n) for n in self.grid)
 
     @property
     def shape(self) -> Shape:
@@ -68,10 +62,6 @@ class OperatorGeometry(Geometry):
     ) -> ForwardModel:
         """Return the operator, with the weights of the values."""
         return ForwardModel(self.operator.to(device, dtype), self.stacked_weights(dtype, device), is_general=True)
-
-    def reweighted(self, weights: Float[Tensor, "*codomain _"]) -> "OperatorGeometry":
-        """Return the geometry with other weights of the values."""
-        return OperatorGeometry(self.operator, weights, self.sigma)
 
     def check_point_values(self, argument: str, expected: str, found: str) -> None:
         """Refuse measurements with a ``ValueError``."""
@@ -105,12 +95,11 @@ class Measurements(Samples):
     Parameters
     ----------
     operator : LinearOperator, or one of another library
-        An operator of ``cn.operators``, or any ``LinearOperator`` of this library; a SciPy ``LinearOperator`` or sparse
-        matrix of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid), such
-        as deepinv's. Every channel of the signal is mapped alike.
+        One of ``cn.operators``, or any ``LinearOperator`` of this library; a SciPy ``LinearOperator`` or sparse matrix
+        of the flattened grid; or an object with ``A(x)`` and ``A_adjoint(y)`` of tensors (batch, 1, *grid), such as
+        deepinv's. Every channel of the signal is mapped alike.
     values : NumPy array or tensor, (*codomain, channels) or (*codomain)
-        The measured values. Complex ones are taken as pairs of a real and an imaginary part, in an axis before that of
-        the channels.
+        Complex values are taken as pairs of a real and an imaginary part, in an axis before that of the channels.
     grid : tuple of int, optional
         The lengths of the signal, where the operator does not say them.
     weights : NumPy array or tensor, (*codomain, 1 or channels), optional
@@ -118,11 +107,8 @@ class Measurements(Samples):
     sigma : float, optional
         The standard deviation of the noise of values with weight 1. The adaptive prior estimates it if not given.
 
-    Raises
-    ------
-    ValueError
-        If the operator is of another kind, its adjoint is not one, the values are NaN, infinite, of another shape or
-        no floating-point numbers, or the grid, weights or sigma do not fit.
+    A ``ValueError`` is raised if the operator is of another kind, its adjoint is not one, the values are NaN, infinite,
+    of another shape or no floating-point numbers, or the grid, weights or sigma do not fit.
     """
 
     def __init__(

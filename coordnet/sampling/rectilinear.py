@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -25,17 +25,9 @@ class RectilinearLattice(Geometry):
     In units of the unit interval, the N coordinates of an axis reach from 0 to (N - 1) / N. Equally spaced coordinates
     are therefore those of ``Lattice``, and have the same fits.
 
-    Parameters
-    ----------
-    coordinates : (N_j,) for each axis
-        Arrays, tensors or sequences of increasing numbers in any units; an axis may have one alone.
-    weights : (*shape, 1) or (*shape, channels), optional
-        Weights of the squared errors, 0 where no value is known. All have weight 1 if not given.
-
-    Raises
-    ------
-    ValueError
-        If coordinates are not finite, not increasing or repeated, or the weights do not fit them.
+    The coordinates of an axis, (N_j,), are an array, tensor or sequence of increasing numbers, at least one. The
+    weights of the squared errors, (*shape, 1) or (*shape, channels), are 0 where no value is known, and 1 if not given.
+    A ``ValueError`` is raised if coordinates are not finite, not increasing or repeated, or the weights do not fit.
 
     Notes
     -----
@@ -59,14 +51,13 @@ class RectilinearLattice(Geometry):
         if weights is not None:
             MaskedLattice(self.grid, weights=weights)  # refuses weights that do not fit
         self._axes = tuple(Axis(len(c)) if _is_even(c) else self._axis(j, c) for j, c in enumerate(self.coordinates))
+        self._is_regular = self.is_even
 
     def __repr__(self) -> str:
-        """Return the range of the coordinates of each axis, and the density."""
         ranges = ", ".join(f"{len(c)} in [{c[0]:.6g}, {c[-1]:.6g}]" for c in self.coordinates)
         return f"RectilinearLattice({ranges}, density={self.density:.3g})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether the coordinates and weights are equal."""
         if not isinstance(other, RectilinearLattice) or self.grid != other.grid:
             return False
         weights = (self.weights is None) == (other.weights is None) and (
@@ -77,24 +68,9 @@ class RectilinearLattice(Geometry):
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def density(self) -> float:
-        """The share of the lattice that is known, for weights of 0 and 1."""
-        return 1.0 if self.weights is None else float(self.weights.mean())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the lattice."""
-        return self.grid
-
-    @property
     def axes(self) -> Axes:
         """The coordinates along each axis, in units of the unit interval."""
         return self._axes
-
-    @property
-    def filled_axes(self) -> Axes | None:
-        """The coordinates along each axis, where all values are known."""
-        return self.axes if self.weights is None else None
 
     def reweighted(self, weights: Float[Tensor, "*shape _"]) -> "RectilinearLattice":
         """Return the lattice with other weights."""
@@ -102,7 +78,7 @@ class RectilinearLattice(Geometry):
 
     def part(self, window: tuple[slice, ...]) -> Lattice | None:
         """Return a window of equally spaced coordinates as a lattice of its own; None at unequal ones."""
-        return window_of(self, window) if self.is_even else None
+        return window_of(self, window) if self._is_regular else None
 
     def on_even_nodes(self, samples: Samples) -> Samples:
         """Return samples at unequal coordinates as scattered points, without the unknown ones; others as they are.
@@ -110,7 +86,7 @@ class RectilinearLattice(Geometry):
         The points are tied to a lattice of equally spaced nodes, as many as coordinates, so that priors which need such
         nodes may be fitted.
         """
-        if self.is_even:
+        if self._is_regular:
             return samples
         points, values, weights = self.positions(device=samples.values.device), samples.values.flatten(0, -2), None
         if self.weights is not None:
@@ -122,19 +98,10 @@ class RectilinearLattice(Geometry):
 
     def check_hideable(self) -> None:
         """Refuse unequal coordinates, and a lattice that is known as a whole, with a ``ValueError``."""
-        if self.weights is None or not self.is_even:
+        if self.weights is None or not self._is_regular:
             super().check_hideable()
         else:
             check_has_gaps(self.weights)
-
-    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
-        """Return where a value is known."""
-        known = torch.ones(*self.grid, channels, dtype=torch.bool)
-        return known if self.weights is None else known & (self.weights > 0).cpu()
-
-    def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write the known values into a tensor on the lattice."""
-        onto.copy_(torch.where(self.known(onto.shape[-1]).to(onto.device), values, onto))
 
     def to_unit(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points d"]:
         """Return points in units of the unit interval, in float64, for points in the coordinates' units."""

@@ -25,7 +25,7 @@ BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
 class Geometry(ABC):
     """Where a signal is sampled; a way to sample is a subclass with its own operations.
 
-    By default the samples are values of the signal at the nodes of a lattice, in the order of its axes.
+    By default the samples are the values of the signal at the nodes of its grid, and the class is a dataclass.
     """
 
     grid: tuple[int, ...]  # the lengths of the signal's own grid
@@ -41,14 +41,20 @@ class Geometry(ABC):
     has_cells: bool = False  # whether the samples are means over cells, not values at points
 
     @property
-    @abstractmethod
     def density(self) -> float:
-        """The number of samples, or the sum of their weights, for each point of the signal's own grid."""
+        """The number of samples for each point of the signal's own grid; of those known, for weights of 0 and 1."""
+        share = math.prod(self.shape) / math.prod(self.grid)
+        return share if self.weights is None else share * float(self.weights.mean())
 
     @property
-    @abstractmethod
     def axes(self) -> Axes:
-        """The positions of the lattice along each axis."""
+        """The positions of the lattice along each axis: all of it, j / N, by default."""
+        return tuple(Axis(n) for n in self.grid)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The lattice as an index into the signal's own grid."""
+        return (slice(None),) * len(self.grid)
 
     @property
     def is_even(self) -> bool:
@@ -61,9 +67,9 @@ class Geometry(ABC):
         return tuple(Axis(n) for n in self.grid)
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """The shape of the values, without channels."""
+        return self.grid
 
     def render_axes(
         self, shape: int | tuple[int, ...] | None, alignment: Alignment = "pixel", footprint: Footprint = "point"
@@ -83,7 +89,7 @@ class Geometry(ABC):
     @property
     def filled_axes(self) -> Axes | None:
         """The axes along which values may be interpolated one after another; None where a node has no sample."""
-        return None
+        return self.axes if self.is_whole_lattice else None
 
     @property
     def gaps(self) -> Bool[Tensor, "masks *lattice"] | None:
@@ -122,29 +128,23 @@ class Geometry(ABC):
     def forward(
         self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
     ) -> ForwardModel:
-        """Return the map from signals on the nodes of ``lattice`` to the samples, with their weights.
-
-        ``interpolate`` gives the map from those signals to values at scattered points.
-        """
+        """Return the map from signals on the nodes of ``lattice`` to the samples; ``interpolate`` maps to points."""
         return ForwardModel.mask(self.stacked_weights(dtype, device))
 
     def stacked_weights(self, dtype: torch.dtype, device: torch.device | str) -> Float[Tensor, "1 channels *samples"]:
         """Return the weights in the order of a ``ForwardModel``."""
         return self.full_weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
 
-    @abstractmethod
     def reweighted(self, weights: Float[Tensor, "*samples _"]) -> "Geometry":
         """Return the same samples with other weights, (*samples, 1) or (*samples, channels)."""
+        return replace(self, weights=weights)  # type: ignore[type-var]
 
     def blended(self, blend: Blend) -> "Geometry":
         """Return the geometry with a way in which scattered points depend on the lattice, unless it names one."""
         return self
 
     def part(self, window: tuple[slice, ...]) -> "Geometry | None":
-        """Return the samples in a window as a lattice of their own, with nothing between them.
-
-        It is None where samples have no windows that are equally spaced: points, measurements, unequal coordinates.
-        """
+        """Return the samples in a window as a lattice of their own; None where they are not equally spaced."""
         return None
 
     def on_even_nodes(self, samples: "Samples") -> "Samples":
@@ -165,10 +165,7 @@ class Geometry(ABC):
         """Refuse samples that are no values of the signal at points with a ``ValueError``."""
 
     def check_trainable(self, *, integrates: bool) -> None:  # noqa: B027, most samples pass
-        """Refuse samples that a network cannot be trained on with a ``ValueError``.
-
-        Means over cells need a network that ``integrates``: a linear head on an encoding with integrals.
-        """
+        """Refuse samples that a network, which ``integrates`` over cells or not, cannot be trained on."""
 
     def caption(self, channels: int) -> str:
         """Return the title of a figure of the samples, with their number or the known share of the grid."""
@@ -178,13 +175,16 @@ class Geometry(ABC):
     def sample(self, signal: Float[Tensor, "*grid channels"]) -> "Samples":
         """Return the samples of a signal on the grid; where it is NaN they are unknown."""
 
-    @abstractmethod
     def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
         """Return where the signal's own grid was sampled."""
+        known = torch.zeros(*self.grid, channels, dtype=torch.bool)
+        known[self.slices] = True if self.weights is None else (self.weights > 0).cpu()
+        return known
 
-    @abstractmethod
     def put(self, values: Tensor, onto: Float[Tensor, "*grid channels"]) -> None:
-        """Write values at the samples into a tensor on the signal's own grid, each at the nearest node."""
+        """Write the known values into a tensor on the signal's own grid, each at the nearest node."""
+        known = self.known(onto.shape[-1])[self.slices].to(onto.device)
+        onto[self.slices] = torch.where(known, values, onto[self.slices])
 
 
 def check_values(name: str, values: object) -> Tensor:
@@ -200,10 +200,7 @@ def check_values(name: str, values: object) -> Tensor:
 
 
 def known_entries(values: Float[Tensor, "*samples channels"]) -> Float[Tensor, "*samples _"] | None:
-    """Return 1 where values are known and 0 where they are NaN, one for all channels if they agree.
-
-    It is None if all are known.
-    """
+    """Return 1 where values are known and 0 where they are NaN, one for all channels if they agree; None if all are."""
     missing = torch.isnan(values)
     if not bool(missing.any()):
         return None
@@ -300,8 +297,7 @@ class Samples:
 def units_of(values: Float[Tensor, "signals *rest"]) -> Float[Tensor, "signals *ones"]:
     """Return a power of two near the largest magnitude of each signal.
 
-    In these units squares neither overflow nor vanish, and because a division by a power of two is exact, a signal
-    times any power of two is treated alike to the bit.
+    In these units squares neither overflow nor vanish, and a signal times any power of two is treated alike to the bit.
     """
     largest = values.detach().abs().amax(tuple(range(1, values.ndim)), keepdim=True)
     return torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)

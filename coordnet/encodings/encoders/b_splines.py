@@ -210,10 +210,9 @@ class UnevenSpline(Encoder):
         return band if band.density <= MAX_DENSITY else None
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "UnevenSpline":
-        """Construct an encoder with a site at each sample, or ``features`` sites that are spread as the samples are."""
-        (axis,) = axes
-        x = axis.points().numpy()
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        """Put a site at each sample, or ``features`` sites that are spread as the samples are."""
+        x = axes[0].points().numpy()
         count = features or len(x)
         spread = np.interp(np.linspace(0, len(x) - 1, count), np.arange(len(x)), x)
-        return cls(count, tuple(spread.tolist()), **arguments)
+        return {"features": count, "sites": tuple(spread.tolist())}

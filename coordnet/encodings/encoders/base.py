@@ -20,8 +20,7 @@ from coordnet.sampling.samples import Geometry, Samples
 M = TypeVar("M", bound="FeatureMap")
 Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
 AxisScales = float | tuple[float, ...] | list[float] | Tensor  # one number for all axes, or one for each
-# Arguments that ``like`` supplies itself.
-_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "last", "sites", "gain"}
+_GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "last", "sites", "gain"}  # arguments that follow from axes
 
 
 @dataclass(frozen=True)
@@ -86,25 +85,18 @@ class Parameter:
 
 
 @dataclass_transform(eq_default=False)
-class _ModuleOfFields(nn.Module):
-    """A module whose annotated attributes are its constructor's arguments, as a dataclass has them."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        dataclass(eq=False, repr=False)(cls)
-
-
-class FeatureMap(_ModuleOfFields, ABC):
+@dataclass(eq=False, repr=False)
+class FeatureMap(nn.Module, ABC):
     """A map of positions to K features, ``features`` ≥ 1, with positive scale parameters, fixed or trained.
 
-    Every argument of the constructor is an attribute of the same name; one that is out of its range raises a
-    ``ValueError``. The ``gain`` is a factor on every feature; the papers divide an encoding matrix by its largest row
-    norm (see ``like``). The ``generator``, by default one with seed 0, draws the parameters of random encoders.
+    Annotated attributes are the constructor's arguments, as a dataclass has them; one that is out of its range raises a
+    ``ValueError``. The ``gain`` is a factor on every feature (see ``like``). The ``generator``, by default one with
+    seed 0, draws the parameters of random encoders.
 
     A fixed scale is a number. With ``learnable`` it is a tensor in the graph, and its logarithm is a parameter,
-    ``log_NAME``, so that it stays positive and a step of Adam is relative. This corrects a bad start, but can overfit
-    from a good one if there are as many features as samples: on a 128×128 crop a Gaussian's σ falls from 0.64
-    spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. ``held_out`` of ``fit_gradient`` limits this.
+    ``log_NAME``, so that it stays positive and a step of Adam is relative. With as many features as samples this can
+    overfit: on a 128×128 crop a Gaussian's σ falls from 0.64 spacings to 0.27 and the held-out PSNR from 27.5 to
+    14.1 dB. ``held_out`` of ``fit_gradient`` limits this.
     """
 
     name: ClassVar[str]
@@ -117,6 +109,10 @@ class FeatureMap(_ModuleOfFields, ABC):
     learnable: bool = False
     generator: InitVar[torch.Generator | None] = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(eq=False, repr=False)(cls)
+
     def __post_init__(self, generator: torch.Generator | None) -> None:
         nn.Module.__init__(self)
         self.features = _checks.integer("features", self.features, 1)
@@ -128,7 +124,7 @@ class FeatureMap(_ModuleOfFields, ABC):
         self._draw(generator or torch.Generator().manual_seed(0))
 
     def _draw(self, generator: torch.Generator) -> None:
-        """Draw or compute the tensors that the encoder keeps."""
+        """Check what the subclass adds to the arguments, and draw or compute the tensors that it keeps."""
 
     def _set_scale(self, name: str, value: float | tuple[float, ...]) -> None:
         if self.learnable:
@@ -180,9 +176,6 @@ class FeatureMap(_ModuleOfFields, ABC):
         features = without_tails(features)  # here, because every design and every point's features come this way
         return features if self.gain == 1 else features * self.gain
 
-    def _is_on_cpu(self) -> bool:
-        return all(t.device.type == "cpu" for t in (*self.parameters(), *self.buffers()))
-
     def stable_rank(self, samples: int) -> float:
         """‖A‖_F² / ‖A‖₂² on ``samples`` points in [0, 1) as features grow; NaN where no theory gives it."""
         return math.nan
@@ -204,9 +197,9 @@ class FeatureMap(_ModuleOfFields, ABC):
 
     def extra_repr(self) -> str:
         """Return the arguments that are not the default ones, for ``repr``."""
-        shown = ((f.name, self.scale(f.name)) for f in fields(self) if self.scale(f.name) != f.default)
+        values = ((f.name, self.scale(f.name)) for f in fields(self) if self.scale(f.name) != f.default)
         return ", ".join(
-            f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in shown
+            f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}" for name, value in values
         )
 
     def similarity(self, delta: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -225,9 +218,14 @@ class FeatureMap(_ModuleOfFields, ABC):
         return points if cls.joint else points[:, 0]
 
     @classmethod
-    @abstractmethod
     def for_axes(cls: type[M], axes: Axes, features: int | None, **arguments: Any) -> M:
         """Construct an encoder for the samples of some axes, whose numbers decide ``features`` if it is None."""
+        return cls(**{**cls._suited(axes, features, arguments), **arguments})
+
+    @classmethod
+    @abstractmethod
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that suit the samples of some axes, beside those that are given."""
 
     @classmethod
     def like(
@@ -241,11 +239,11 @@ class FeatureMap(_ModuleOfFields, ABC):
     ) -> M:
         """Return the encoder that suits the samples of an axis, or of the d axes of a lattice for a joint encoder.
 
-        The axes may be given by samples. ``features`` is K, by default the number of samples of the axis, or the joint
-        encoder's own default. ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as
-        the papers do. The options are the encoder's own arguments. Scales are numbers in units of the unit interval,
-        ``Spacings``, or texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised
-        if an option is unknown or out of its range, or an encoder of one coordinate is given several axes.
+        The axes may be given by samples. ``features`` is K, by default the number of samples, or a joint encoder's own
+        default. ``normalize`` divides by the largest row norm of the encoding matrix of the samples, as the papers do.
+        The options are the encoder's own arguments. Scales are numbers in units of the unit interval, ``Spacings``, or
+        texts in sample spacings: ``sigma="0.64px"``, ``f_max="0.25/px"``. A ``ValueError`` is raised if an option is
+        unknown or out of its range, or an encoder of one coordinate is given several axes.
         """
         if features is not None:
             _checks.integer("features", features, 1)
@@ -306,9 +304,8 @@ class Encoder(FeatureMap):
         return None
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Encoder":
-        """Construct an encoder for the samples of one axis, with one feature per sample by default."""
-        return cls(features or axes[0].count, **arguments)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        return {"features": features or axes[0].count}
 
 
 class JointEncoder(FeatureMap):
@@ -318,6 +315,7 @@ class JointEncoder(FeatureMap):
     """
 
     joint = True
+    usual_features: ClassVar[int] = 512
     dimensions: int
     features: int
 
@@ -343,9 +341,8 @@ class JointEncoder(FeatureMap):
         return super().forward(x)
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEncoder":
-        """Construct an encoder for the samples of d axes, with 512 features by default."""
-        return cls(len(axes), features or 512, **arguments)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        return {"dimensions": len(axes), "features": features or cls.usual_features}
 
 
 def interval(start: float, stop: float) -> tuple[float, float]:

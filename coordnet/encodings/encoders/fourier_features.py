@@ -60,10 +60,8 @@ class AxisFourier(FourierFeatures, Encoder):
         return self.encode(x) * torch.cat([gain, gain])
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "AxisFourier":
-        """Construct an encoder with one feature per sample by default, rounded up to an even number."""
-        count = axes[0].count
-        return cls(features or count + count % 2, **arguments)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        return {"features": features or axes[0].count + axes[0].count % 2}
 
 
 class LinearFourier(AxisFourier):
@@ -272,6 +270,5 @@ class Identity(Encoder):
         return 1.0
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "Identity":
-        """Construct the encoder, which has one feature on any axis."""
-        return cls(features or 1, **arguments)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        return {"features": features or 1}

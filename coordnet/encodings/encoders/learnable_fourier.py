@@ -71,6 +71,7 @@ class LearnableFourier(JointEncoder):
     Algorithm 1. F·F' is ½ exp(-‖δ‖² / (2γ²)) in the mean over W.
     """
 
+    usual_features = 768
     name = "learnable-fourier"
     summary = "trained Fourier features and a modulating MLP"
     scales = (Parameter("gamma", "length", Spacings(1.0), "width of the similarity"),)
@@ -140,8 +141,7 @@ class LearnableFourier(JointEncoder):
         return -0.5 * (1 - prior + variance.log() - (variance + mean.square()) / prior.exp())
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnableFourier":
-        """Construct an encoder with 768 features by default, or with G |F| features without a modulator."""
-        if features is None and arguments.get("hidden") == 0:
-            features = arguments.get("groups", 1) * arguments.get("fourier", 384)
-        return cls(len(axes), features or 768, **arguments)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        if features is None and given.get("hidden") == 0:  # without a modulator there are G |F| features
+            features = given.get("groups", 1) * given.get("fourier", 384)
+        return super()._suited(axes, features, given)

@@ -133,24 +133,25 @@ class ShiftedBasis(Encoder):
             return None
         left = [min(start, nodes.count - width) for start in left]
         near = nodes.points()[torch.tensor(left).unsqueeze(1) + torch.arange(width)].unsqueeze(1)
-        local = self if self._is_on_cpu() else copy.deepcopy(self).cpu()
+        tensors = (*self.parameters(), *self.buffers())
+        local = self if all(t.device.type == "cpu" for t in tensors) else copy.deepcopy(self).cpu()
         entries = local._amplified(local.encode_at(x, near, axis.width)).to(dtype).flatten(0, 1)
         entries = entries[: axis.count].split(ROWS)
         blocks = [Block(ROWS * i, *at) for i, at in enumerate(zip(left, entries, strict=True))]
         return BandedMatrix((axis.count, nodes.count), blocks)
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
         """Put a node on every sample of an axis, or ``features`` nodes over the same interval.
 
         On an axis of cells the nodes are the centers of ``features`` cells that tile it.
         """
         (axis,) = axes
         features = features or axis.count
-        last = axis.start + (axis.count - 1) * axis.spacing
+        last = None if axis.width else axis.start + (axis.count - 1) * axis.spacing
         shift = 0.5 * axis.spacing * (axis.count / features - 1) if axis.width else 0.0
-        arguments = {"last": None if axis.width else last, "reflect": axis.width > 0, **arguments}
-        return cls(features, start=axis.start + shift, stop=axis.stop + shift, **arguments)
+        ends = {"start": axis.start + shift, "stop": axis.stop + shift}
+        return {"features": features, **ends, "last": last, "reflect": axis.width > 0}
 
 
 class Gaussian(ShiftedBasis):
@@ -237,9 +238,9 @@ class ShiftedWave(ShiftedBasis):
     frequency: Scale
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "ShiftedBasis":
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
         """Put the nodes on the samples of an axis, and let the waves go on beyond them."""
-        return super().for_axes(axes, features, **{"last": None, "reflect": False, **arguments})
+        return {**super()._suited(axes, features, given), "last": None, "reflect": False}
 
 
 class Sine(ShiftedWave):

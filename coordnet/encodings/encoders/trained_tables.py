@@ -70,11 +70,9 @@ class LearnedEmbedding(Table, Encoder):
         return (Axis(self.rows, self.start, (self.stop - self.start) / self.rows),)
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "LearnedEmbedding":
-        """Construct an encoder with one row and one feature per sample by default."""
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
         (axis,) = axes
-        rows = arguments.pop("rows", axis.count)
-        return cls(features or axis.count, rows, axis.start, axis.stop, **arguments)
+        return {"features": features or axis.count, "rows": axis.count, "start": axis.start, "stop": axis.stop}
 
 
 class JointEmbedding(Table, JointEncoder):
@@ -84,6 +82,7 @@ class JointEmbedding(Table, JointEncoder):
     compare with this embedding in two dimensions.
     """
 
+    usual_features = 64
     name = "joint-embedding"
     summary = "a trained table with one row per sample of the grid"
     grid: tuple[int, ...] | list[int]
@@ -99,10 +98,8 @@ class JointEmbedding(Table, JointEncoder):
         return tuple(Axis(n) for n in self.grid)
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "JointEmbedding":
-        """Construct an encoder with one row per point of the lattice and 64 features by default."""
-        grid = arguments.pop("grid", tuple(axis.count for axis in axes))
-        return cls(len(axes), features or 64, grid, **arguments)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._suited(axes, features, given), "grid": tuple(axis.count for axis in axes)}
 
 
 def multilinear(
@@ -190,10 +187,9 @@ class HashGrid(JointEncoder):
         return index % self.table
 
     @classmethod
-    def for_axes(cls, axes: Axes, features: int | None, **arguments: Any) -> "HashGrid":
-        """Construct an encoder with two features per level, and one cell per two samples at the finest, by default."""
-        levels = _checks.integer("levels", arguments.get("levels", 16), 1)
-        coarsest = _checks.integer("coarsest", arguments.get("coarsest", 16), 1)
+    def _suited(cls, axes: Axes, features: int | None, given: dict[str, Any]) -> dict[str, Any]:
+        """Take two features per level, and one cell per two samples at the finest."""
+        levels, coarsest = (_checks.integer(name, given.get(name, 16), 1) for name in ("levels", "coarsest"))
         finest = max(axis.count for axis in axes) / 2
         growth = max(finest / coarsest, 1.0) ** (1 / max(levels - 1, 1))
-        return cls(len(axes), features or 2 * levels, **{"growth": growth, **arguments})
+        return {"dimensions": len(axes), "features": features or 2 * levels, "growth": growth}

@@ -14,30 +14,22 @@ from torch.nn.functional import embedding_bag
 from coordnet import _checks
 from coordnet.linalg.operators import LinearOperator, Shape
 
+Rows = tuple[Int[Tensor, " rows1"], Int[Tensor, " n"], Float[Tensor, " n"]]  # starts, columns, entries
 
-class SparseRows:
-    """The rows of a sparse matrix: row i has the entries from ``starts[i]`` up to ``starts[i + 1]``."""
 
-    def __init__(self, starts: Int[Tensor, " rows1"], columns: Int[Tensor, " n"], entries: Float[Tensor, " n"]) -> None:
-        self.starts, self.columns, self.entries = starts, columns, entries
+def _rows(matrix: Any) -> Rows:
+    """Return a SciPy matrix in compressed rows: row i has the entries from ``starts[i]`` up to ``starts[i + 1]``."""
+    rows: Any = sparse.csr_array(matrix)
+    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indptr, rows.indices))
+    return starts, columns, torch.from_numpy(rows.data)
 
-    @classmethod
-    def of(cls, matrix: Any) -> "SparseRows":
-        """Return the rows of a SciPy matrix in compressed rows."""
-        starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
-        return cls(starts, columns, torch.from_numpy(matrix.data))
 
-    def times(self, x: Float[Tensor, "*batch columns"]) -> Float[Tensor, "*batch rows"]:
-        """Return the matrix times vectors."""
-        nodes = x.reshape(-1, x.shape[-1]).T.contiguous()
-        entries = self.entries.to(x.dtype)
-        options: Any = {"per_sample_weights": entries, "mode": "sum", "include_last_offset": True}
-        rows = embedding_bag(self.columns, nodes, self.starts, **options)
-        return rows.T.reshape(*x.shape[:-1], -1)
-
-    def to(self, device: torch.device | str | None, dtype: torch.dtype | None) -> "SparseRows":
-        """Return the rows on another device, or for vectors of another dtype."""
-        return SparseRows(self.starts.to(device), self.columns.to(device), self.entries.to(device=device, dtype=dtype))
+def _times(matrix: Rows, x: Float[Tensor, "*batch columns"]) -> Float[Tensor, "*batch rows"]:
+    """Return the matrix times vectors."""
+    starts, columns, entries = matrix
+    nodes = x.reshape(-1, x.shape[-1]).T.contiguous()
+    options: Any = {"per_sample_weights": entries.to(x.dtype), "mode": "sum", "include_last_offset": True}
+    return embedding_bag(columns, nodes, starts, **options).T.reshape(*x.shape[:-1], -1)
 
 
 class SparseMatrix(LinearOperator):
@@ -46,6 +38,8 @@ class SparseMatrix(LinearOperator):
     Its transpose is kept too, so that both products run over rows. A ``ValueError`` is raised if the matrix is not of
     real numbers, or its shape is not that of the domain and the codomain.
     """
+
+    is_portable = True
 
     def __init__(self, matrix: Any, domain: Shape, codomain: Shape) -> None:
         shape = (math.prod(codomain), math.prod(domain))
@@ -56,20 +50,13 @@ class SparseMatrix(LinearOperator):
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
         self.domain, self.codomain = tuple(domain), tuple(codomain)
-        self._forward, self._backward = (SparseRows.of(sparse.csr_array(part)) for part in (matrix, matrix.T))
+        self._forward, self._backward = _rows(matrix), _rows(matrix.T)
 
     def _apply(self, x: Tensor) -> Tensor:
-        return self._forward.times(x.flatten(x.ndim - len(self.domain))).unflatten(-1, self.codomain)
+        return _times(self._forward, x.flatten(x.ndim - len(self.domain))).unflatten(-1, self.codomain)
 
     def _apply_adjoint(self, y: Tensor) -> Tensor:
-        return self._backward.times(y.flatten(y.ndim - len(self.codomain))).unflatten(-1, self.domain)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SparseMatrix":
-        """Return the operator on another device, or for tensors of another dtype."""
-        moved = object.__new__(SparseMatrix)
-        moved.domain, moved.codomain = self.domain, self.codomain
-        moved._forward, moved._backward = self._forward.to(device, dtype), self._backward.to(device, dtype)
-        return moved
+        return _times(self._backward, y.flatten(y.ndim - len(self.codomain))).unflatten(-1, self.domain)
 
 
 KINDS = "an operator of cn.operators, a SciPy LinearOperator or sparse matrix, or an object with A and A_adjoint"

@@ -137,6 +137,8 @@ class FourierSamples(LinearOperator):
     zero everywhere raises a ``ValueError``.
     """
 
+    is_portable = True
+
     def __init__(self, mask: Array) -> None:
         known = as_mask(mask) != 0
         if not bool(known.any()):
@@ -156,10 +158,6 @@ class FourierSamples(LinearOperator):
         spectrum = known.new_zeros(*y.shape[:-2], self.mask.numel()).index_copy(-1, self._index, known)
         found = torch.fft.ifftn(spectrum.reshape(*y.shape[:-2], *self.domain), dim=self._axes, norm="ortho")
         return found.real.contiguous()
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "FourierSamples":
-        """Return the operator on another device; it has no numbers of a dtype."""
-        return FourierSamples(self.mask.to(device))
 
 
 class Projections(LinearOperator):
@@ -191,6 +189,8 @@ class Projections(LinearOperator):
     pixel images" (IEEE Transactions on Medical Imaging, 1982).
     """
 
+    is_portable = True
+
     def __init__(self, angles: Sequence[float | int] | np.ndarray, grid: Shape, detectors: int | None = None) -> None:
         degrees = np.asarray(angles)
         if degrees.ndim != 1 or degrees.dtype.kind not in "iuf" or not len(degrees) or not np.isfinite(degrees).all():
@@ -208,13 +208,6 @@ class Projections(LinearOperator):
     def _apply_adjoint(self, y: Tensor) -> Float[Tensor, "*batch_domain"]:
         """Return the back-projection, without a filter."""
         return self._on_plane.adjoint(y)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Projections":
-        """Return the operator on another device, or for tensors of another dtype."""
-        moved = object.__new__(Projections)
-        moved.domain, moved.codomain = self.domain, self.codomain
-        moved._on_plane = self._on_plane.to(device, dtype)
-        return moved
 
 
 def _joseph(angles: np.ndarray, plane: tuple[int, int], shape: tuple[int, int]) -> sparse.csr_array:
