@@ -1,8 +1,4 @@
-"""Banded matrices, stored as dense blocks of rows, each over a window of the columns.
-
-BLAS multiplies a band in LAPACK's storage by only one vector at a time, but blocks of ``ROWS`` rows at full speed by
-any number of right-hand sides. The blocks hold few more numbers than the band.
-"""
+"""Banded matrices, stored as dense blocks of rows, which BLAS multiplies at full speed by any number of vectors."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -93,7 +89,7 @@ class BandedMatrix(LinearOperator):
     @cached_property
     def mT(self) -> "BandedMatrix":  # noqa: N802 - as tensors have it
         """The transpose."""
-        sources: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # one list for each block of Aᵀ
+        sources: list[list[Block]] = [[] for _ in range(0, self.shape[1], ROWS)]  # the blocks that meet each of Aᵀ's
         for b in self.blocks:
             for i in range(b.column // ROWS, (b.columns.stop - 1) // ROWS + 1):
                 sources[i].append(b)
@@ -128,10 +124,7 @@ class BandedMatrix(LinearOperator):
         return float(torch.stack([b.entries.abs().sum(1).max() for b in self.blocks]).max())
 
     def trimmed(self, relative: float) -> "BandedMatrix":
-        """Drop the outer columns of blocks whose entries are all below ``relative`` times the largest magnitude.
-
-        Their other entries are without tails.
-        """
+        """Drop tails, and outer columns of blocks all of whose entries are below ``relative`` times the largest."""
         peaks = pad_sequence([b.entries.abs().amax(0) for b in self.blocks], batch_first=True)
         peak = float(peaks.max())
         kept = (peaks > relative * peak).byte()

@@ -24,8 +24,7 @@ def make_periodic(
 ) -> Float[Tensor, "signals channels *shape"]:
     """Extend a signal to one period of a continuous function: its reflections at the two ends fade into each other.
 
-    The Fourier series of the result does not ring at the borders, as that of a zero-padded signal would. The signal
-    stays at the start of every axis.
+    The Fourier series of the result does not ring at the borders. The signal stays at the start of every axis.
     """
     none = [0] * (f.ndim - 2)
     for axis, padded in enumerate(shape):
@@ -47,10 +46,9 @@ def continue_smoothly(
 ) -> Float[Tensor, "signals channels *shape"]:
     """Extend a signal to one period of a smooth function: the added nodes have the least differences of an order.
 
-    Along each axis the sum of squared periodic differences is minimized, which makes order - 1 derivatives continuous
-    across the gap. The Fourier series of a smooth signal then has its accuracy up to the borders. The signal stays at
-    the start of every axis. The differences are of a lower order where the signal is shorter than the order, or where
-    the continuation would be ``OVERSHOOT`` times as large as the signal, as it is across wide gaps after rough ends.
+    Along each axis the sum of squared periodic differences is minimized, so that the Fourier series of a smooth signal
+    has its accuracy up to the borders. The signal stays at the start of every axis. The order is lower where the signal
+    is shorter, or where the continuation would be ``OVERSHOOT`` times as large, as across wide gaps after rough ends.
 
     The differences of twice the order vanish in the gap (Euler's equation): there the signal is the polynomial through
     as many nodes as the order on either side.

@@ -22,11 +22,10 @@ class ConvergenceWarning(_checks.CoordnetWarning):
 
 @dataclass(frozen=True)
 class ConjugateGradients:
-    """The stopping rule of conjugate gradients: a tolerance, and the largest number of steps.
+    """The stopping rule: a relative residual (see ``conjugate_gradients``), and the largest number of steps.
 
-    The tolerance is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) to which every system is solved, with the
-    preconditioner M. By default it depends on the number of axes of the signal. A ``ValueError`` is raised if the
-    tolerance is not positive, or the number of steps is below 1.
+    By default the tolerance depends on the number of axes of the signal. A ``ValueError`` is raised if it is not
+    positive, or the number of steps is below 1.
     """
 
     tolerance: float | None = None
@@ -50,13 +49,9 @@ class Solution:
     def warn_unless_converged(self, tolerance: float) -> None:
         """Give a ``ConvergenceWarning`` if a system did not reach the tolerance."""
         if not self.converged:
-            worst = float(self.relative_residual.max())
-            warnings.warn(
-                f"stopped after {self.iterations} steps at a relative residual of {worst:.1e}, "
-                f"above the tolerance of {tolerance:.0e}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            worst = f"a relative residual of {float(self.relative_residual.max()):.1e}"
+            message = f"stopped after {self.iterations} steps at {worst}, above the tolerance of {tolerance:.0e}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 @runtime_checkable
@@ -93,13 +88,11 @@ def conjugate_gradients(
 ) -> Solution:
     """Solve A x = b for all systems at once, each with its own step length, until all reach the tolerance.
 
-    The system has A, its preconditioner M and its inner product; ``b`` holds the right-hand sides, and ``start`` the
-    initial x, 0 by default. The ``tolerance`` is the relative residual √(⟨r, Mr⟩ / ⟨b, Mb⟩), and ``steps`` the largest
-    number of steps. A system has also converged where ⟨r, Mr⟩ is at most ``least``: the rounding of b, which a singular
-    A need not reach. The residual is looked at every ``check_every`` steps, and ``callback`` is called then.
-
-    A converged system does not change any more, and is dropped once ``COMPACT_AT`` of the systems have converged.
-    No warning is given here if the steps do not suffice; see ``Solution.warn_unless_converged``.
+    ``b`` holds the right-hand sides, and ``start`` the initial x, 0 by default. The ``tolerance`` is the relative
+    residual √(⟨r, Mr⟩ / ⟨b, Mb⟩) with the system's preconditioner M, and ``steps`` the largest number of steps. A
+    system has also converged where ⟨r, Mr⟩ is at most ``least``: the rounding of b, which a singular A need not reach.
+    The residual is looked at every ``check_every`` steps, and ``callback`` is called then. A converged system does not
+    change any more. No warning is given if the steps do not suffice; see ``Solution.warn_unless_converged``.
 
     Gradients flow to ``b``, as those of A⁻¹ b, while the system is held fixed: they are one more solve, to the same
     tolerance. A must then be definite.
@@ -128,8 +121,7 @@ def conjugate_gradients(
 class _Inverse(torch.autograd.Function):
     """x = A⁻¹ b, with the derivative A⁻¹ at any x that was found.
 
-    A is self-adjoint in the system's inner product Re Σ w ā b. For the sum without the weights w, in which autograd has
-    its gradients, the adjoint of A⁻¹ is w A⁻¹ w⁻¹.
+    A is self-adjoint in the inner product Re Σ w ā b; in that without w, which autograd has, A⁻¹ has w A⁻¹ w⁻¹.
     """
 
     @staticmethod
@@ -150,10 +142,9 @@ class _Inverse(torch.autograd.Function):
 
 
 class _Iteration:
-    """The state of conjugate gradients over the systems that have not been dropped.
+    """The state: ``solution`` and ``reached``, the squared relative residuals, hold all systems.
 
-    ``solution`` and ``reached``, the squared relative residuals, hold all systems; ``x`` and ``squares`` hold those
-    that remain, whose flat indices are ``places``.
+    ``x`` and ``squares`` hold those that have not been dropped, whose flat indices are ``places``.
     """
 
     def __init__(

@@ -140,7 +140,7 @@ class Kronecker(LinearOperator):
 
 @dataclass(frozen=True)
 class AxisFactor:
-    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank; s is in descending order."""
+    """The thin SVD A = U diag(s) Vᵀ of one axis, truncated to its numerical rank r; s is in descending order."""
 
     u: Float[Tensor, "n r"]
     s: Float[Tensor, " r"]
@@ -181,18 +181,16 @@ class KroneckerLeastSquares:
     """Minimize ‖(A₁ ⊗ … ⊗ A_d) w - y‖² + λ ‖w‖² exactly, for any number of right-hand sides.
 
     With A_j = U_j diag(s_j) V_jᵀ and σ = s₁ ⊗ … ⊗ s_d the solution is
-    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. A separate ridge on
-    each axis would solve another problem. Equal axes are factorized once, in float64.
-
-    Singular values of the Kronecker matrix below ``rcond`` times its largest count as zero. The default is
-    ε max(N_j, K_j), with the ε of ``dtype``, the right-hand sides' dtype, which is by default the matrices' own.
+    w = (V₁ ⊗ … ⊗ V_d) diag(σ / (σ² + λ)) (U₁ ⊗ … ⊗ U_d)ᵀ y, the minimum-norm one for λ = 0. Singular values of the
+    Kronecker matrix below ``rcond`` times its largest count as zero. The default is ε max(N_j, K_j), with the ε of
+    ``dtype``, the right-hand sides' dtype, which is by default the matrices' own.
 
     The ``inverse`` maps right-hand sides (*batch, N₁, …, N_d) to coefficients (*batch, K₁, …, K_d), in float64. The
     ``ranks`` are the numerical ranks of the axes, and ``degrees_of_freedom`` is the trace of the map from values to
     fitted values. A ``RankWarning`` is given if an axis has a lower rank than its smaller dimension. A ``ValueError``
     is raised if a matrix is not finite or is zero, or ``ridge`` or ``rcond`` is negative.
 
-    The Kronecker SVD is in Golub and Van Loan, Matrix Computations, 4th ed., section 12.3.
+    Source: Golub and Van Loan, Matrix Computations, 4th ed., section 12.3.
     """
 
     inverse: LinearOperator

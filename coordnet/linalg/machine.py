@@ -14,24 +14,15 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import hardshrink
 
-# From this size on (bytes), the C library returns freed memory to the system and gets new pages each time.
-LARGE = 2**25
+LARGE = 2**25  # bytes from which the C library returns freed memory to the system and gets new pages each time
 MAX_KEPT = 2**28  # bytes of the largest scratch buffer that is kept after use
-# Bytes of values and results that are processed at once. On a CPU they fit into its cache: between 8 and 16 MiB there
-# is no difference, at 64 MiB a batch of 64 images of 256² takes a quarter longer. On a GPU fewer launches are better.
+# Bytes that are processed at once on a CPU, whose cache they fit: at 64 MiB, 64 images of 256² take a quarter longer.
 CHUNK = {"cpu": 2**24}
-CHUNK_ON_GPU = 2**29
+CHUNK_ON_GPU = 2**29  # bytes that are processed at once on a GPU, where fewer launches are better
 NUMPY = {torch.float32: "float32", torch.float64: "float64", torch.uint8: "uint8"}
 
 
-class _Kept(threading.local):
-    """The buffers of one thread, by device and stream, so that concurrent work never shares one."""
-
-    def __init__(self) -> None:
-        self.buffers: dict[tuple[torch.device, int], list[Tensor]] = {}
-
-
-_KEPT = _Kept()
+_KEPT = threading.local()  # its ``buffers``, by device and stream, so that concurrent work never shares one
 
 
 def empty(like: Tensor, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
@@ -55,7 +46,7 @@ def scratch(like: Tensor, shape: tuple[int, ...], *in_use: Tensor | None) -> Ten
     if size > MAX_KEPT or (like.is_cuda and torch.cuda.is_current_stream_capturing()):
         return empty(like, shape)
     stream = torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
-    buffers = _KEPT.buffers.setdefault((like.device, stream), [])
+    buffers = vars(_KEPT).setdefault("buffers", {}).setdefault((like.device, stream), [])
     taken = {tensor.untyped_storage().data_ptr() for tensor in in_use if tensor is not None}
     free = (i for i, buffer in enumerate(buffers) if buffer.untyped_storage().data_ptr() not in taken)
     i = next(free, len(buffers))
@@ -67,7 +58,7 @@ def scratch(like: Tensor, shape: tuple[int, ...], *in_use: Tensor | None) -> Ten
 
 def clear_scratch() -> None:
     """Free the scratch memory of this thread."""
-    _KEPT.buffers.clear()
+    vars(_KEPT).clear()
 
 
 def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -141,9 +132,8 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], device
 def full_precision() -> Iterator[None]:
     """Round products of float32 as float32 does, whatever ``torch.set_float32_matmul_precision`` says.
 
-    "high" and "medium" let a GPU multiply numbers with 10 or 7 bits of mantissa, as cuDNN's convolutions do by default.
-    Methods that compare a residual or a sum of products with its rounding would go wrong. These are settings of the
-    process, which are put back at the end.
+    "high" and "medium" let a GPU multiply with 10 or 7 bits of mantissa, as cuDNN's convolutions do by default. Methods
+    that compare a residual with its rounding would go wrong. These settings of the process are put back at the end.
     """
     products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("highest")

@@ -1,6 +1,6 @@
 """Attention with positions: tokens with encoded positions, and a small Transformer that classifies them."""
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -20,8 +20,7 @@ class PositionedTokens(nn.Module):
     """Tokens t of some width at points x: t + P Ψ(x) with a trained P ("add"), t + Ψ(x) ("unprojected"), or [t, Ψ(x)].
 
     The last is "concatenate". P is initialized with seed 0 unless a generator is given. A ``ValueError`` is raised if
-    an argument is out of its range, the points have another number of coordinates than Ψ takes, or Ψ does not have
-    ``width`` features where it is added without P.
+    an argument is out of its range, or the features or the points' coordinates do not fit.
 
     Vaswani et al. (NeurIPS 2017) and Idé et al. (2024) add Ψ as it is; Li et al. (NeurIPS 2021) add and concatenate.
     """
@@ -88,10 +87,8 @@ class AttentionClassifier(nn.Module):
         inner = width if self.positioned is None else self.positioned.width
         if inner % _checks.integer("heads", heads, 1):
             raise _checks.wrong("heads", f"a divisor of the width {inner}", heads)
-        layer = nn.TransformerEncoderLayer(
-            inner, heads, 2 * inner, dropout, batch_first=True, norm_first=True, device="meta"
-        )
-        layer = layer.to_empty(device="cpu")
+        kind: dict[str, Any] = {"batch_first": True, "norm_first": True, "device": "meta"}
+        layer = nn.TransformerEncoderLayer(inner, heads, 2 * inner, dropout, **kind).to_empty(device="cpu")
         self.transformer = nn.TransformerEncoder(layer, depth, nn.LayerNorm(inner), enable_nested_tensor=False)
         self.logits = nn.utils.skip_init(nn.Linear, inner, classes)
         for part in (self.embedding, self.transformer, self.logits):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -144,9 +144,8 @@ class GaussianMLP(MLP):
 class Wire(MLP):
     """Complex layers with Gabor activations exp(iω₀x) exp(-|s₀x|²); the output is the real part (WIRE).
 
-    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀. Source: Saragadam et al., "WIRE: Wavelet Implicit
-    Neural Representations" (CVPR 2023), equation 4. A complex unit has twice the parameters of a real one; the width is
-    that of complex units.
+    ``omega`` is the frequency ω₀, ``scale`` the inverse width s₀, and the width that of complex units. Source:
+    Saragadam et al., "WIRE: Wavelet Implicit Neural Representations" (CVPR 2023), equation 4.
     """
 
     name: ClassVar[str] = "wire"
@@ -185,9 +184,8 @@ def labelled(name: str, options: Mapping[str, Any]) -> str:
 
 def head_label(head: Head) -> str:
     """The name of a head with the attributes that are not the default ones."""
-    kept = {f.name: getattr(head, f.name) for f in fields(head)}
-    defaults = {f.name: f.default for f in fields(head) if f.default is not MISSING}
-    return labelled(head.name, {key: value for key, value in kept.items() if value != defaults[key]})
+    values = ((f, getattr(head, f.name)) for f in fields(head))
+    return labelled(head.name, {f.name: value for f, value in values if value != f.default})
 
 
 def _text(value: Any) -> str:

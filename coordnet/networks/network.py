@@ -19,22 +19,35 @@ from coordnet.networks.heads import Head
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 
 
-class KroneckerLinear(nn.Module):
-    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without forming the product of features.
+class Held(nn.Module):
+    """A layer with a ``weight`` of one number for each channel and feature.
 
-    See ``hold`` for the weight.
+    An ``nn.Parameter`` is trained. A tensor that autograd follows is a buffer, through which gradients flow; another
+    one is a parameter that is not trained before ``requires_grad_()``.
     """
 
     weight: Tensor
 
-    def __init__(self, weight: Float[Tensor, "channels *features"], bias: nn.Parameter | None = None) -> None:
+    def __init__(self, weight: Float[Tensor, "channels *features"]) -> None:
         super().__init__()
-        hold(self, weight)
-        self.bias = bias
+        if isinstance(weight, nn.Parameter):
+            self.weight = weight
+        elif is_tracked(weight) or weight.requires_grad:
+            self.register_buffer("weight", weight)
+        else:
+            self.weight = nn.Parameter(weight, requires_grad=False)
 
     def extra_repr(self) -> str:
         """Return the shape of the weight, for ``repr``."""
         return f"weight={tuple(self.weight.shape)}"
+
+
+class KroneckerLinear(Held):
+    """f_c(x) = Σ W[c, k₁, …, k_d] ψ₁(x₁)_{k₁} … ψ_d(x_d)_{k_d} (+ b_c), without forming the product of features."""
+
+    def __init__(self, weight: Float[Tensor, "channels *features"], bias: nn.Parameter | None = None) -> None:
+        super().__init__(weight)
+        self.bias = bias
 
     def forward(self, factors: Sequence[Float[Tensor, "*points _"]]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points given by the factors of their features, (…, K_j) per axis."""
@@ -56,20 +69,6 @@ class KroneckerLinear(nn.Module):
 
     def _add_bias(self, out: Tensor) -> Tensor:
         return out if self.bias is None else out + self.bias
-
-
-def hold(module: nn.Module, weight: Tensor) -> None:
-    """Make a tensor the ``weight`` of a module.
-
-    An ``nn.Parameter`` is trained. A tensor that autograd follows is a buffer, through which gradients flow; another
-    one is a parameter that is not trained before ``requires_grad_()``.
-    """
-    if isinstance(weight, nn.Parameter):
-        module.weight = weight
-    elif is_tracked(weight) or weight.requires_grad:
-        module.register_buffer("weight", weight)
-    else:
-        module.weight = nn.Parameter(weight, requires_grad=False)
 
 
 def contract(factors: Sequence[Tensor], weight: Shaped[Tensor, "channels *features"]) -> Tensor:
@@ -110,18 +109,8 @@ class Activation(nn.Module):
         return self.head.activation(x)
 
 
-class FourierLinear(nn.Module):
-    """f_c(x) = Σ_k F_c[k] exp(2πi k·u(x)), where F is the DFT of values on the padded lattice."""
-
-    weight: Tensor
-
-    def __init__(self, weight: Float[Tensor, "channels *padded"]) -> None:
-        super().__init__()
-        hold(self, weight)
-
-    def extra_repr(self) -> str:
-        """Return the shape of the weight, for ``repr``."""
-        return f"weight={tuple(self.weight.shape)}"
+class FourierLinear(Held):
+    """f_c(x) = Σ_k F_c[k] exp(2πi k·u(x)), where F is the DFT of the weight: values on the padded lattice."""
 
     def forward(self, factors: list[Tensor]) -> Float[Tensor, "*points channels"]:
         """Evaluate at points given by the complex factors of their features, (…, P_j) per axis."""
@@ -146,12 +135,11 @@ class FourierLinear(nn.Module):
 def resample(values: Float[Tensor, "*rows p"], own: Axis, onto: Axis) -> Float[Tensor, "*rows m"]:
     """Evaluate the Fourier series through the P nodes own.start + i own.spacing at the positions of ``onto``.
 
-    The positions are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
+    These are u₀ + m δ in periods, so that Σ_k F[k] exp(2πi k (u₀ + m δ)) is a chirp-z transform: with
     k m = (k² + m² - (m - k)²) / 2 it is a convolution, which takes three FFTs for any number of positions. Means over
-    the cells of ``own``, and of ``onto``, multiply the frequency f of the series by sinc(f width).
+    cells multiply the frequency f of the series by sinc(f width). Phases are reduced in float64.
 
-    Source: Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970). Phases
-    are reduced in float64.
+    Source: Bluestein, "A linear filtering approach to the computation of the discrete Fourier transform" (1970).
     """
     length, count = values.shape[-1], onto.count
     start = (onto.start - own.start) / (own.spacing * length)
@@ -180,8 +168,7 @@ def _phase_factor(cycles: Float[Tensor, " n"], dtype: torch.dtype) -> Tensor:
 class CoordinateNetwork(nn.Module):
     """A head applied to an encoding: a function of points in [0, 1)^d.
 
-    On a complex encoding the first layer is a ``KroneckerLinear``; further layers act on each point. With a
-    ``blending``, as fits of scattered points have it, the first layer is evaluated at the nodes of a lattice and
+    With a ``blending``, as fits of scattered points have it, the first layer is evaluated at the nodes of a lattice and
     blended between them; ``exact`` evaluates the encoding itself.
 
     The initial weights are uniform within the head's bounds, by default drawn with seed 0. A linear head on a complex
@@ -243,15 +230,14 @@ class CoordinateNetwork(nn.Module):
 
     def on_lattice(self, axes: Axes, dtype: torch.dtype, device: torch.device, *, exact: bool = False) -> Tensor:
         """Evaluate on the lattice that axes span, (*lattice, channels), by mode products if the encoding allows it."""
-        if any(axis.width for axis in axes) and not (self.is_separable and (self.blending is None or exact)):
+        blending = None if exact else self.blending
+        if any(axis.width for axis in axes) and (blending or not self.is_separable):
             found = "a blend of nodes (exact=True has none)" if self.is_separable else "another network"
             raise _checks.wrong("footprint", "point, unless a linear head is on a complex or Fourier encoding", found)
         if not self.encoding.is_factored:
             return self(lattice_points(axes, dtype, device))
-        if self.blending is None or exact:
-            return self.rest(self.first.on_axes(self.encoding, axes))  # type: ignore[operator]
-        nodes = self.first.on_axes(self.encoding, self.blending.lattice)  # type: ignore[operator]
-        return self.rest(self.blending.on_axes(nodes, axes, self.encoding.axis_encoders))
+        nodes = self.first.on_axes(self.encoding, blending.lattice if blending else axes)  # type: ignore[operator]
+        return self.rest(blending.on_axes(nodes, axes, self.encoding.axis_encoders) if blending else nodes)
 
     @property
     def is_separable(self) -> bool:

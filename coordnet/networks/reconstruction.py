@@ -4,7 +4,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -29,7 +29,6 @@ MEMORY = 2**30  # bytes that an evaluation may take beside its result
 LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
 ROUNDING = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
 Outside = Literal["error", "clamp", "extrapolate"]
-OUTSIDE = ("error", "clamp", "extrapolate")
 
 
 class Reconstruction(Uncertain, nn.Module):
@@ -39,32 +38,16 @@ class Reconstruction(Uncertain, nn.Module):
     at the nodes around x, and constant beyond the outermost ones (see ``Blending``). With ``exact`` the encoding is
     evaluated at x itself, which is another function.
 
-    A fit of samples on a ``RectilinearLattice`` is a function of points in the units of its coordinates.
-
     It is a module: ``to`` moves it, its tensors are in its ``state_dict``, and it can be a part of a larger model.
     Gradients flow to points and, where they are followed, to the values that were fitted. The weights of a closed form
     are parameters that are not trained before ``requires_grad_()``.
 
-    Parameters
-    ----------
-    network : CoordinateNetwork
-        With ``channels`` outputs for each signal of a batch.
-    offset : (*batch, channels)
-        The mean that was subtracted before the fit; zero where none was.
-    grid : tuple of int
-        The signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative.
-    batch : tuple of int
-        The leading dimensions of the values that were fitted together.
-    report : FitReport
-        How the fit went; nothing is known of it if not given.
-    learned : dict
-        Tensors such as the spectrum of an adaptive prior.
-    footprint : "point" or "area"
-        The default of ``render``: values at points, or means over cells for a fit of area samples.
-    coordinates : (N_j,) for each axis, optional
-        The coordinates of the grid's nodes, whose units points have; those of the unit interval if not given.
-    uncertainty : Uncertainty, optional
-        The samples of the fit and how they were fitted, for ``interval``, ``std`` and ``draw``. They are not saved.
+    The ``network`` has ``channels`` outputs for each signal of a ``batch``, the leading dimensions of the values that
+    were fitted together. The ``offset``, (*batch, channels), was subtracted before the fit. The ``grid`` has the
+    signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative. ``report`` says how the fit
+    went, and ``learned`` has tensors such as the spectrum of an adaptive prior. The ``footprint`` is the default of
+    ``render``. With ``coordinates``, (N_j,) for each axis, as fits on a ``RectilinearLattice`` have them, points are in
+    their units. ``uncertainty`` knows the samples of the fit, for ``interval``, ``std`` and ``draw``; it is not saved.
     """
 
     offset: Tensor
@@ -120,7 +103,8 @@ class Reconstruction(Uncertain, nn.Module):
         Parameters
         ----------
         points : (*points, d)
-            Coordinates of any floating-point dtype, from half a sample's spacing before 0 to as much beyond 1.
+            Coordinates of any floating-point dtype, from half a sample's spacing before 0 to as much beyond 1. Others
+            raise a ``ValueError``.
         memory : int
             Bytes of intermediate results. More points than they allow are evaluated in chunks.
         outside : "error", "clamp" or "extrapolate"
@@ -128,11 +112,6 @@ class Reconstruction(Uncertain, nn.Module):
             look at the points, as CUDA graphs and ``torch.vmap`` need it.
         exact : bool
             Whether the encoding is evaluated at the points even if the fit blends a lattice's values.
-
-        Raises
-        ------
-        ValueError
-            If the points have another number of coordinates, are no floating-point numbers, or are outside.
         """
         d = self.network.encoding.dimensions
         if not isinstance(points, Tensor) or not points.is_floating_point():
@@ -142,7 +121,7 @@ class Reconstruction(Uncertain, nn.Module):
             raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
         _checks.integer("memory", memory, 1)
         unit = (self.lattice.to_unit(points) if self.lattice else points).to(self.offset)
-        points = self._inside(unit, _checks.choice("outside", outside, OUTSIDE), points)
+        points = self._inside(unit, _checks.choice("outside", outside, get_args(Outside)), points)
         rows = max(1, memory // (self.network.floats_per_point * self.offset.element_size()))
         parts = [self.network(chunk, exact=exact) for chunk in points.reshape(-1, d).split(rows)]
         return self._finish(torch.cat(parts).reshape(*points.shape[:-1], -1), points.ndim - 1)
@@ -178,12 +157,8 @@ class Reconstruction(Uncertain, nn.Module):
         lower resolution has no aliases; it is the default for fits of area samples, "point" for others. Networks that
         are not separable are rendered in blocks of rows where they need more than ``memory`` bytes of intermediate
         results; ``exact`` is that of ``forward``. A fit on a ``RectilinearLattice`` is rendered at its coordinates, or
-        at ``shape`` equally spaced positions from the first to the last, where there is no alignment.
-
-        Raises
-        ------
-        ValueError
-            If ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
+        at ``shape`` equally spaced positions from the first to the last, where there is no alignment. A ``ValueError``
+        is raised if ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
         """
         axes = (self.lattice or Lattice(self.grid)).render_axes(shape, alignment, footprint or self.footprint)
         return self.on_axes(axes, memory=memory, exact=exact)
@@ -204,11 +179,9 @@ class Reconstruction(Uncertain, nn.Module):
         if network.is_separable:
             return self._finish(network.on_lattice(axes, dtype, device, exact=exact), len(axes))
         row = math.prod(a.count for a in axes[1:]) * network.floats_per_point * self.offset.element_size()
-        step = max(1, memory // row)
-        blocks = []
-        for i in range(0, axes[0].count, step):
-            count = min(step, axes[0].count - i)
-            blocks.append(network.on_lattice((axes[0].part(i, count), *axes[1:]), dtype, device, exact=exact))
+        step, (first, *others) = max(1, memory // row), axes
+        parts = [first.part(i, min(step, first.count - i)) for i in range(0, first.count, step)]
+        blocks = [network.on_lattice((part, *others), dtype, device, exact=exact) for part in parts]
         return self._finish(torch.cat(blocks), len(axes))
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
@@ -251,8 +224,7 @@ class Reconstruction(Uncertain, nn.Module):
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
         """Read a reconstruction that ``save`` wrote; its renders are the same to the bit.
 
-        A ``ValueError`` is raised if the file is missing, damaged, of another kind, or if what it holds does not fit
-        together: numbers that are not finite, other shapes than the configuration says, unknown names in it.
+        A ``ValueError`` is raised if the file is missing, damaged or of another kind, or its parts do not fit together.
         """
         from safetensors import SafetensorError, safe_open
 

@@ -1,6 +1,6 @@
 """How sure a reconstruction is: intervals, standard deviations and draws, from the samples that its fit keeps."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -9,27 +9,7 @@ from torch import Tensor
 from coordnet import _checks
 
 Signal = Float[Tensor, "*grid channels"]
-
-
-@runtime_checkable
-class Uncertainty(Protocol):
-    """The samples of a fit and how they were fitted, kept to say how sure it is."""
-
-    def std(self, fit: Any) -> Signal:
-        """Return the standard deviation of the errors of the fit."""
-        ...
-
-    def interval(self, fit: Any, level: float) -> tuple[Signal, Signal]:
-        """Return the ends of intervals that cover a share ``level`` of the unknown samples."""
-        ...
-
-    def expected_psnr(self, fit: Any, data_range: float) -> float:
-        """Return the PSNR to expect where there is no sample, in dB."""
-        ...
-
-    def draw(self, fit: Any, count: int, generator: torch.Generator | None) -> Float[Tensor, "draws *grid channels"]:
-        """Draw signals around the fit."""
-        ...
+Uncertainty = Any  # the samples of a fit and how they were fitted, with the methods below, which take the fit first
 
 
 class Uncertain:
@@ -48,13 +28,8 @@ class Uncertain:
         These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
         prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
         whose samples are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The
-        refits are made once.
-
-        Raises
-        ------
-        ValueError
-            If the level is not between 0 and 1 or too high for the number of samples, or if there are fewer than 50
-            samples, or they are no masked lattice and no scattered points.
+        refits are made once. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
+        of samples, or if there are fewer than 50 samples, or they are no masked lattice and no scattered points.
         """
         return self._sure().interval(self, level)
 
@@ -75,14 +50,9 @@ class Uncertain:
 
         The prior is the smooth one, the adaptive one with the spectrum that was learned, or for a local prior that of
         its pilot; the noise is that of the greatest likelihood. Whole lattices are drawn from their independent modes,
-        others by perturbed solves, all in one batch. Seed 0 is taken without a ``generator``.
-
-        Raises
-        ------
-        ValueError
-            If ``count`` is no positive integer, the generator is none of PyTorch's, or the prior has no stationary
-            posterior: none, thin plates, Huber's loss, or a local one on a strided picture or clip, a mosaic, a lattice
-            without gaps, or cells.
+        others by perturbed solves, all in one batch. Seed 0 is taken without a ``generator``. A ``ValueError`` is
+        raised if ``count`` is no positive integer, or the prior has no stationary posterior: none, thin plates, Huber's
+        loss, or a local one on a strided picture or clip, a mosaic, a lattice without gaps, or cells.
         """
         _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
         return self._sure().draw(self, count, generator)

@@ -92,6 +92,9 @@ class OperatorGeometry(Geometry):
 class Measurements(Samples):
     """Values y = A f + noise of a linear map A of a lattice signal f, from which ``cn.fit`` reconstructs f.
 
+    A ``ValueError`` is raised if the operator is of another kind, its adjoint is not one, the values are NaN, infinite,
+    of another shape or no floating-point numbers, or the grid, weights or sigma do not fit.
+
     Parameters
     ----------
     operator : LinearOperator, or one of another library
@@ -107,8 +110,6 @@ class Measurements(Samples):
     sigma : float, optional
         The standard deviation of the noise of values with weight 1. The adaptive prior estimates it if not given.
 
-    A ``ValueError`` is raised if the operator is of another kind, its adjoint is not one, the values are NaN, infinite,
-    of another shape or no floating-point numbers, or the grid, weights or sigma do not fit.
     """
 
     def __init__(
