@@ -26,11 +26,8 @@ def similarity_weights(
     With the similarity D of an encoder as a function of distance, the nodes' distance d (``spacing``, in units of the
     unit interval) and the point's fraction β of it, in [0, 1], least squares gives
     α = [D(0) D(βd) - D(d) D((1-β)d), D(0) D((1-β)d) - D(d) D(βd)] / (D(0)² - D(d)²).
-
-    Notes
-    -----
-    The normal equations of min ‖ψ(x) - α₁ψ(x₀) - α₂ψ(x₀ + d)‖²; Zheng et al. (ECCV 2022), section 5.2. Where the
-    nodes' encodings are equal (D(d) = D(0)) the equations are singular, and the linear weights are their limit.
+    These solve min ‖ψ(x) - α₁ψ(x₀) - α₂ψ(x₀ + d)‖²; Zheng et al. (ECCV 2022), section 5.2. Where D(d) = D(0) the
+    equations are singular, and the linear weights are their limit.
     """
     zero, one = similarity(fraction.new_tensor([0.0, spacing]))
     near, far = similarity(fraction * spacing), similarity((1 - fraction) * spacing)
@@ -44,9 +41,7 @@ def similarity_weights(
 def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
     """Return the weights of the four nodes around a point in Keys' cubic convolution with a = -1/2.
 
-    Notes
-    -----
-    Keys, "Cubic convolution interpolation for digital image processing" (IEEE TASSP 1981), equation 15.
+    Source: Keys, "Cubic convolution interpolation for digital image processing" (IEEE TASSP 1981), equation 15.
     """
     t = fraction.unsqueeze(-1) + torch.tensor([1.0, 0.0, -1.0, -2.0]).to(fraction)
     u = t.abs()
@@ -128,9 +123,8 @@ class Blending:
         if self.kind not in ("similarity", "printed"):
             return [None] * len(self.lattice)
         if len(encoders) != len(self.lattice):
-            raise _checks.wrong(
-                "blending", "linear, cubic or quintic for an encoding without encoders per axis", self.kind
-            )
+            expected = "linear, cubic or quintic for an encoding without encoders per axis"
+            raise _checks.wrong("blending", expected, self.kind)
         return encoders
 
 

@@ -39,9 +39,7 @@ def design(
     *,
     dense: bool = False,
 ) -> Matrix:
-    """The matrix ψ(positions of the axis), or its means over the axis's cells, (N, K).
-
-    It is a band where that is faster, else a dense tensor.
+    """The matrix ψ(positions of the axis), or its means over the axis's cells, (N, K): a band where that is faster.
 
     It is computed in float64: at position 1 the rounding of float32 is 1e-4 of the spacing of 2048 samples. Where a
     gradient follows the encoder, the matrix is dense and computed in ``dtype``; ``dense`` asks for a tensor always.
@@ -70,8 +68,8 @@ def designs(
 class LatestDesigns:
     """The designs of an encoding, kept for the next call if they are bands and nothing has changed.
 
-    Fits of one plan have one encoding, so that rendering each takes no longer than its products. Encoders with tensors,
-    which may change in place, have theirs made anew, and so have those that have no band, which may be large.
+    Rendering the fits of one plan then takes no longer than their products. Encoders with tensors, which may change in
+    place, have theirs made anew, and so have those without a band, whose matrices may be large.
     """
 
     def __init__(self) -> None:
@@ -112,10 +110,9 @@ def separable_inverse(
 ) -> list[Matrix] | None:
     """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
 
-    Bands are in float64; axes that are short or not local have dense matrices. It is None where no axis is faster as
-    a band, an axis is nearly singular, or the relative cut ``rcond`` of ``KroneckerLeastSquares`` would remove a
-    singular value of the Kronecker matrix: the dense path is for that. ``dtype`` is that of the values that will be
-    multiplied.
+    Bands are in float64; axes that are short or not local have dense matrices. It is None where no axis is faster as a
+    band, an axis is nearly singular, or the relative cut ``rcond`` of ``KroneckerLeastSquares`` would remove a singular
+    value of the Kronecker matrix: the dense path is for that. ``dtype`` is that of the values that will be multiplied.
     """
     pairs = _pairs(encoding, axes)
     bands = for_each_distinct(pairs, lambda pair: _faster_band(*pair), _equal)
@@ -134,10 +131,8 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     """The pseudo-inverse of a banded design of full rank, in float64, and a bound on the design's condition number.
 
     It is (AᵀA)⁻¹Aᵀ where there are at most as many features as samples, else Aᵀ(AAᵀ)⁻¹, without entries below the
-    rounding of ``dtype``. The condition is bounded by √(‖A‖₁ ‖A‖∞ ‖A⁺‖₁ ‖A⁺‖∞), which is within some percent of it
-    for bumps on a row of nodes.
-
-    It is None where the rank is not full, the condition is above ``MAX_CONDITION``, or the inverse has no narrow band.
+    rounding of ``dtype``. The bound is √(‖A‖₁ ‖A‖∞ ‖A⁺‖₁ ‖A⁺‖∞). It is None where the rank is not full, the condition
+    is above ``MAX_CONDITION``, or the inverse has no narrow band.
     """
     tolerance = max(torch.finfo(dtype).eps / 16, INVERSE_ERROR)
     transpose = design.mT

@@ -19,7 +19,6 @@ from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.smoothness.parameters import POWER
 from coordnet.sampling.axes import ByAxes
-from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Samples
 
 LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own estimate
@@ -60,7 +59,7 @@ def choose_prior(
     progress : bool
         Whether to show the seconds that the choice takes.
     """
-    samples = as_points(samples.detached()) if fourier else samples.detached()
+    samples = samples.detached().on_even_nodes() if fourier else samples.detached()
     prior = suited(Setting(samples.geometry, samples.channels, samples.values.device, fourier, robust))
     is_point = samples.geometry.operator is None and not samples.geometry.has_cells
     if prior is not None and not isinstance(prior, ThinPlate) and fourier and not robust and is_point:

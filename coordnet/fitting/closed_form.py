@@ -22,7 +22,6 @@ from coordnet.priors.least_squares import HELD, LeastSquares
 from coordnet.priors.registry import as_prior
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.arrays import FLOATS
-from coordnet.sampling.rectilinear import as_points
 from coordnet.sampling.samples import Geometry, Samples
 
 NO_PENALTY = Smoothness(power=0.0, strength=0.0)
@@ -119,7 +118,7 @@ def fit_closed_form(
         raise _checks.wrong("samples", "those of cn.sample(signal, pattern)", type(samples).__name__)
     geometry = samples.geometry
     if not getattr(encoding, "axis_encoders", True):  # Fourier's, whose nodes are equally spaced
-        samples = as_points(samples)
+        samples = samples.on_even_nodes()
     values = samples.values
     if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
         shown = options.get("progress", False)

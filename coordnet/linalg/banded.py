@@ -16,7 +16,7 @@ from coordnet.linalg.operators import LinearOperator
 
 ROWS = 64  # rows per block; with 32 or 128, enlarging 256² by 2 takes 7 % or 10 % longer
 MARGIN = 24  # initial number of columns on either side of a block in which an inverse is sought
-ROUNDING = 1 / 16  # entries below this fraction of a dtype's epsilon, relative to the largest entry, are dropped
+SMALL = 1 / 16  # entries below this fraction of a dtype's epsilon, relative to the largest entry, are dropped
 MIN_CUTOFF = 1e-15  # lower bound of that cutoff, which float64 would go below
 
 
@@ -157,7 +157,7 @@ class BandedMatrix(LinearOperator):
 
 def rounding(dtype: torch.dtype) -> float:
     """Return the fraction of the largest entry below which entries of a dtype are dropped."""
-    return max(torch.finfo(dtype).eps * ROUNDING, MIN_CUTOFF)
+    return max(torch.finfo(dtype).eps * SMALL, MIN_CUTOFF)
 
 
 def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:

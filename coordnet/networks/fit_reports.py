@@ -176,8 +176,17 @@ class TrainingReport(FitReport):
     learning_rate: float
 
 
+class SeveralReports(FitReport):
+    """The report of several fits."""
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether hidden samples gave patches no weight in any of the fits."""
+        return bool(self.each) and all(report.is_pilot for report in self.each)
+
+
 @dataclass(frozen=True, kw_only=True)
-class BatchReport(FitReport):
+class BatchReport(SeveralReports):
     """The report of signals that were fitted one by one: the worst of their numbers, and the report of each."""
 
     signals: list[FitReport]
@@ -192,14 +201,9 @@ class BatchReport(FitReport):
         found = [psnr for report in self.signals if (psnr := report.best_psnr(wide=wide)) is not None]
         return statistics.fmean(found) if found else None
 
-    @property
-    def is_pilot(self) -> bool:
-        """Whether hidden samples gave patches no weight in any signal."""
-        return all(report.is_pilot for report in self.signals)
-
 
 @dataclass(frozen=True, kw_only=True)
-class TiledReport(FitReport):
+class TiledReport(SeveralReports):
     """The report of a signal that was fitted in overlapping tiles.
 
     ``tiles`` are their numbers along each axis, and ``overlap`` the samples that neighbors share. ``fits`` has the
@@ -220,11 +224,6 @@ class TiledReport(FitReport):
         scores = [report.best_psnr(wide=wide) for report in self.fits]
         errors = [10 ** (-psnr / 10) for psnr in scores if psnr is not None]
         return None if not errors or (wide and None in scores) else decibels(statistics.fmean(errors))
-
-    @property
-    def is_pilot(self) -> bool:
-        """Whether hidden samples gave patches no weight in any tile."""
-        return bool(self.fits) and all(report.is_pilot for report in self.fits)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.fit_reports import FitReport, report_from
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.uncertainty import Uncertain, Uncertainty
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
@@ -27,11 +26,15 @@ from coordnet.sampling.samples import BLENDS
 FORMAT = "coordnet-1"
 MEMORY = 2**30  # bytes that an evaluation may take beside its result
 LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
-ROUNDING = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
+SLACK = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
 Outside = Literal["error", "clamp", "extrapolate"]
+Signal = Float[Tensor, "*grid channels"]
+Uncertainty = (
+    Any  # a fit's samples and how they were fitted: ``interval``, ``std``, ``expected_psnr``, ``draw`` of a fit
+)
 
 
-class Reconstruction(Uncertain, nn.Module):
+class Reconstruction(nn.Module):
     """A signal as a function: f(x) = network(x) + offset.
 
     A fit of scattered points that were tied to a lattice is evaluated as it was fitted: f(x) is the blend of the values
@@ -47,7 +50,10 @@ class Reconstruction(Uncertain, nn.Module):
     signal's own lengths: the shape of ``render()``, to which "pixel" alignment is relative. ``report`` says how the fit
     went, and ``learned`` has tensors such as the spectrum of an adaptive prior. The ``footprint`` is the default of
     ``render``. With ``coordinates``, (N_j,) for each axis, as fits on a ``RectilinearLattice`` have them, points are in
-    their units. ``uncertainty`` knows the samples of the fit, for ``interval``, ``std`` and ``draw``; it is not saved.
+    their units.
+
+    Only a fit of one signal by ``fit`` or ``fit_closed_form`` knows its samples, its ``uncertainty``, which is not
+    saved; ``interval``, ``std``, ``expected_psnr`` and ``draw`` of others raise a ``ValueError``.
     """
 
     offset: Tensor
@@ -134,7 +140,7 @@ class Reconstruction(Uncertain, nn.Module):
         inside = points.clamp(-margin, 1 + margin)
         if outside == "clamp":
             return inside
-        beyond = ~((points.detach() - inside.detach()).abs() <= ROUNDING)  # NaN is beyond too
+        beyond = ~((points.detach() - inside.detach()).abs() <= SLACK)  # NaN is beyond too
         if bool(beyond.any()):
             span = "coordinates in [0, 1)" if self.lattice is None else f"points of {self.lattice}"
             expected = f"{span}, or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
@@ -190,6 +196,48 @@ class Reconstruction(Uncertain, nn.Module):
         values = values.movedim(tuple(range(dims, dims + len(self.batch))), tuple(range(len(self.batch))))
         offset = self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
         return values + offset if is_tracked(values) or is_tracked(offset) else values.add_(offset)
+
+    def interval(self, level: float = 0.9) -> tuple[Signal, Signal]:
+        """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
+
+        They are cross-conformal: six refits without one or two fifths of the samples give errors at hidden samples.
+        These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
+        prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
+        whose samples are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The
+        refits are made once. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
+        of samples, or if there are fewer than 50 samples, or they are no masked lattice and no scattered points.
+        """
+        return self._sure().interval(self, level)
+
+    def std(self) -> Signal:
+        """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
+
+        It has the local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
+        samples are and not on their values.
+        """
+        return self._sure().std(self)
+
+    def expected_psnr(self, data_range: float = 1.0) -> float:
+        """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``."""
+        return self._sure().expected_psnr(self, _checks.positive("data_range", data_range))
+
+    def draw(self, count: int, *, generator: torch.Generator | None = None) -> Float[Tensor, "draws *grid channels"]:
+        """Draw signals on the lattice from the posterior under the fit's stationary prior, around the fit.
+
+        The prior is the smooth one, the adaptive one with the spectrum that was learned, or for a local prior that of
+        its pilot; the noise is that of the greatest likelihood. Whole lattices are drawn from their independent modes,
+        others by perturbed solves, all in one batch. Seed 0 is taken without a ``generator``. A ``ValueError`` is
+        raised if ``count`` is no positive integer, or the prior has no stationary posterior: none, thin plates, Huber's
+        loss, or a local one on a strided picture or clip, a mosaic, a lattice without gaps, or cells.
+        """
+        _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
+        return self._sure().draw(self, count, generator)
+
+    def _sure(self) -> Uncertainty:
+        if self.uncertainty is None:
+            expected = "one that cn.fit made of one signal's samples, which a saved file does not hold"
+            raise _checks.wrong("fit", expected, "a reconstruction without its samples")
+        return self.uncertainty
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the reconstruction to a safetensors file, its configuration in the metadata.

@@ -23,8 +23,7 @@ from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.fit_reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
-from coordnet.networks.reconstruction import Reconstruction
-from coordnet.networks.uncertainty import Uncertainty
+from coordnet.networks.reconstruction import Reconstruction, Uncertainty
 from coordnet.plans.capture import CudaGraph
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment

@@ -35,22 +35,12 @@ class ArrayKind:
 
 
 def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None) -> tuple[Tensor, ArrayKind]:
-    """Return an array as a signal (*grid, channels) of floating point, and its kind.
+    """Return a NumPy array or tensor as a signal (*grid, channels) of floating point, and its kind.
 
-    Parameters
-    ----------
-    array : NumPy array or tensor
-        Numbers of 8 or 16 bits without a sign are scaled to [0, 1]; those of float32 and float64 stay as they are.
-    name : str
-        The argument's name in messages.
-    dimensions : int, optional
-        The number of axes without that of the channels. An array with just as many gets an axis of one channel. If not
-        given, one axis is a row, and two axes are a gray picture unless the second is at most ``MOST_CHANNELS`` long.
-
-    Raises
-    ------
-    ValueError
-        If it is no array, is empty, has numbers of another type, or another number of axes.
+    Numbers of 8 or 16 bits without a sign are scaled to [0, 1]. ``dimensions`` is the number of axes without that of
+    the channels; an array with just as many gets an axis of one channel. If not given, one axis is a row, and two axes
+    are a gray picture unless the second is at most ``MOST_CHANNELS`` long. A ``ValueError``, with the argument's
+    ``name``, is raised if it is no array, is empty, or has numbers of another type or another number of axes.
     """
     signal = as_tensor(array, name)
     dimensions = None if dimensions is None else _checks.integer("dimensions", dimensions, 1)
@@ -74,35 +64,27 @@ def scaled(array: Tensor) -> Tensor:
     return array.float() / peak if peak else array
 
 
-def as_mask(array: Any, name: str = "mask") -> Tensor:
+def as_mask(array: Any) -> Tensor:
     """Return a mask as weights of float32 or float64: 1 where a sample is known, 0 elsewhere, or as given.
 
-    Parameters
-    ----------
-    array : NumPy array or tensor
-        A mask of bool, of integers with at most one value beside 0, or of floating-point weights.
-
-    Raises
-    ------
-    ValueError
-        If it is no array, or has other numbers.
+    A mask is a NumPy array or tensor of bool, of integers with at most one value beside 0, or of floating-point
+    weights; others raise a ``ValueError``.
     """
-    mask = as_tensor(array, name)
+    mask = as_tensor(array, "mask")
     if mask.dtype in FLOATS:
         return mask
     if mask.dtype.is_complex or mask.dtype.is_floating_point:
-        raise _checks.wrong(name, "bool, integers, float32 or float64", _type(mask))
+        raise _checks.wrong("mask", "bool, integers, float32 or float64", _type(mask))
     values = mask.unique()
     if len(values) - int((values == 0).any()) > 1:
-        raise _checks.wrong(name, "0 where nothing is known, and one other number", f"{len(values)} numbers")
+        raise _checks.wrong("mask", "0 where nothing is known, and one other number", f"{len(values)} numbers")
     return (mask != 0).float()
 
 
 def as_tensor(array: Any, name: str) -> Tensor:
     """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
 
-    A ``ValueError`` is raised if it is neither, has no numbers, is a sparse tensor or one without memory, or a masked
-    array that hides numbers, since a tensor would show them.
+    A ``ValueError`` is raised if it is neither, has no numbers, no dense memory, or a mask that hides numbers.
     """
     if isinstance(array, Tensor):
         if array.layout != torch.strided or array.is_meta:

@@ -137,8 +137,7 @@ class AreaLattice(Geometry):
     footprint = "area"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.grid, tuple) or not self.grid:
-            raise _checks.wrong("grid", "a tuple of lengths, one for each axis", repr(self.grid))
+        Lattice(self.grid)  # refuses what is no grid
         object.__setattr__(self, "cells", _checks.lengths("cells", self.cells or (1,) * len(self.grid)))
         if len(self.cells) != len(self.grid):
             raise _checks.wrong("cells", f"{len(self.grid)} lengths, one for each axis", self.cells)

@@ -17,10 +17,9 @@ from coordnet.sampling.scattered import ScatteredPoints
 
 @dataclass(frozen=True)
 class Every:
-    """Every k-th sample along each axis, from an offset on; ``Every(1)`` is the full lattice.
+    """Every k-th sample along each axis, from an offset on: one number for all axes, or one per axis.
 
-    Steps and offsets are one number for all axes, or one per axis. A step below 1 or an offset below 0 raises a
-    ``ValueError``.
+    ``Every(1)`` is the full lattice. A step below 1 or an offset below 0 raises a ``ValueError``.
     """
 
     steps: int | tuple[int, ...] = 1
@@ -73,8 +72,8 @@ class Random:
 class Bayer:
     """A color mosaic: each pixel of an image has one of red, green and blue, in tiles of 2 by 2.
 
-    The pattern names the tile's colors row by row: RGGB, BGGR, GRBG or GBRG. Another one, or a signal that is not an
-    image of three channels, raises a ``ValueError``.
+    The pattern is RGGB, BGGR, GRBG or GBRG. Another one, or a signal that is not an image of three channels, raises a
+    ``ValueError``.
     """
 
     pattern: str = "RGGB"
@@ -142,12 +141,11 @@ PATTERNS = {
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Return the sampling pattern that a text names.
+    """Return the sampling pattern that a text names; others raise a ``ValueError``.
 
     The texts are ``full``; ``every:k`` with one k or one per axis (``every:2x1``), an offset after a plus sign
     (``every:2+1``, ``every:2x2+1x0``); ``random:0.25``; ``entries:0.3`` (a mask per channel); ``bayer:RGGB``;
-    ``scattered:0.25`` (points between the samples); ``area:2`` (means over cells of 2 pixels along each axis, or of
-    2 by 3, ``area:2x3``). Others raise a ``ValueError``.
+    ``scattered:0.25`` (points between the samples); ``area:2`` or ``area:2x3`` (means over cells of so many pixels).
     """
     kind, _, rest = text.partition(":")
     try:
@@ -183,6 +181,9 @@ def sample(
 ) -> Samples:
     """Sample a signal.
 
+    A ``ValueError`` is raised if the pattern does not fit the signal or leaves no sample, the arrays are of another
+    type, or gradients are followed to a signal of which scattered samples are asked.
+
     Parameters
     ----------
     signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
@@ -195,12 +196,6 @@ def sample(
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     generator : torch.Generator, optional
         The source of randomness; by default one with seed 0.
-
-    Raises
-    ------
-    ValueError
-        If the pattern does not fit the signal or leaves no sample, the arrays are of another type, or gradients are
-        followed to a signal of which scattered samples are asked.
     """
     signal, _ = as_signal(signal, dimensions=dimensions)
     shape = tuple(signal.shape)

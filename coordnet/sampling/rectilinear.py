@@ -174,11 +174,6 @@ class RectilinearLattice(Geometry):
         return self._axis(j, coordinates)
 
 
-def as_points(samples: Samples) -> Samples:
-    """Return ``samples.on_even_nodes()``."""
-    return samples.on_even_nodes()
-
-
 def _increasing(coordinates: Coordinates, axis: int) -> Float[Tensor, " n"]:
     """Return the coordinates of an axis in float64, checked to be finite and increasing."""
     name = f"coordinates[{axis}]"

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.sampling.rectilinear import as_points
 
 
 def test_coordinates_are_in_units_of_the_unit_interval():
@@ -22,7 +21,7 @@ def test_missing_values_are_unknown():
     values[1, 2] = np.nan
     samples = cn.RectilinearLattice([0, 1, 3], [0, 1, 3, 9]).sample(values)
     assert samples.weights.shape == (3, 4, 1) and samples.weights[1, 2] == 0 and samples.weights.sum() == 11
-    assert len(as_points(samples).values) == 11
+    assert len(samples.on_even_nodes().values) == 11
     values[0, 0, 1] = np.nan
     assert cn.RectilinearLattice([0, 1, 3], [0, 1, 3, 9]).sample(values).weights.shape == (3, 4, 2)
 

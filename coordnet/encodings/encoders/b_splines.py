@@ -73,12 +73,11 @@ class SplineBasis(ShiftedBasis):
 class Rectangle(SplineBasis):
     """φ(u) = 1 where -d/2 ≤ u < d/2; with K = N and d of one spacing, nearest-neighbor interpolation.
 
-    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. The derivative with
-    respect to d is zero almost everywhere; a learnable d is trained by the derivative of a rectangle whose edges are
-    logistic curves of width d / 10.
+    The width d is in units of the unit interval; see ``ShiftedBasis`` for the other arguments. A learnable d is trained
+    by the derivative of a rectangle whose edges are logistic curves of width d / 10, the straight-through estimator of
+    Bengio et al. (2013), arXiv:1308.3432, because its own is zero almost everywhere.
 
     Source: Zheng et al. (ECCV 2022), section 4. With half-open edges every position reaches the same number of nodes.
-    The surrogate derivative is the straight-through estimator of Bengio et al. (2013), arXiv:1308.3432.
     """
 
     name = "rectangle"
@@ -99,9 +98,7 @@ class Triangle(SplineBasis):
     """φ(u) = max(1 - |u| / h, 0); with K = N and h of one spacing, linear interpolation.
 
     The half width h, half the width d of the papers, is in units of the unit interval; see ``ShiftedBasis`` for the
-    other arguments.
-
-    Source: Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
+    rest. Source: Zheng et al. (ECCV 2022), section 4; their printed similarity, ``printed_similarity``, is not the
     autocorrelation of the triangle, which is the cubic B-spline that ``similarity`` gives.
     """
 
@@ -143,9 +140,8 @@ class UnevenSpline(Encoder):
     """The B-splines of an odd degree whose knots are at the sites of the samples, as many as there are sites.
 
     The (degree - 1) / 2 sites beside each end are no knots ("not-a-knot"), so that one spline goes through any values
-    at the sites. Beyond the ends it continues as the same polynomial. Few sites lower the degree: two or three sites
-    have lines, four or five at most cubic splines. ``features`` is the number of sites, which increase, in units of the
-    unit interval. See ``FeatureMap`` for the other arguments.
+    at the sites. Beyond the ends it continues as the same polynomial. Two or three sites have lines, four or five at
+    most cubic splines. ``features`` is the number of sites, which increase, in units of the unit interval.
 
     Source: de Boor, "A Practical Guide to Splines" (2001), chapter IX for the recurrence, chapter XIII for the knots.
     """
@@ -197,7 +193,7 @@ class UnevenSpline(Encoder):
 
     def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU; None where it is dense, or the axis is not even."""
-        if not axis.is_even:
+        if axis.even is not axis:
             return None
 
         def block(first: int, last: int) -> Block:

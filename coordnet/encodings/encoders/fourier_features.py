@@ -19,8 +19,8 @@ STEP = Parameter("step", "length", Spacings(1.0), "distance of neighboring posit
 class FourierFeatures(FeatureMap):
     """ψ(x) = [cos 2πf₁·x … cos 2πf_m·x, sin 2πf₁·x … sin 2πf_m·x] with m = K / 2 frequencies.
 
-    The frequencies are computed from the scale and a ``base``, which is drawn or computed once. Those of a joint
-    encoder are vectors, (m, d). A ``ValueError`` is raised if the number of features is odd.
+    They follow from the scale and a ``base``, which is drawn or computed once; those of a joint encoder are vectors,
+    (m, d). A ``ValueError`` is raised if the number of features is odd.
     """
 
     def _draw(self, generator: torch.Generator) -> None:
@@ -248,8 +248,7 @@ class Identity(Encoder):
     summary = "the coordinate itself, one feature"
     features: int = 1
 
-    def __post_init__(self, generator: torch.Generator | None) -> None:
-        super().__post_init__(generator)
+    def _draw(self, generator: torch.Generator) -> None:
         if self.features != 1:
             raise _checks.wrong("features", "1, the coordinate itself", self.features)
 

@@ -24,12 +24,10 @@ SHORTEST_PART = 1e-30  # least length of a cell's part between the samples, by w
 class ShiftedBasis(Encoder):
     """ψ_k(x) = φ(t_k - x) with nodes t_k = start + (stop - start) k / K, k = -padding … K - 1 + padding.
 
-    K is the number of nodes within [start, stop). ``padding`` is the number of further nodes beyond each end, so that
-    bumps reach the border from both sides. Because bumps decay beyond the outermost nodes, positions before ``start``
-    and beyond the ``last`` sample, which ``like`` supplies, are moved there. With ``reflect`` they stay, and bumps are
-    continued by their mirror images at the borders, half a node spacing beyond the outermost nodes, so that sums of
-    bumps are even there. It is the default on axes of cells, which reach to the borders. See ``FeatureMap`` for the
-    rest.
+    K is the number of nodes within [start, stop), and ``padding`` that of further nodes beyond each end. Positions
+    before ``start`` and beyond the ``last`` sample, which ``like`` supplies, are moved there, because bumps decay. With
+    ``reflect`` they stay, and bumps are continued by their mirror images at the borders, half a node spacing beyond the
+    outermost nodes, so that sums of bumps are even there: the default on axes of cells.
     """
 
     _: KW_ONLY
@@ -112,8 +110,7 @@ class ShiftedBasis(Encoder):
     def banded(self, axis: Axis, dtype: torch.dtype = torch.float64) -> BandedMatrix | None:
         """The design matrix of an axis as a band, on the CPU; None where its density is above ``MAX_DENSITY``.
 
-        It is computed in float64, all blocks at once. Launching many small blocks on a GPU costs more than computing
-        them on a processor.
+        All blocks are computed at once, in float64. On a GPU launching many small ones would cost more.
         """
         nodes, reach = self.nodes, self.reach(rounding(dtype)) + axis.width / 2
         if 2 * reach / nodes.spacing > MAX_DENSITY * nodes.count:

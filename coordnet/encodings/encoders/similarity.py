@@ -24,8 +24,7 @@ def mean_similarity(
 
     ``encode`` is ψ of positions (…, d), and ``delta`` has offsets within [-1, 1]. If ψ is multilinear between known
     ``kinks`` on each axis, two nodes on each piece give the mean exactly. Otherwise the panels are doubled until three
-    results agree to ``QUADRATURE_ERROR``. This is exact to rounding if ψ is smooth at that resolution, and to about
-    1e-7 in two dimensions if it has kinks that are not given.
+    results agree to ``QUADRATURE_ERROR``: rounding if ψ is smooth, about 1e-7 with unknown kinks in two dimensions.
     """
     zero = _mean_product(encode, delta.new_zeros(delta.shape[-1]).double(), kinks, None)
     means = [_mean_product(encode, offset, kinks, zero) for offset in delta.double().reshape(-1, delta.shape[-1])]

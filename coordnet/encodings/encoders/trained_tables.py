@@ -47,10 +47,9 @@ class Table(FeatureMap):
 
 
 class LearnedEmbedding(Table, Encoder):
-    """ψ(x): row i of a table at position start + (stop - start) i / rows, linear between, constant beyond the ends.
+    """ψ(x): row i of a ``Table`` at position start + (stop - start) i / rows, linear between, constant beyond the ends.
 
-    See ``Table`` for its initial values. Li et al. (NeurIPS 2021) compare with this one-dimensional embedding, which is
-    that of Gehring et al. (2017).
+    Li et al. (NeurIPS 2021) compare with this one-dimensional embedding, which is that of Gehring et al. (2017).
     """
 
     name = "embedding"
@@ -76,10 +75,9 @@ class LearnedEmbedding(Table, Encoder):
 
 
 class JointEmbedding(Table, JointEncoder):
-    """ψ(x): row (i₁, …, i_d) of a table at node (i₁/n₁, …, i_d/n_d), multilinear between, constant beyond the ends.
+    """ψ(x): row (i₁, …, i_d) of a ``Table`` at node (i₁/n₁, …, i_d/n_d), multilinear between, constant beyond the ends.
 
-    The lengths n₁ … n_d are the ``grid``; see ``Table`` for its initial values. Li et al. (NeurIPS 2021)
-    compare with this embedding in two dimensions.
+    The lengths n₁ … n_d are the ``grid``. Li et al. (NeurIPS 2021) compare with this embedding in two dimensions.
     """
 
     usual_features = 64
@@ -109,8 +107,7 @@ def multilinear(
 ) -> Float[Tensor, "*points k"]:
     """The multilinear interpolation of feature rows at the 2^d corners of a cell.
 
-    ``below`` holds the indices of the lowest corner, ``ratio`` the position in the cell, from 0 at that corner to 1
-    at the opposite one, and ``row`` returns the features at a corner.
+    ``below`` is the lowest corner, and ``ratio`` the position in the cell, from 0 there to 1 at the opposite one.
     """
     total = ratio.new_zeros(())
     for corner in itertools.product((0, 1), repeat=below.shape[-1]):

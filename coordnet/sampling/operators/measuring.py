@@ -27,19 +27,14 @@ class Blur(LinearOperator):
     Parameters
     ----------
     psf : NumPy array or tensor, (*k)
-        The point spread function, with as many axes as the grid; its sum is 1 for a blur that keeps brightness.
+        The point spread function, finite and no longer than the grid along any axis. Its sum is 1 for a blur that keeps
+        brightness.
     grid : tuple of int
         The lengths of the signal.
     border : str
         The signal beyond its border: its mirror image ("reflect", the last sample repeated), the opposite side
         ("periodic"), or zeros ("zero"). With "valid" nothing is assumed: the signal is longer than the result by k - 1
-        along each axis, as the scene before a camera is.
-
-    Raises
-    ------
-    ValueError
-        If the point spread function has no finite floating-point numbers, another number of axes, or a greater length
-        than the grid, the grid is no lengths, or the border is unknown.
+        along each axis, as the scene before a camera is. Arguments that do not fit raise a ``ValueError``.
     """
 
     def __init__(self, psf: Array, grid: Shape, border: Border = "reflect") -> None:
@@ -176,12 +171,8 @@ class Projections(LinearOperator):
     grid : tuple of int
         The lengths of the signal.
     detectors : int, optional
-        The number of rays of each projection, one pixel's spacing apart; by default ⌈√2 max(h, w)⌉, which see all.
-
-    Raises
-    ------
-    ValueError
-        If no angle is given, one is not finite, the grid has fewer than two axes, or ``detectors`` is below 1.
+        The number of rays of each projection, one pixel's spacing apart; by default ⌈√2 max(h, w)⌉, which see all. A
+        ``ValueError`` is raised if it is below 1, no angle is finite or given, or the grid has fewer than two axes.
 
     Notes
     -----
