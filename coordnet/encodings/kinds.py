@@ -242,7 +242,9 @@ class FourierEncoding(Encoding):
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         super().__init__()
         for axis, length in zip(axes, shape, strict=True):
-            axis.check_even("encoder", "one of a single axis such as cn.Gaussian, at unequal coordinates", "fourier")
+            if axis.even is not axis:
+                expected = "one of a single axis such as cn.Gaussian, at unequal coordinates"
+                raise _checks.wrong("encoder", expected, "fourier")
             _checks.integer("shape", length, axis.count)
         self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
 

@@ -264,13 +264,12 @@ def _read(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     names, parts = value.keys(), {name: _read(part) for name, part in value.items()}
-    kinds = [kind for kind in _kinds(Reported) if _required(kind) <= names <= {f.name for f in fields(kind)}]
-    return min(kinds, key=lambda kind: len(fields(kind)))(**parts) if kinds and parts else parts
+    for kind in sorted(_kinds(Reported), key=lambda kind: len(fields(kind))):
+        required = {f.name for f in fields(kind) if f.default is MISSING}
+        if parts and required <= names <= {f.name for f in fields(kind)}:
+            return kind(**parts)
+    return parts
 
 
 def _kinds(kind: type) -> list[Any]:
     return [found for sub in kind.__subclasses__() for found in (sub, *_kinds(sub))]
-
-
-def _required(kind: Any) -> set[str]:
-    return {f.name for f in fields(kind) if f.default is MISSING}

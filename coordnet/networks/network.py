@@ -123,7 +123,7 @@ class FourierLinear(Held):
         for dim, (axis, own) in enumerate(zip(axes, encoding.axes, strict=True), 1):
             if axis == own:
                 out = out.narrow(dim, 0, own.count)
-            elif not axis.is_even:
+            elif axis.even is not axis:  # its positions are no chirp
                 factor = encoding.factor(dim - 1, axis.points(device=out.device))
                 spectrum = torch.fft.fft(out.movedim(dim, -1), norm="forward")
                 out = (spectrum @ factor.T.to(spectrum)).real.movedim(-1, dim)

@@ -41,9 +41,6 @@ class Axis:
         """The axis itself, or as many equally spaced positions instead of unequal ones."""
         return self
 
-    def check_even(self, argument: str, expected: str, found: str) -> None:
-        """Refuse positions that are not equally spaced with a ``ValueError``."""
-
     @property
     def stop(self) -> float:
         """The position one spacing after the last."""
@@ -94,10 +91,6 @@ class UnevenAxis(Axis):
     def even(self) -> Axis:
         """The positions i / count."""
         return Axis(self.count)
-
-    def check_even(self, argument: str, expected: str, found: str) -> None:
-        """Refuse the axis with a ``ValueError``."""
-        raise _checks.wrong(argument, expected, found)
 
     def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor."""

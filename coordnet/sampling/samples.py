@@ -59,7 +59,7 @@ class Geometry(ABC):
     @property
     def is_even(self) -> bool:
         """Whether the positions of the lattice are equally spaced along each axis."""
-        return all(axis.is_even for axis in self.axes)
+        return all(axis.even is axis for axis in self.axes)
 
     @property
     def pixels(self) -> Axes:

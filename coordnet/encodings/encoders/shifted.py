@@ -255,7 +255,7 @@ class Sine(ShiftedWave):
 
     def bump_mean(self, distance: Float[Tensor, "*shape"], width: float | Tensor) -> Float[Tensor, "*shape"]:
         """φ times sinc(fw)."""
-        return self.bump(distance) * _sinc(self.frequency, width)
+        return self.bump(distance) * torch.sinc(torch.as_tensor(self.frequency, dtype=torch.float64) * width)
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = cos 2πfδ, the integral taken over whole periods."""
@@ -269,10 +269,6 @@ class Sine(ShiftedWave):
         turned = 0.5 * torch.tensor([[1 - c, -s], [-s, 1 + c]], dtype=torch.float64)
         squares = torch.linalg.eigvals(gram @ turned).real
         return min(float(samples), float(squares.sum() / squares.max()))
-
-
-def _sinc(frequency: Scale, width: float | Tensor) -> Tensor:
-    return torch.sinc(torch.as_tensor(frequency, dtype=torch.float64) * width)
 
 
 class Square(ShiftedWave):
