@@ -12,6 +12,7 @@ from coordnet.encodings.encoders import Encoder
 from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each_distinct
 from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis
 
 CROSSOVER = 128  # samples and features of an axis from which a band is faster than the dense matrix
@@ -20,7 +21,7 @@ MAX_CONDITION = 1e5  # largest condition of a design whose normal matrix is fact
 
 
 @runtime_checkable
-class EncodingOfAxes(Protocol):
+class Separable(Protocol):
     """An encoding that has an encoder for each axis."""
 
     dimensions: int
@@ -32,12 +33,7 @@ class EncodingOfAxes(Protocol):
 
 
 def design(
-    encoder: Encoder,
-    axis: Axis,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str = "cpu",
-    *,
-    dense: bool = False,
+    encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float64, device: Device = "cpu", *, dense: bool = False
 ) -> Matrix:
     """The matrix ψ(positions of the axis), or its means over the axis's cells, (N, K): a band where that is faster.
 
@@ -53,12 +49,7 @@ def design(
 
 
 def designs(
-    encoding: EncodingOfAxes,
-    axes: Axes,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str = "cpu",
-    *,
-    dense: bool = False,
+    encoding: Separable, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu", *, dense: bool = False
 ) -> list[Any]:
     """The design of every axis of a lattice; axes that are equal, with equal encoders, share one."""
     pairs = _pairs(encoding, axes)
@@ -75,7 +66,7 @@ class LatestDesigns:
     def __init__(self) -> None:
         self._made: tuple[Any, list, list] = (None, [], [])  # for which numbers, for which pairs, the matrices
 
-    def __call__(self, encoding: EncodingOfAxes, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
+    def __call__(self, encoding: Separable, axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Any]:
         """Return ``designs`` of the arguments."""
         numbers, pairs, matrices = self._made
         if numbers == (dtype, device) and len(axes) == len(pairs):
@@ -101,12 +92,12 @@ def same(a: Encoder, b: Encoder) -> bool:
 
 
 def separable_inverse(
-    encoding: EncodingOfAxes,
+    encoding: Separable,
     axes: Axes,
     *,
     rcond: float | None = None,
     dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    device: Device = "cpu",
 ) -> list[Matrix] | None:
     """The pseudo-inverse of every axis of a lattice, where at least one of them is faster as a band.
 
@@ -148,9 +139,7 @@ def pseudo_inverse(design: BandedMatrix, dtype: torch.dtype) -> tuple[BandedMatr
     return None if condition > MAX_CONDITION else (result, condition)
 
 
-def _axis_inverse(
-    encoder: Encoder, axis: Axis, dtype: torch.dtype, device: torch.device | str
-) -> tuple[Matrix, float] | None:
+def _axis_inverse(encoder: Encoder, axis: Axis, dtype: torch.dtype, device: Device) -> tuple[Matrix, float] | None:
     """The pseudo-inverse of an axis and a bound on its condition; None where the rank is not full."""
     band = _faster_band(encoder, axis)
     if band is not None:
@@ -166,7 +155,7 @@ def _faster_band(encoder: Encoder, axis: Axis, dtype: torch.dtype = torch.float6
     return None if min(axis.count, encoder.columns) < CROSSOVER else encoder.banded(axis, dtype)
 
 
-def _pairs(encoding: EncodingOfAxes, axes: Axes) -> list[tuple[Encoder, Axis]]:
+def _pairs(encoding: Separable, axes: Axes) -> list[tuple[Encoder, Axis]]:
     if len(axes) != encoding.dimensions:
         raise _checks.wrong("axes", f"{encoding.dimensions}, one for each encoder", len(axes))
     return list(zip(encoding.axis_encoders, axes, strict=True))

@@ -15,6 +15,7 @@ from coordnet import _checks
 from coordnet.encodings.designs import LatestDesigns, designs
 from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.encodings.encoders.learnable_fourier import Modulator, cast_to_input
+from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -38,7 +39,7 @@ class Encoding(nn.Module, ABC):
         return self
 
     def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu"
     ) -> list[Float[Tensor, "_ _"]]:
         """The factors of the encoding matrix on a lattice: (N_j, K_j) for each axis, or one (N, K).
 
@@ -67,7 +68,7 @@ class DenseEncoding(Encoding):
     def _features(self, points: Tensor) -> Tensor: ...
 
     def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu"
     ) -> list[Float[Tensor, "n k"]]:
         """A list of one matrix: the encoding matrix (N, K) on a lattice."""
         return [self(lattice_points(axes, dtype, device).flatten(0, -2))]
@@ -158,7 +159,7 @@ class ComplexEncoding(EncodingByAxis):
         return self._encoded(points.unbind(-1))
 
     def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+        self, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu"
     ) -> list[Float[Tensor, "_ _"]]:
         """The matrices A_j = ψ_j(positions of axis j), (N_j, K_j), of a lattice."""
         return designs(self, axes, dtype, device, dense=True)

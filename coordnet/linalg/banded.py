@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from coordnet.linalg.machine import empty, is_tracked, without_tails
-from coordnet.linalg.operators import LinearOperator
+from coordnet.linalg.operators import Device, LinearOperator
 
 ROWS = 64  # rows per block; with 32 or 128, enlarging 256² by 2 takes 7 % or 10 % longer
 MARGIN = 24  # initial number of columns on either side of a block in which an inverse is sought
 SMALL = 1 / 16  # entries below this fraction of a dtype's epsilon, relative to the largest entry, are dropped
 MIN_CUTOFF = 1e-15  # lower bound of that cutoff, which float64 would go below
+Numbers = Float[Tensor, "..."]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class BandedMatrix(LinearOperator):
     def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
         return self.mT.along(y, -1, out)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "BandedMatrix":
         """Return the matrix on another device, or in another dtype without block ends below its rounding."""
         matrix = self if dtype is None else self.trimmed(rounding(dtype))
         blocks = [replace(b, entries=b.entries.to(device=device, dtype=dtype)) for b in matrix.blocks]
@@ -133,9 +134,7 @@ class BandedMatrix(LinearOperator):
         blocks = [Block(b.row, b.column + i, without_tails(b.entries[:, i:j], peak)) for b, i, j in ends]
         return BandedMatrix(self.shape, blocks)
 
-    def along(
-        self, tensor: Float[Tensor, "..."], axis: int, out: Float[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "..."]:
+    def along(self, tensor: Numbers, axis: int, out: Numbers | None = None) -> Numbers:
         """Multiply along one axis of a tensor (…, N, …); return (…, M, …), in the contiguous ``out`` if given."""
         axis %= tensor.ndim
         last = axis == tensor.ndim - 1

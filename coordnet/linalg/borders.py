@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+Signals = Float[Tensor, "signals channels *lattice"]
+Periodic = Float[Tensor, "signals channels *shape"]
 OVERSHOOT = 10.0  # largest ratio of a continuation to its signal; above it the signal's modes are lost in rounding
 
 
-def reflect(
-    f: Float[Tensor, "signals channels *lattice"], before: tuple[int, ...], after: tuple[int, ...]
-) -> Float[Tensor, "signals channels *longer"]:
+def reflect(f: Signals, before: tuple[int, ...], after: tuple[int, ...]) -> Float[Tensor, "signals channels *longer"]:
     """Add samples before and after each axis by reflection about the first and last samples, which are not repeated."""
     for axis, (first, last) in enumerate(zip(before, after, strict=True), start=2):
         length = f.shape[axis]
@@ -19,9 +19,7 @@ def reflect(
     return f
 
 
-def make_periodic(
-    f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...]
-) -> Float[Tensor, "signals channels *shape"]:
+def make_periodic(f: Signals, shape: tuple[int, ...]) -> Periodic:
     """Extend a signal to one period of a continuous function: its reflections at the two ends fade into each other.
 
     The Fourier series of the result does not ring at the borders. The signal stays at the start of every axis.
@@ -41,9 +39,7 @@ def make_periodic(
     return f
 
 
-def continue_smoothly(
-    f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...], order: int
-) -> Float[Tensor, "signals channels *shape"]:
+def continue_smoothly(f: Signals, shape: tuple[int, ...], order: int) -> Periodic:
     """Extend a signal to one period of a smooth function: the added nodes have the least differences of an order.
 
     Along each axis the sum of squared periodic differences is minimized, so that the Fourier series of a smooth signal
@@ -76,9 +72,7 @@ def _gap_weights(near: int, missing: int) -> Float[Tensor, "missing nodes"]:
     return weights / weights.sum(1, keepdim=True)
 
 
-def zero_pad(
-    f: Float[Tensor, "signals channels *lattice"], shape: tuple[int, ...]
-) -> Float[Tensor, "signals channels *shape"]:
+def zero_pad(f: Signals, shape: tuple[int, ...]) -> Periodic:
     """Append zeros to a signal along every axis, up to the lengths of ``shape``."""
     margins = [n - m for n, m in zip(shape, f.shape[2:], strict=True)]
     return torch.nn.functional.pad(f, [width for margin in reversed(margins) for width in (0, margin)])

@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.banded import BandedMatrix, Numbers
 from coordnet.linalg.machine import scratch, without_tails
-from coordnet.linalg.operators import Composition, Diagonal, LinearOperator
+from coordnet.linalg.operators import Composition, Device, Diagonal, LinearOperator
 
 Matrix = Tensor | BandedMatrix  # the matrix of one axis
 T = TypeVar("T")
@@ -28,9 +28,7 @@ class RankWarning(_checks.CoordnetWarning):
     """The matrix of an axis has a numerical rank below the smaller of its dimensions."""
 
 
-def mode_product(
-    tensor: Float[Tensor, "..."], matrices: Sequence[Matrix], out: Float[Tensor, "..."] | None = None
-) -> Float[Tensor, "..."]:
+def mode_product(tensor: Numbers, matrices: Sequence[Matrix], out: Numbers | None = None) -> Numbers:
     """T ×₁ A₁ ×₂ A₂ … ×_d A_d over the last d axes: the Kronecker product of the matrices times ``vec(T)``.
 
     The tensor is (*batch, K₁, …, K_d), the matrices are (N_j, K_j), dense or banded, and the result is
@@ -50,9 +48,7 @@ def mode_product(
     return tensor
 
 
-def product_along(
-    tensor: Float[Tensor, "..."], matrix: Matrix, axis: int, out: Float[Tensor, "..."] | None = None
-) -> Float[Tensor, "..."]:
+def product_along(tensor: Numbers, matrix: Matrix, axis: int, out: Numbers | None = None) -> Numbers:
     """T ×_j A for a tensor (…, K, …) along one axis; the result is (…, N, …), in the contiguous ``out`` if given."""
     if isinstance(matrix, BandedMatrix):
         return matrix.along(tensor, axis, out)
@@ -66,12 +62,12 @@ def product_along(
     return torch.matmul(matrix, tensor.reshape(-1, columns, math.prod(after)), out=flat).reshape(shape)
 
 
-def outer_product(vectors: Sequence[Float[Tensor, " _"]]) -> Float[Tensor, "..."]:
+def outer_product(vectors: Sequence[Float[Tensor, " _"]]) -> Numbers:
     """σ₁ ⊗ … ⊗ σ_d as a tensor of shape (K₁, …, K_d)."""
     return reduce(lambda a, b: a.unsqueeze(-1) * b, vectors)
 
 
-def outer_sum(vectors: Sequence[Float[Tensor, " _"]]) -> Float[Tensor, "..."]:
+def outer_sum(vectors: Sequence[Float[Tensor, " _"]]) -> Numbers:
     """μ₁ ⊕ … ⊕ μ_d as a tensor of shape (K₁, …, K_d)."""
     return reduce(lambda a, b: a.unsqueeze(-1) + b, vectors)
 
@@ -123,7 +119,7 @@ class Kronecker(LinearOperator):
         pairs = list(zip(self.matrices, other.matrices, strict=True))
         return Kronecker(for_each_distinct(pairs, product, lambda p, q: p[0] is q[0] and p[1] is q[1]))
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "Kronecker":
         """Return the operator on another device, or for tensors of another dtype, with matrices without tails."""
 
         def sent(a: Matrix) -> Matrix:

@@ -13,6 +13,7 @@ from coordnet import _checks
 from coordnet.linalg.machine import scratch
 
 Shape = tuple[int, ...]
+Device = torch.device | str
 
 
 class LinearOperator(ABC):
@@ -59,7 +60,7 @@ class LinearOperator(ABC):
         """The adjoint as an operator."""
         return Adjoint(self)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "LinearOperator":
         """Return the operator on another device, or for tensors of another dtype.
 
         An operator that ``is_portable`` is copied with its tensors, operators and sequences of them moved; others raise
@@ -94,7 +95,7 @@ class LinearOperator(ABC):
         return tuple(x.shape[: x.ndim - len(self.domain)])
 
 
-def _moved(value: Any, device: torch.device | str | None, dtype: torch.dtype | None) -> Any:
+def _moved(value: Any, device: Device | None, dtype: torch.dtype | None) -> Any:
     """Return the value of an operator's attribute elsewhere; only real numbers change their dtype."""
     if isinstance(value, Tensor):
         return value.to(device=device, dtype=dtype if value.is_floating_point() else None)

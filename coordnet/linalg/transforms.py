@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet.linalg.kronecker import mode_product
 from coordnet.linalg.machine import is_tracked
-from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.linalg.operators import Device, LinearOperator, Shape
 
 THREADED = 2**22  # elements from which SciPy's threads pay off; below, PyTorch's idle threads still occupy the cores
 LONG = 512  # length from which an axis takes FFTs on a CPU even if it has large prime factors
@@ -21,7 +21,7 @@ LONG_ON_GPU = 1024  # length from which FFTs should be faster on a GPU: estimate
 class CosineBasis(LinearOperator):
     """The orthonormal DCT-II basis: z ↦ B z maps the coefficients of the frequencies to a lattice signal."""
 
-    def __init__(self, lattice: Shape, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+    def __init__(self, lattice: Shape, dtype: torch.dtype = torch.float32, device: Device = "cpu") -> None:
         self.domain = self.codomain = tuple(lattice)
         self.dtype, self.device = dtype, torch.device(device)
         on_cpu = self.device.type == "cpu"
@@ -45,7 +45,7 @@ class CosineBasis(LinearOperator):
         result = transform(x, len(self.domain), overwrite=out is not None)
         return result if out is None or result.data_ptr() == out.data_ptr() else out.copy_(result)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "CosineBasis":
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "CosineBasis":
         """Return the basis on another device, or for signals of another dtype."""
         return CosineBasis(self.domain, dtype or self.dtype, device or self.device)
 

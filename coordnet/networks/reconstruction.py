@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending
 from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.operators import Device
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.fit_reports import FitReport, report_from
 from coordnet.networks.heads import head_configuration, head_from
@@ -269,7 +270,7 @@ class Reconstruction(nn.Module):
             raise mismatch(path, "a file that can be written", f"an error ({error})") from None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu") -> "Reconstruction":
+    def load(cls, path: str | os.PathLike[str], device: Device = "cpu") -> "Reconstruction":
         """Read a reconstruction that ``save`` wrote; its renders are the same to the bit.
 
         A ``ValueError`` is raised if the file is missing, damaged or of another kind, or its parts do not fit together.

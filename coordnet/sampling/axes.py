@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.operators import Device
 
 Alignment = Literal["pixel", "sample"]
 Footprint = Literal["point", "area"]
@@ -46,7 +47,7 @@ class Axis:
         """The position one spacing after the last."""
         return self.start + self.count * self.spacing
 
-    def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
+    def points(self, dtype: torch.dtype = torch.float64, device: Device = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor, computed in float64 and then cast."""
         i = torch.arange(self.count, dtype=torch.float64, device=device)
         return (self.start + i * self.spacing).to(dtype)
@@ -92,7 +93,7 @@ class UnevenAxis(Axis):
         """The positions i / count."""
         return Axis(self.count)
 
-    def points(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, " count"]:
+    def points(self, dtype: torch.dtype = torch.float64, device: Device = "cpu") -> Float[Tensor, " count"]:
         """Return the positions as a tensor."""
         return torch.tensor(self.positions, dtype=torch.float64, device=device).to(dtype)
 
@@ -127,9 +128,7 @@ def render_axes(
     return tuple(Axis.render(m, n, alignment, footprint) for m, n in zip(lengths, grid, strict=True))
 
 
-def lattice_points(
-    axes: Axes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
-) -> Float[Tensor, "*grid d"]:
+def lattice_points(axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu") -> Float[Tensor, "*grid d"]:
     """Every point of the lattice that the axes span, first axis slowest."""
     positions = [axis.points(dtype, device) for axis in axes]
     return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.linalg.operators import Device, LinearOperator, Shape
 from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import MAX_AXES, Geometry, Interpolate, Samples, check_weights, known_entries
@@ -171,9 +171,7 @@ class AreaLattice(Geometry):
         """The pixels along each axis, as cells."""
         return self.pixels
 
-    def forward(
-        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
-    ) -> ForwardModel:
+    def forward(self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: Device) -> ForwardModel:
         """Return the means over cells of a lattice of pixels, or the entries of a lattice of cells."""
         if lattice == self.axes:
             return super().forward(lattice, interpolate, dtype, device)

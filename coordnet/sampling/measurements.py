@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.linalg.operators import Device, LinearOperator, Shape
 from coordnet.sampling.arrays import Array, as_tensor
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.forward import ForwardModel
@@ -57,9 +57,7 @@ class OperatorGeometry(Geometry):
     def gaps(self) -> None:
         """None: the values are no entries of a lattice."""
 
-    def forward(
-        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
-    ) -> ForwardModel:
+    def forward(self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: Device) -> ForwardModel:
         """Return the operator, with the weights of the values."""
         return ForwardModel(self.operator.to(device, dtype), self.stacked_weights(dtype, device), is_general=True)
 

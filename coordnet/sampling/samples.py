@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.operators import LinearOperator
+from coordnet.linalg.operators import Device, LinearOperator
 from coordnet.sampling.arrays import FLOATS
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint, lattice_points, render_axes
 from coordnet.sampling.forward import ForwardModel, Interpolation, Outside
@@ -117,7 +117,7 @@ class Geometry(ABC):
         strides = [math.prod(self.grid[j + 1 :]) for j in range(len(self.grid))]
         return (index * torch.tensor(strides)).sum(-1)
 
-    def positions(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Float[Tensor, "n d"]:
+    def positions(self, dtype: torch.dtype = torch.float64, device: Device = "cpu") -> Float[Tensor, "n d"]:
         """Return the coordinates of every sample, or of the center of its cell, in units of the unit interval."""
         return lattice_points(self.axes, dtype, device).flatten(0, -2)
 
@@ -125,13 +125,11 @@ class Geometry(ABC):
         """Return the values of a ``Reconstruction`` where the samples are."""
         return fit.on_axes(self.axes)
 
-    def forward(
-        self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: torch.device | str
-    ) -> ForwardModel:
+    def forward(self, lattice: Axes, interpolate: Interpolate, dtype: torch.dtype, device: Device) -> ForwardModel:
         """Return the map from signals on the nodes of ``lattice`` to the samples; ``interpolate`` maps to points."""
         return ForwardModel.mask(self.stacked_weights(dtype, device))
 
-    def stacked_weights(self, dtype: torch.dtype, device: torch.device | str) -> Float[Tensor, "1 channels *samples"]:
+    def stacked_weights(self, dtype: torch.dtype, device: Device) -> Float[Tensor, "1 channels *samples"]:
         """Return the weights in the order of a ``ForwardModel``."""
         return self.full_weights.movedim(-1, 0).unsqueeze(0).to(device, dtype).contiguous()
 

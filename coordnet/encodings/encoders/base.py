@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.machine import without_tails
+from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -293,7 +294,7 @@ class Encoder(FeatureMap):
         raise _checks.wrong("encoder", expected, self.name)
 
     def on_axis(
-        self, axis: Axis, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+        self, axis: Axis, dtype: torch.dtype = torch.float64, device: Device = "cpu"
     ) -> Float[Tensor, "n columns"]:
         """The design matrix of an axis: ψ at its positions, or its means over the axis's cells (``cell_means``)."""
         x = axis.points(dtype, device)

@@ -12,7 +12,7 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.linalg.operators import LinearOperator, Shape
+from coordnet.linalg.operators import Device, LinearOperator, Shape
 from coordnet.sampling.arrays import FLOATS, Array, as_mask, as_tensor
 from coordnet.sampling.operators.foreign import SparseMatrix
 
@@ -76,7 +76,7 @@ class Blur(LinearOperator):
                 x = x.new_zeros(shape).index_add(axis, index, x * kept)
         return x
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Blur":
+    def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> "Blur":
         """Return the operator on another device, or for tensors of another dtype."""
         return Blur(self.psf.to(device=device, dtype=dtype), self.domain, self.border)
 
