@@ -150,15 +150,15 @@ class Composition(LinearOperator):
         return factors[0] if len(factors) == 1 else cls(factors)
 
     def _write(self, x: Tensor, out: Tensor | None) -> Tensor:
-        return _chain(self.factors[::-1], self.batch_of(x), x, out)
+        return _chain(self.factors[::-1], x, out)
 
     def _write_adjoint(self, y: Tensor, out: Tensor | None) -> Tensor:
-        batch = y.shape[: y.ndim - len(self.codomain)]
-        return _chain([Adjoint(factor) for factor in self.factors], tuple(batch), y, out)
+        return _chain([Adjoint(factor) for factor in self.factors], y, out)
 
 
-def _chain(operators: Sequence[LinearOperator], batch: Shape, x: Tensor, out: Tensor | None) -> Tensor:
+def _chain(operators: Sequence[LinearOperator], x: Tensor, out: Tensor | None) -> Tensor:
     *inner, last = operators
+    batch = operators[0].batch_of(x)
     for operator in inner:
         between = None
         if out is not None:

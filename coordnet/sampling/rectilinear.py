@@ -60,10 +60,9 @@ class RectilinearLattice(Geometry):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RectilinearLattice) or self.grid != other.grid:
             return False
-        weights = (self.weights is None) == (other.weights is None) and (
-            self.weights is None or torch.equal(self.weights, other.weights)  # type: ignore[arg-type]
-        )
-        return weights and all(map(torch.equal, self.coordinates, other.coordinates))
+        ours, theirs = self.weights, other.weights
+        same = ours is theirs or (ours is not None and theirs is not None and torch.equal(ours, theirs))
+        return same and all(map(torch.equal, self.coordinates, other.coordinates))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -25,7 +25,7 @@ BLENDS = ("similarity", "printed", "linear", "cubic", "quintic")
 class Geometry(ABC):
     """Where a signal is sampled; a way to sample is a subclass with its own operations.
 
-    By default the samples are the values of the signal at the nodes of its grid, and the class is a dataclass.
+    By default the samples are the values of the signal at the nodes of its grid.
     """
 
     grid: tuple[int, ...]  # the lengths of the signal's own grid
@@ -135,7 +135,7 @@ class Geometry(ABC):
 
     def reweighted(self, weights: Float[Tensor, "*samples _"]) -> "Geometry":
         """Return the same samples with other weights, (*samples, 1) or (*samples, channels)."""
-        return replace(self, weights=weights)  # type: ignore[type-var]
+        return replace(self, weights=weights)  # type: ignore[type-var]  # a geometry that is no dataclass overrides it
 
     def blended(self, blend: Blend) -> "Geometry":
         """Return the geometry with a way in which scattered points depend on the lattice, unless it names one."""

@@ -88,9 +88,8 @@ class SciPyOperator(LinearOperator):
     def _apply_adjoint(self, y: Tensor) -> Tensor:
         """Return Aᵀ y, or the real part of Aᴴ y."""
         columns = _columns(torch.view_as_complex(y.contiguous()), 1) if self.is_complex else _columns(y, 1)
-        batch = y.shape[: y.ndim - len(self.codomain)]
         found: Any = self.operator.rmatmat(columns).T
-        return _like(found.real, y, (*batch, *self.domain))
+        return _like(found.real, y, (*self.T.batch_of(y), *self.domain))
 
 
 class PhysicsOperator(LinearOperator):
@@ -110,8 +109,8 @@ class PhysicsOperator(LinearOperator):
         return self.physics.A(x.reshape(-1, 1, *self.domain)).reshape(*self.batch_of(x), *self.codomain)
 
     def _apply_adjoint(self, y: Tensor) -> Tensor:
-        batch = y.shape[: y.ndim - len(self.codomain)]
-        return self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain)).reshape(*batch, *self.domain)
+        found = self.physics.A_adjoint(y.reshape(-1, 1, *self.codomain))
+        return found.reshape(*self.T.batch_of(y), *self.domain)
 
 
 def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
