@@ -228,8 +228,9 @@ class Reconstruction(nn.Module):
         The prior is the smooth one, the adaptive one with the spectrum that was learned, or for a local prior that of
         its pilot; the noise is that of the greatest likelihood. Whole lattices are drawn from their independent modes,
         others by perturbed solves, all in one batch. Seed 0 is taken without a ``generator``. A ``ValueError`` is
-        raised if ``count`` is no positive integer, or the prior has no stationary posterior: none, thin plates, Huber's
-        loss, or a local one on a strided picture or clip, a mosaic, a lattice without gaps, or cells.
+        raised if ``count`` is no positive integer, the generator is none of PyTorch's, or the prior has no stationary
+        posterior: none, thin plates, Huber's loss, or a local one on a strided picture or clip, a mosaic, a lattice
+        without gaps, or cells.
         """
         _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
         return self._sure().draw(self, count, generator)

@@ -107,7 +107,6 @@ class Measurements(Samples):
         Weights of the squared errors, 0 where a value is unknown.
     sigma : float, optional
         The standard deviation of the noise of values with weight 1. The adaptive prior estimates it if not given.
-
     """
 
     def __init__(

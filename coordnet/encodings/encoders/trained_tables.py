@@ -107,7 +107,8 @@ def multilinear(
 ) -> Float[Tensor, "*points k"]:
     """The multilinear interpolation of feature rows at the 2^d corners of a cell.
 
-    ``below`` is the lowest corner, and ``ratio`` the position in the cell, from 0 there to 1 at the opposite one.
+    ``below`` is the lowest corner, ``ratio`` the position in the cell, from 0 there to 1 at the opposite corner, and
+    ``row`` maps a corner to its features.
     """
     total = ratio.new_zeros(())
     for corner in itertools.product((0, 1), repeat=below.shape[-1]):

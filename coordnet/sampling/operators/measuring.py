@@ -172,7 +172,7 @@ class Projections(LinearOperator):
         The lengths of the signal.
     detectors : int, optional
         The number of rays of each projection, one pixel's spacing apart; by default ⌈√2 max(h, w)⌉, which see all. A
-        ``ValueError`` is raised if it is below 1, no angle is finite or given, or the grid has fewer than two axes.
+        ``ValueError`` is raised if it is below 1, no angle is given, one is not finite, or the grid has one axis alone.
 
     Notes
     -----
