@@ -1,6 +1,5 @@
 """Encodings of points: simple, directional, complex (Kronecker), joint, modulated and Fourier ones."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, ClassVar, cast
@@ -20,7 +19,7 @@ from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
 
 
-class Encoding(nn.Module, ABC):
+class Encoding(nn.Module):
     """A map of points in [0, 1)^d to features."""
 
     kind: ClassVar[str]  # the name in configurations
@@ -52,9 +51,8 @@ class Encoding(nn.Module, ABC):
         """The kind and the arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
         return {"kind": self.kind, **self._arguments()}
 
-    @abstractmethod
     def _arguments(self) -> dict[str, Any]:
-        """The arguments as JSON values."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither _arguments nor configuration")
 
 
 class DenseEncoding(Encoding):
@@ -64,8 +62,8 @@ class DenseEncoding(Encoding):
         """Return the features of points in units of the unit interval."""
         return self._features(points)
 
-    @abstractmethod
-    def _features(self, points: Tensor) -> Tensor: ...
+    def _features(self, points: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} defines neither _features nor forward")
 
     def matrices(
         self, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu"
