@@ -12,11 +12,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet.bench import token_sets
-from coordnet.bench.cells import Cell
 from coordnet.bench.classification import CHOICE_SEED, ClassificationStudy, Parts, Task, accuracy
 from coordnet.bench.position_encodings import BOXES, DIGITS, UNSEEN, WIDTH
-from coordnet.bench.records import Record
-from coordnet.bench.reports import flat, markdown
+from coordnet.bench.record_tables import flat, markdown
+from coordnet.bench.records import Cell, Record
 from coordnet.bench.study import Options
 from coordnet.networks.attention import AttentionClassifier
 

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet.bench.experiment import Experiment
-from coordnet.bench.reports import DEPTH, HEADS, Frame, Section
+from coordnet.bench.record_tables import DEPTH, HEADS, Frame, Section
 
 COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
 MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}

@@ -10,17 +10,25 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from coordnet.bench import charts
+from coordnet.bench import charts, peers
 from coordnet.bench.catalogue import PAPERS
-from coordnet.bench.cells import Cell
-from coordnet.bench.estimation import Method, Task
-from coordnet.bench.estimators import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
-from coordnet.bench.experiment import Experiment
-from coordnet.bench.layouts import Layout, complex_, directional, simple
-from coordnet.bench.peers import denoising, interpolating
-from coordnet.bench.peers.base import baseline
-from coordnet.bench.records import Record
-from coordnet.bench.reports import report, sections, values
+from coordnet.bench.estimators import (
+    ADAPTIVE,
+    LOCAL,
+    SMOOTH,
+    VIDEO,
+    ClosedForm,
+    Denoised,
+    Layout,
+    Trained,
+    Tuned,
+    complex_,
+    directional,
+    simple,
+)
+from coordnet.bench.experiment import Experiment, Method, Task, baseline
+from coordnet.bench.record_tables import report, sections, values
+from coordnet.bench.records import Cell, Record
 from coordnet.bench.signals import CLIPS, Finder
 from coordnet.bench.study import Options, Study
 from coordnet.encodings import ENCODERS
@@ -75,12 +83,12 @@ BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
 BY_PATCHES = Method("closed form, local prior", LOCAL)
 DEGREES = ("nearest", "linear", "cubic")
 TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
-SPLINES = tuple(baseline(title, interpolating.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
-GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", interpolating.spline, kind=kind) for kind in DEGREES)
-BICUBIC = baseline("bicubic (PyTorch interpolate)", interpolating.torch_interpolate)
+SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
+GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in DEGREES)
+BICUBIC = baseline("bicubic (PyTorch interpolate)", peers.torch_interpolate)
 SLOW_PEERS = (
-    baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", interpolating.thin_plate, LIMIT),
-    baseline("biharmonic inpainting (scikit-image)", interpolating.biharmonic, LIMIT),
+    baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", peers.thin_plate, LIMIT),
+    baseline("biharmonic inpainting (scikit-image)", peers.biharmonic, LIMIT),
 )
 
 ONE = MLP(1, 32)
@@ -129,7 +137,7 @@ TABLE_3 = _paper(
     {
         Task("separable", "every:2"): (
             *SPLINES,
-            baseline("trilinear (PyTorch interpolate)", interpolating.torch_interpolate),
+            baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
             *column("table3", "closed form", SOLVED, ClosedForm),
             smooth(VIDEO, masked=True),
             *column("table3", "gradient", DESCENDED, Trained),
@@ -137,7 +145,7 @@ TABLE_3 = _paper(
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
-            baseline("griddata linear (SciPy)", interpolating.spline, 10 * LIMIT, kind="linear", patient=True),
+            baseline("griddata linear (SciPy)", peers.spline, 10 * LIMIT, kind="linear", patient=True),
             GRIDDATA[2],
             *SLOW_PEERS,
             smooth(VIDEO),
@@ -239,10 +247,10 @@ EVERY_ENCODER = _paper("encoders", {Task("separable", "every:2"): (*SPLINES, BIC
 
 (RFF_MLP,) = (m for m in column("table2", "simple", "MLP, simple {}, σ of table 2", mlp, False) if "rff" in m.name)
 DENOISERS = (
-    baseline("the noisy picture", denoising.unchanged),
-    baseline("wavelets sym4, BayesShrink (scikit-image)", denoising.wavelet),
-    baseline("non-local means (scikit-image)", denoising.non_local_means),
-    baseline("total variation, best of six weights by hindsight (scikit-image)", denoising.best_total_variation),
+    baseline("the noisy picture", peers.unchanged),
+    baseline("wavelets sym4, BayesShrink (scikit-image)", peers.wavelet),
+    baseline("non-local means (scikit-image)", peers.non_local_means),
+    baseline("total variation, best of six weights by hindsight (scikit-image)", peers.best_total_variation),
     Method("closed form, adaptive filter, noise given", Denoised(given=True)),
     Method("closed form, adaptive filter", Denoised()),
     Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, e.Impulse), criterion="gcv")),

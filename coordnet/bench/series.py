@@ -13,8 +13,8 @@ import torch
 from matplotlib.figure import Figure
 
 from coordnet.bench.classification import CHOICE_SEED, Choices, ClassificationStudy, Parts, Row, Task, guesses
+from coordnet.bench.record_tables import flat, markdown
 from coordnet.bench.records import Record
-from coordnet.bench.reports import flat, markdown
 from coordnet.bench.sensor_windows import SETS, TIMES, windows
 from coordnet.encodings import SimpleEncoding
 from coordnet.encodings.encoders import DFT, LearnedEmbedding, Sinusoidal

@@ -1,12 +1,13 @@
-"""The signals that coordnet is measured on, found in a data folder and cut as the folder's page describes.
+"""The signals that coordnet is measured on: found in a data folder, and cut as the folder's page describes.
 
-A folder that ``coordnet data`` prepared is read like the original one: a signal that was cut is not cut again, and a
-clip's cube is an array with the name of the clip.
+A folder that ``prepare`` wrote is read like the original one: a signal that was cut is not cut again, and a clip's cube
+is an array with the name of the clip.
 """
 
 import hashlib
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media import MediaError, read_array, read_image, read_media, read_video
+from coordnet.media import Media, MediaError, read_array, read_image, read_media, read_video, write_media
+from coordnet.media.formats import KIND_BY_SUFFIX
 from coordnet.media.pictures import IMAGE_SUFFIXES
 from coordnet.media.sound import AUDIO_SUFFIXES
-from coordnet.media.video import VIDEO_SUFFIXES, clip_length
+from coordnet.media.video import VIDEO_SUFFIXES, clip_length, is_video
 
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge
 CUBE, FRAME = 128, 256
 SOUND = 131_072
 QUICK = 6  # times fewer samples along an axis in a quick run
 PREPARED = ".npy"  # the suffix of a prepared clip: no codec keeps the values of a resized one
+MANIFEST = "SHA256SUMS"  # in the format of ``sha256sum``, which checks it
 
 Files = tuple[tuple[str, ...], tuple[str, ...]]  # folders to look in, in this order, and suffixes
 PICTURES: Files = (("kodak", "images", ""), IMAGE_SUFFIXES)
@@ -139,3 +142,55 @@ def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
 def sound(path: Path) -> Float[Tensor, "samples channels"]:
     """Read the first 131,072 samples of a recording."""
     return read_media(path).signal[:SOUND].to(torch.float32)
+
+
+def sources(folder: Path, out: Path) -> dict[Path, str]:
+    """Return the kind of each file by its place in a folder: picture, clip, sound, or "" for any other file.
+
+    Hidden files and those in ``out`` are ignored. A folder without a file that can be prepared raises MediaError.
+    """
+    if not folder.is_dir():
+        raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
+    final = Path(os.path.realpath(out))  # a loop of links raises nothing here
+    if Path(os.path.realpath(folder)) == final:
+        raise MediaError(f"--out {out}: expected another folder than --from, found the same")
+    files = (p for p in folder.rglob("*") if p.is_file() and not p.resolve().is_relative_to(final))
+    places = sorted(path.relative_to(folder) for path in files)
+    kinds = {p: _kind(folder / p) for p in places if not any(part.startswith(".") for part in p.parts)}
+    if not any(kinds.values()):
+        raise MediaError(f"--from {folder}: expected pictures, clips or sound, found none in {len(kinds)} files")
+    return kinds
+
+
+def _kind(path: Path) -> str:
+    kind = "video" if is_video(path) else KIND_BY_SUFFIX.get(path.suffix.lower())
+    return {"video": "clip", "image": "picture", "audio": "sound"}.get(kind or "", "")
+
+
+def prepare(folder: Path, kinds: dict[Path, str], out: Path, *, side: int = CROP) -> list[Path]:
+    """Write the measured part of every file, and their checksums, into a folder; return the places of the files.
+
+    Pictures become center crops of ``side`` pixels at their own depth; clips become cubes of 128 frames, 128×128
+    each, as float32 arrays; of sound the first 131,072 samples are kept. A file that cannot be read, or two files that
+    would have the same place, raise MediaError.
+    """
+    written: dict[Path, Path] = {}
+    for source in (place for place, kind in kinds.items() if kind):
+        path = folder / source
+        if kinds[source] == "clip":
+            media = Media(cube(path), "array", path.stem, "float32")
+        else:
+            media = read_media(path)
+            whole = media.signal
+            media = replace(media, signal=center(whole, side) if kinds[source] == "picture" else whole[:SOUND])
+        place = source.with_suffix(media.lossless_suffix)
+        if place in written:
+            other = written[place]
+            raise MediaError(f"{path}: expected a name of its own, found {other}, which becomes {place} too")
+        written[place] = path
+        (out / place).parent.mkdir(parents=True, exist_ok=True)
+        write_media(media, out / place)
+    sums = {place: hashlib.sha256((out / place).read_bytes()).hexdigest() for place in sorted(written)}
+    lines = [f"{digest}  {place.as_posix()}\n" for place, digest in sums.items()]
+    (out / MANIFEST).write_text("".join(lines), encoding="utf-8")
+    return list(written)

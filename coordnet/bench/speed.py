@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench import timings as t
-from coordnet.bench.cells import Cell
-from coordnet.bench.records import Record, failed
-from coordnet.bench.reports import markdown
+from coordnet.bench.record_tables import markdown
+from coordnet.bench.records import Cell, Record, failed
 from coordnet.bench.study import Options, Study
 
 TASK_GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk

@@ -13,7 +13,7 @@ from coordnet.cli.origin import origin, reading
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose
 from coordnet.media import Media, MediaError, read_table, write_table
-from coordnet.media.declared import refuse_large
+from coordnet.media.files import refuse_large
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.panels import reconstruction_figure

@@ -22,7 +22,7 @@ from coordnet.cli.sureness import Sureness
 from coordnet.comparison.stopwatch import once
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
-from coordnet.media.declared import available_memory
+from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.networks.reports import AdaptiveReport

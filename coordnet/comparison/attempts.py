@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from coordnet.comparison.stopwatch import once, timed
-from coordnet.comparison.trials import finite, tried
+from coordnet.comparison.stopwatch import finite, once, timed, tried
 from coordnet.fitting.effort import warn_if_long
 from coordnet.fitting.methods import Method
 from coordnet.metrics.baselines import BASELINES, Baseline

@@ -15,8 +15,17 @@ from jaxtyping import Float
 from skimage.transform import resize, resize_local_mean
 from torch import Tensor
 
-from coordnet.media.declared import declared_pictures, refuse_large
-from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media.files import (
+    MediaError,
+    StrPath,
+    atomic_path,
+    declared_pictures,
+    decoding,
+    encoding,
+    mismatch,
+    readable_file,
+    refuse_large,
+)
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 
 TIFF_SUFFIXES = (".tif", ".tiff")

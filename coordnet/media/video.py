@@ -16,8 +16,19 @@ from PIL import Image
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from coordnet.media.declared import DEMUXERS, declared_pictures, refuse_large, refuse_long
-from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media.files import (
+    DEMUXERS,
+    MediaError,
+    StrPath,
+    atomic_path,
+    declared_pictures,
+    decoding,
+    encoding,
+    mismatch,
+    readable_file,
+    refuse_large,
+    refuse_long,
+)
 from coordnet.media.pictures import resize_and_crop
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
 
