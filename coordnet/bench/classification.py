@@ -46,8 +46,7 @@ class Parts(NamedTuple):
 
     def to(self, device: str) -> "Parts":
         """Return the data on a device."""
-        unseen = None if self.unseen is None else self.unseen.to(device)
-        return Parts(self.training.to(device), self.validation.to(device), self.test.to(device), unseen)
+        return Parts(*(part and part.to(device) for part in self))
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,12 @@ class ClassificationStudy(Study):
 
     tasks: ClassVar[Sequence[Task]]
 
-    def cell(self, task: Task, row: Row, seed: int, choices: Choices, epochs: int, device: str) -> Cell:
+    def _cell(self, task: Task, row: Row, seed: int, choices: Choices, options: Options) -> Cell:
         """Return the training of a network with one encoding."""
         subject = {"task": task.name, "model": {**task.model, "batch": task.batch}, "method": row.method(choices)}
         work = partial(trained, type(self), task.name, row.name, choices)
-        return Cell(experiment=self.name, subject=subject, work=work, seed=seed, epochs=epochs, device=device)
+        run: dict[str, Any] = {"seed": seed, "epochs": options.epochs or task.epochs, "device": options.device}
+        return Cell(experiment=self.name, subject=subject, work=work, **run)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the trainings of each choice, then those with every seed 0 … seeds - 1."""
@@ -105,19 +105,16 @@ class ClassificationStudy(Study):
         for option in OPTIONS:
             tried: dict[tuple[str, str], list[tuple[Choices, Cell]]] = {}
             for task, row in ((task, row) for task, row in pairs if option in row.options):
-                key, epochs = (task.name, row.name), options.epochs or task.epochs
-                choices = [best[key] | {option: value} for value in task.candidates[option]]
-                tried[key] = [(c, self.cell(task, row, CHOICE_SEED, c, epochs, options.device)) for c in choices]
+                choices = [best[task.name, row.name] | {option: value} for value in task.candidates[option]]
+                tried[task.name, row.name] = [(c, self._cell(task, row, CHOICE_SEED, c, options)) for c in choices]
             yield [cell for trials in tried.values() for _, cell in trials]
             for key, trials in tried.items():  # the first of the best
                 scores = [done[cell.key].get("scores", {"validation": -1.0})["validation"] for _, cell in trials]
                 best[key] = trials[scores.index(max(scores))][0]
         yield [
-            self.cell(
-                t, row, seed, best[t.like or t.name, row.like or row.name], options.epochs or t.epochs, options.device
-            )
+            self._cell(task, row, seed, best[task.like or task.name, row.like or row.name], options)
             for seed in range(max(options.seeds or row.seeds for _, row in pairs))
-            for t, row in pairs
+            for task, row in pairs
             if seed < (options.seeds or row.seeds)
         ]
 
