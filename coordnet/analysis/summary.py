@@ -1,22 +1,64 @@
-"""The measures of one encoder on the samples of one axis, or of several axes if it is joint."""
+"""The measures of one encoder on its samples, and stable ranks against its scale and the number of samples."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from coordnet.analysis.distance import distance_preservation
-from coordnet.analysis.faithfulness import encoder_spectrum, position_reconstruction
-from coordnet.analysis.matrices import condition_number, singular_values, stable_rank
-from coordnet.analysis.spectra import Sweep, finite, matched_scale, rank_over_samples, rank_over_scale
-from coordnet.encodings.encoders import Encoder, Gaussian, JointEncoder, RandomFourier
+from coordnet.analysis.measures import (
+    condition_number,
+    distance_preservation,
+    encoder_spectrum,
+    matched_scale,
+    position_reconstruction,
+    singular_values,
+    stable_rank,
+)
+from coordnet.encodings.encoders import Encoder, FeatureMap, Gaussian, JointEncoder, RandomFourier
 from coordnet.sampling.axes import Axes, Axis
 
 FACTORS = [2.0 ** (k / 2) for k in range(-6, 11)]  # the scales of a sweep, relative to the encoder's own
 MATCHED = (Gaussian.name, RandomFourier.name)  # encoders whose σ has a partner of equal stable rank
 SPACINGS = 6.0  # the largest distance at which the similarity is evaluated, in spacings of the first axis
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A curve of stable ranks."""
+
+    name: str  # the quantity that is varied: a scale parameter (its value on the first axis), or N
+    at: list[float]  # its values
+    measured: list[float]  # ‖A‖_F² / ‖A‖₂² of the encoding matrix
+    theory: list[float | None]  # the stable rank that the papers derive; None if they derive none
+
+
+@torch.no_grad()
+def rank_over_scale(encoder: FeatureMap, axes: Axes, factors: Sequence[float]) -> Sweep | None:
+    """Stable ranks of copies of an encoder with its scales multiplied by each factor; None if it has no scale."""
+    if not encoder.scales:
+        return None
+    name, x = encoder.scales[0].name, encoder.positions(axes)
+    copies = [encoder.rescaled(factor) for factor in factors]
+    scales = [copy.scale(name) for copy in copies]
+    at = [s[0] if isinstance(s, tuple) else s for s in scales]
+    return Sweep(name, at, [stable_rank(c(x)) for c in copies], [finite(c.stable_rank(len(x))) for c in copies])
+
+
+@torch.no_grad()
+def rank_over_samples(encoder: FeatureMap, axes: Axes, counts: Sequence[int]) -> Sweep:
+    """Stable ranks of an encoder on the same interval, for each number of samples along every axis in ``counts``."""
+    grids = [tuple(Axis(n, a.start, (a.stop - a.start) / n) for a in axes) for n in counts]
+    each = [encoder.positions(grid) for grid in grids]
+    theory = [finite(encoder.stable_rank(len(x))) for x in each]
+    return Sweep("N", [float(len(x)) for x in each], [stable_rank(encoder(x)) for x in each], theory)
+
+
+def finite(value: float) -> float | None:
+    """The number, or None for NaN and infinity, which JSON does not have."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from coordnet.media import Media, read_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.reports import FitReport
-from coordnet.plots.panels import reconstruction_figure
+from coordnet.plots.fits import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_large
 from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples

@@ -26,8 +26,8 @@ from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.networks.reports import AdaptiveReport
+from coordnet.plots.fits import restoration_figure
 from coordnet.plots.panels import sampled_picture
-from coordnet.plots.restoration import restoration_figure
 from coordnet.priors.base import Prior
 from coordnet.priors.local.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced

@@ -15,7 +15,7 @@ from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.panels import reconstruction_figure
+from coordnet.plots.fits import reconstruction_figure
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
