@@ -20,7 +20,7 @@ from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
-from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.scores import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.reports import FitReport
 from coordnet.plots.fits import reconstruction_figure

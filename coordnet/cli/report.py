@@ -23,7 +23,7 @@ from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.linalg import progress
 from coordnet.media import Media, MediaError, write_media
-from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.scores import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.networks.reports import FitReport, LocalReport, TiledReport, TrainingReport
 
