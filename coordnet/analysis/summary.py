@@ -8,15 +8,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from coordnet.analysis.measures import (
-    condition_number,
-    distance_preservation,
-    encoder_spectrum,
-    matched_scale,
-    position_reconstruction,
-    singular_values,
-    stable_rank,
-)
+from coordnet.analysis import measures
+from coordnet.analysis.measures import stable_rank
 from coordnet.encodings.encoders import Encoder, FeatureMap, Gaussian, JointEncoder, RandomFourier
 from coordnet.sampling.axes import Axes, Axis
 
@@ -85,23 +78,23 @@ def summarize(encoder: Encoder | JointEncoder, where: Axis | Axes) -> EncoderSum
     """Measure an encoder on the samples of one axis, or a joint encoder on the lattice of several axes."""
     axes = (where,) if isinstance(where, Axis) else tuple(where)
     matrix = encoder(encoder.positions(axes))
-    s = singular_values(matrix)
+    s = measures.singular_values(matrix)
     delta, similarity, measured = _distances(encoder, axes)
-    shares = None if encoder.joint else encoder_spectrum(cast(Encoder, encoder), axes[0])
+    shares = None if encoder.joint else measures.encoder_spectrum(cast(Encoder, encoder), axes[0])
     count = axes[0].count
-    back = None if shares is None else position_reconstruction(shares, count // 2, count)
+    back = None if shares is None else measures.position_reconstruction(shares, count // 2, count)
     return EncoderSummary(
         stable_rank=stable_rank(matrix),
         theory=finite(encoder.stable_rank(len(matrix))),
         rank=int((s > torch.finfo(s.dtype).eps * max(matrix.shape) * s[0]).sum()),
-        condition=finite(condition_number(matrix)),
+        condition=finite(measures.condition_number(matrix)),
         distances=delta.tolist(),
         similarity=similarity.tolist(),
         measured=measured.tolist(),
         singular_values=s.tolist(),
         over_scale=rank_over_scale(encoder, axes, FACTORS),
         over_samples=rank_over_samples(encoder, axes, sorted({max(2, round(count * k / 8)) for k in range(1, 9)})),
-        matched_sigma=matched_scale(encoder.scale("sigma")) if encoder.name in MATCHED else None,
+        matched_sigma=measures.matched_scale(encoder.scale("sigma")) if encoder.name in MATCHED else None,
         spectrum=None if shares is None else shares.tolist(),
         reconstruction=None if back is None else back.tolist(),
     )
@@ -125,5 +118,5 @@ def _distances(encoder: Encoder | JointEncoder, axes: Axes) -> tuple[Tensor, Ten
     offsets = torch.nn.functional.pad(delta.unsqueeze(-1), (0, len(axes) - 1)) if encoder.joint else delta
     similarity = encoder.similarity(offsets[len(half) - 1 :])
     center = tuple(a.start + a.spacing * (a.count // 2) for a in axes)
-    measured = distance_preservation(encoder, offsets, center if encoder.joint else center[0])
+    measured = measures.distance_preservation(encoder, offsets, center if encoder.joint else center[0])
     return delta, torch.cat([similarity[1:].flip(0), similarity]), measured

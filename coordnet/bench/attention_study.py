@@ -13,18 +13,8 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from coordnet.bench import token_sets
-from coordnet.bench.classification import (
-    CHOICE_SEED,
-    OPTIONS,
-    Build,
-    Choices,
-    ClassificationStudy,
-    Parts,
-    Row,
-    Task,
-    accuracy,
-)
+from coordnet.bench import classification, token_sets
+from coordnet.bench.classification import OPTIONS, Build, Choices, ClassificationStudy, Parts, Row, Task
 from coordnet.bench.record_tables import flat, markdown
 from coordnet.bench.records import Cell, Record
 from coordnet.bench.study import Options
@@ -133,15 +123,15 @@ def groups(count: int, fourier: int) -> Row:
     return ablation(f"{FULL}, {count}/{4 // count}", build, ("rate", "gamma"), UNIT | NORMED | grouped)
 
 
-def box_embeddings(c: Choices, g: torch.Generator) -> DenseEncoding:
-    """Return a learned embedding of each coordinate of a box."""
-    return SimpleEncoding([LearnedEmbedding(WIDTH // 4, GRID, generator=g) for _ in range(4)])
-
-
 BOXES = (
     ablation("none", lambda c, g: None, ("rate",), {}),
     ablation("MLP of the coordinates", modulated(coordinates(4), **HIDDEN), ("rate",), UNIT | HIDDEN),
-    ablation("learned embedding, 4 × 1-D", box_embeddings, ("rate",), UNIT),
+    ablation(
+        "learned embedding, 4 × 1-D",
+        lambda c, g: SimpleEncoding([LearnedEmbedding(WIDTH // 4, GRID, generator=g) for _ in range(4)]),
+        ("rate",),
+        UNIT,
+    ),
     ablation(
         "sinusoidal, 4 × 1-D", lambda c, g: SimpleEncoding([Sinusoidal(WIDTH // 4, 1 / GRID)] * 4), ("rate",), UNIT
     ),
@@ -155,7 +145,7 @@ BOXES = (
 def test_accuracies(net: AttentionClassifier, parts: Parts) -> dict[str, float]:
     """Return the accuracy on the test sets, and at unseen positions where there are any."""
     tested = {"test": parts.test} | ({} if parts.unseen is None else {"unseen": parts.unseen})
-    return {name: accuracy(net, part) for name, part in tested.items()}
+    return {name: classification.accuracy(net, part) for name, part in tested.items()}
 
 
 COMMON: dict[str, Any] = {"model": {"width": WIDTH, "depth": 1, "heads": 2}, "scores": test_accuracies}
@@ -203,8 +193,8 @@ class Attention(ClassificationStudy):
         parts = [
             f"Test accuracies of a small Transformer, {frame['seconds.processor'].sum():.0f} s of processor time in "
             f"all; mean ± standard deviation over seeds. Validation chooses each encoding's options one after another, "
-            f"on seed {CHOICE_SEED}, which is not reported; the ablations, on 3 seeds of the digits, have norm 1 and "
-            "choose the rate alone, or take the choices of the row that they vary."
+            f"on seed {classification.CHOICE_SEED}, which is not reported; the ablations, on 3 seeds of the digits, have "
+            "norm 1 and choose the rate alone, or take the choices of the row that they vary."
         ]
         for task in self.tasks:
             tested = frame[(frame["cell.task"] == task.name) & frame["scores.test"].notna()]

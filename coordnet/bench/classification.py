@@ -171,11 +171,13 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
     device = training.tokens.device
     net = net.to(device)
     optimizer = torch.optim.Adam(net.parameters(), lr=choices["rate"])
-    steps = epochs * math.ceil(len(training.labels) / batch)
+    count = len(training.labels)
+    batches = (b for _ in range(epochs) for b in torch.randperm(count, generator=generator).split(batch))
+    steps = epochs * math.ceil(count / batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # dropout alone draws from the global generator
-        for index in _batches(len(training.labels), batch, epochs, generator):
+        for index in batches:
             optimizer.zero_grad(set_to_none=True)
             logits = net(training.tokens[index], training.positions[index])
             loss = nn.functional.cross_entropy(logits, training.labels[index])
@@ -183,11 +185,6 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
             optimizer.step()
             schedule.step()
     return net.eval()
-
-
-def _batches(count: int, batch: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    for _ in range(epochs):
-        yield from torch.randperm(count, generator=generator).split(batch)
 
 
 @torch.no_grad()

@@ -10,24 +10,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from coordnet.bench import charts, peers
+from coordnet.bench import estimators, peers, record_tables
 from coordnet.bench.catalogue import PAPERS
-from coordnet.bench.estimators import (
-    ADAPTIVE,
-    LOCAL,
-    SMOOTH,
-    VIDEO,
-    ClosedForm,
-    Denoised,
-    Layout,
-    Trained,
-    Tuned,
-    complex_,
-    directional,
-    simple,
-)
+from coordnet.bench.estimators import SMOOTH, VIDEO, ClosedForm, Layout, Trained, complex_, directional, simple
 from coordnet.bench.experiment import Experiment, Method, Task, baseline
-from coordnet.bench.record_tables import report, sections, values
 from coordnet.bench.records import Cell, Record
 from coordnet.bench.signals import CLIPS, Finder
 from coordnet.bench.study import Options, Study
@@ -79,8 +65,8 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
     return Method("closed form, smooth prior", ClosedForm(Layout(complex_, e.Impulse), prior=prior, masked=masked))
 
 
-BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
-BY_PATCHES = Method("closed form, local prior", LOCAL)
+BY_SPECTRUM = Method("closed form, adaptive prior", estimators.ADAPTIVE)
+BY_PATCHES = Method("closed form, local prior", estimators.LOCAL)
 DEGREES = ("nearest", "linear", "cubic")
 TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
 SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
@@ -251,9 +237,12 @@ DENOISERS = (
     baseline("wavelets sym4, BayesShrink (scikit-image)", peers.wavelet),
     baseline("non-local means (scikit-image)", peers.non_local_means),
     baseline("total variation, best of six weights by hindsight (scikit-image)", peers.best_total_variation),
-    Method("closed form, adaptive filter, noise given", Denoised(given=True)),
-    Method("closed form, adaptive filter", Denoised()),
-    Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, e.Impulse), criterion="gcv")),
+    Method("closed form, adaptive filter, noise given", estimators.Denoised(given=True)),
+    Method("closed form, adaptive filter", estimators.Denoised()),
+    Method(
+        "closed form, smooth prior chosen by cross-validation",
+        estimators.Tuned(Layout(complex_, e.Impulse), criterion="gcv"),
+    ),
     RFF_MLP,
 )
 
@@ -281,9 +270,9 @@ class Paper(Study):
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the report, every number as comma-separated values, and decibels against the abscissa."""
-        found = sections(self.experiment, records)
-        drawn = charts.draw(self.experiment, found)
-        return {".md": report(self.experiment, records, found), ".csv": values(found), ".png": drawn}
+        found = record_tables.sections(self.experiment, records)
+        text, drawn = record_tables.report(self.experiment, records, found), record_tables.draw(self.experiment, found)
+        return {".md": text, ".csv": record_tables.values(found), ".png": drawn}
 
 
 DECLARED = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)

@@ -8,21 +8,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import intervals, peers
+from coordnet.bench import estimators, intervals, peers
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
-from coordnet.bench.estimators import (
-    ADAPTIVE,
-    LOCAL,
-    ClosedForm,
-    Denoised,
-    Enlarged,
-    Hindsight,
-    Layout,
-    Tuned,
-    complex_,
-    fourier,
-)
+from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
 from coordnet.bench.experiment import Experiment, Method, Task, baseline
 from coordnet.bench.fields import AtMidpoints, FieldFinder, UnequalFinder, UnequalTask
 from coordnet.bench.record_tables import Frame, by_signal, flat, markdown, text
@@ -67,7 +56,8 @@ def noisy(name: str, **options: Any) -> list[Task]:
 
 
 SMOOTH, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
-ADAPTED, PATCHES, PLATES = Method("adaptive", ADAPTIVE), Method("local", LOCAL), closed("plates", ThinPlate())
+ADAPTED, PATCHES = Method("adaptive", estimators.ADAPTIVE), Method("local", estimators.LOCAL)
+PLATES = closed("plates", ThinPlate())
 GRIDDATA, PATIENT = (interpolated("griddata linear", "linear", **more) for more in ({}, {"patient": True}))
 SPLINES = interpolated("cubic spline", "cubic"), interpolated("linear interpolation", "linear")
 RADIAL = [
@@ -186,9 +176,9 @@ EXPERIMENTS = (
         (
             baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
             baseline("non-local means", peers.non_local_means, blind=True),
-            Method("adaptive", Denoised()),
+            Method("adaptive", estimators.Denoised()),
             baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
-            Method("local", Denoised(prior="local")),
+            Method("local", estimators.Denoised(prior="local")),
         ),
     ),
     part(
@@ -200,9 +190,9 @@ EXPERIMENTS = (
         (
             baseline("Lanczos", peers.pillow, kind="Lanczos"),
             baseline("bicubic", peers.pillow, kind="bicubic"),
-            Method("upscale", Enlarged()),
-            Method("upscale, no prior", Enlarged(prior="none")),
-            Method("upscale, pixels as points", Enlarged("point")),
+            Method("upscale", estimators.Enlarged()),
+            Method("upscale, no prior", estimators.Enlarged(prior="none")),
+            Method("upscale, pixels as points", estimators.Enlarged("point")),
         ),
     ),
     part(
@@ -276,8 +266,8 @@ EXPERIMENTS = (
         (
             *QUARTER,
             baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
-            Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
-            Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
+            Method("adaptive, best with hindsight", estimators.Hindsight(EVERY_START)),
+            Method("smooth, best of a grid with hindsight", estimators.Hindsight(EVERY_SMOOTH)),
         ),
     ),
 )

@@ -156,15 +156,15 @@ def sources(folder: Path, out: Path) -> dict[Path, str]:
         raise MediaError(f"--out {out}: expected another folder than --from, found the same")
     files = (p for p in folder.rglob("*") if p.is_file() and not p.resolve().is_relative_to(final))
     places = sorted(path.relative_to(folder) for path in files)
-    kinds = {p: _kind(folder / p) for p in places if not any(part.startswith(".") for part in p.parts)}
+    words = {"video": "clip", "image": "picture", "audio": "sound"}
+    kinds = {}
+    for place in places:
+        if not any(part.startswith(".") for part in place.parts):
+            kind = "video" if is_video(folder / place) else KIND_BY_SUFFIX.get(place.suffix.lower(), "")
+            kinds[place] = words.get(kind, "")
     if not any(kinds.values()):
         raise MediaError(f"--from {folder}: expected pictures, clips or sound, found none in {len(kinds)} files")
     return kinds
-
-
-def _kind(path: Path) -> str:
-    kind = "video" if is_video(path) else KIND_BY_SUFFIX.get(path.suffix.lower())
-    return {"video": "clip", "image": "picture", "audio": "sound"}.get(kind or "", "")
 
 
 def prepare(folder: Path, kinds: dict[Path, str], out: Path, *, side: int = CROP) -> list[Path]:

@@ -252,7 +252,8 @@ def compare(
         ("priors", priors, Prior, "priors such as cn.Adaptive()"),
     ):
         for one in given:
-            _checks.instance(name, one, kind, expected)
+            if not isinstance(one, kind):
+                raise _checks.wrong(name, expected, f"the class {one.__name__}" if isinstance(one, type) else repr(one))
     if epochs is not None:
         _checks.integer("epochs", epochs, 1)
     values, _ = as_signal(signal, dimensions=dimensions)

@@ -109,7 +109,11 @@ def read_media(
         return read_video(path, frames=frames, size=size, crop=crop, memory=memory)
     if kind == "array":
         return read_array(path, memory=memory)
-    return read_audio(path) if kind == "audio" else _read_table(path)
+    if kind == "audio":
+        return read_audio(path)
+    columns, values = read_table(path)
+    signal = torch.from_numpy(from_depth(values.numpy(), path))
+    return Media(signal, "table", path.stem, "float64", columns=columns, stored=values.numpy())
 
 
 def _located(path_or_name: StrPath) -> tuple[Path, str]:
@@ -133,12 +137,6 @@ def _line(image: Media, axis: int, word: str, index: int) -> Media:
     line = image.signal.select(axis, index).contiguous()
     name = f"{image.name}-{word}{index}"
     return replace(image, signal=line, kind="array", suffix="", name=name, alpha=False, stored=None)
-
-
-def _read_table(path: Path) -> Media:
-    columns, values = read_table(path)
-    signal = torch.from_numpy(from_depth(values.numpy(), path))
-    return Media(signal, "table", path.stem, "float64", columns=columns, stored=values.numpy())
 
 
 def write_media(

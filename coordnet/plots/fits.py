@@ -8,22 +8,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from torch import Tensor
 
-from coordnet.plots.panels import (
-    UNIT,
-    Figure,
-    Span,
-    displayable,
-    known_samples,
-    most,
-    places,
-    sampled_picture,
-    show_error,
-    show_image,
-    show_row,
-    span_of,
-    strips,
-    unit,
-)
+from coordnet.plots import panels
+from coordnet.plots.panels import UNIT, Figure, Span
 from coordnet.sampling.bounds import Bounds
 from coordnet.sampling.samples import Samples
 
@@ -44,20 +30,22 @@ def reconstruction_figure(
     and of the reconstruction's. A row's axis has seconds if the ``rate`` of its samples is given. Rows and pictures
     have the axes of their ``bounds``.
     """
-    span = span_of(samples.values.detach().cpu().float() if truth is None else truth)
+    span = panels.span_of(samples.values.detach().cpu().float() if truth is None else truth)
     unknown = 0.5 if span == UNIT else torch.nan
-    panels = [(sampled_picture(samples, estimate.shape[-1], unknown), samples.geometry.caption(samples.channels))]
-    panels += [(estimate, f"reconstruction\n{score}")]
+    shown_panels = [
+        (panels.sampled_picture(samples, estimate.shape[-1], unknown), samples.geometry.caption(samples.channels))
+    ]
+    shown_panels += [(estimate, f"reconstruction\n{score}")]
     if len(samples.grid) == 1:
-        shown = sampled_picture(samples, estimate.shape[-1], torch.nan) if truth is None else truth
+        shown = panels.sampled_picture(samples, estimate.shape[-1], torch.nan) if truth is None else truth
         return _row_figure(shown, samples, estimate, f"{title}: {score}", rate, bounds)
     if truth is not None:
-        panels.insert(0, (truth, title))
+        shown_panels.insert(0, (truth, title))
     shown = estimate.clamp(0, 1) if span == UNIT else estimate
     if len(samples.grid) == 2:
         error = None if truth is None else (shown - truth).abs().mean(-1)
-        return _image_figure(panels, error, span, bounds)
-    figure, grid = strips(panels, int(truth is not None), span=span)
+        return _image_figure(shown_panels, error, span, bounds)
+    figure, grid = panels.strips(shown_panels, int(truth is not None), span=span)
     if truth is not None:
         error = ((shown - truth) / (span[1] - span[0])).square().flatten(1).nanmean(1).clamp(min=1e-12)
         ax = figure.add_subplot(grid[-1, :])
@@ -66,21 +54,21 @@ def reconstruction_figure(
     return figure
 
 
-def _image_figure(panels: list[tuple[Tensor, str]], error: Tensor | None, span: Span, bounds: Bounds | None) -> Figure:
-    count = len(panels) + (error is not None)
-    height, width, channels = panels[0][0].shape
+def _image_figure(images: list[tuple[Tensor, str]], error: Tensor | None, span: Span, bounds: Bounds | None) -> Figure:
+    count = len(images) + (error is not None)
+    height, width, channels = images[0][0].shape
     size = (4.2 * count, min(4.2 * max(height / width, 0.25), 12) + 0.7)
     figure = Figure(*size)
     axes = figure.subplots(1, count, squeeze=False)[0]
-    for ax, (image, text) in zip(axes, panels, strict=False):
-        show_image(ax, image, text, span=span)
+    for ax, (image, text) in zip(axes, images, strict=False):
+        panels.show_image(ax, image, text, span=span)
         if bounds is not None:
             _label_axes(ax, bounds, (height, width))
     if channels == 1 and (span != UNIT or bounds is not None):
         drawn = axes[0].images[0] if span != UNIT else ScalarMappable(Normalize(0, 1), "gray")
-        figure.colorbar(drawn, ax=list(axes[: len(panels)]), fraction=0.046, pad=0.02)
+        figure.colorbar(drawn, ax=list(axes[: len(images)]), fraction=0.046, pad=0.02)
     if error is not None:
-        show_error(axes[-1], error, "absolute error")
+        panels.show_error(axes[-1], error, "absolute error")
     return figure
 
 
@@ -102,13 +90,13 @@ def _row_figure(
         ((low, high),) = bounds.tolist()
         rate = max(len(shown) - 1, 1) / (high - low)
         first, xlabel = low * rate, "x"
-    known = known_samples(samples)
+    known = panels.known_samples(samples)
     figure = Figure(11, 6)
     whole, near = figure.subplots(2, 1)
-    (window,) = most(torch.diff(shown[:, 0].nan_to_num(), prepend=shown[:1, 0].nan_to_num()).square())
+    (window,) = panels.most(torch.diff(shown[:, 0].nan_to_num(), prepend=shown[:1, 0].nan_to_num()).square())
     for ax, part, text in ((whole, slice(0, None), title), (near, window, "its busiest part")):
         options = {"start": first + (part.start or 0), "rate": rate, "xlabel": xlabel}
-        show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, **options)
+        panels.show_row(ax, shown[part, 0], estimate[part, 0], known[part, 0], text, **options)
     return figure
 
 
@@ -121,29 +109,31 @@ def restoration_figure(
 ) -> Figure:
     """Draw two pictures side by side, and below them a detail from the place where the change and texture are largest.
 
-    Rows of samples are drawn as lines, clips as strips of frames. Both signals are on the same grid and drawn on the
-    scale of the first; NaN is gray. A row's axis is in seconds if the ``rate`` of its samples is given.
+    Rows of samples are drawn as lines, clips as strips of frames. Both signals are on the same grid and drawn on the scale
+    of the first; NaN is gray. A row's axis is in seconds if the ``rate`` of its samples is given.
     """
     if after.ndim == 2:
         figure = Figure(11, 5)
         axes = figure.subplots(2, 1, sharex=True)
         for ax, signal, title in zip(axes, (before, after), titles, strict=True):
-            ax.plot(places(len(signal), rate), signal.numpy(), lw=0.8)
+            ax.plot(panels.places(len(signal), rate), signal.numpy(), lw=0.8)
             ax.set_title(title)
-        axes[-1].set_xlabel(unit(rate))
+        axes[-1].set_xlabel(panels.unit(rate))
         return figure
-    span = span_of(before)
+    span = panels.span_of(before)
     if after.ndim > 3:
-        return strips(list(zip((before, after), titles, strict=True)), span=span)[0]
-    first, last = displayable(before, span), displayable(after, span)
+        return panels.strips(list(zip((before, after), titles, strict=True)), span=span)[0]
+    first, last = panels.displayable(before, span), panels.displayable(after, span)
     steps = [torch.diff(last, dim=axis, prepend=last.narrow(axis, 0, 1)) for axis in (0, 1)]
-    detail = most(torch.stack(steps).square().sum((0, -1)) * (last - first).square().sum(-1))  # texture times change
+    detail = panels.most(
+        torch.stack(steps).square().sum((0, -1)) * (last - first).square().sum(-1)
+    )  # texture times change
     tall = 4.5 * min(max(after.shape[0] / after.shape[1], 0.2), 3)
     figure = Figure(9.4, 2 * tall + 1.2)
     axes = figure.subplots(2, 2)
     for column, image, title in zip(axes.T, (before, after), titles, strict=True):
-        show_image(column[0], image, title, span=span)
-        show_image(column[1], image[detail], "detail", span=span)
+        panels.show_image(column[0], image, title, span=span)
+        panels.show_image(column[1], image[detail], "detail", span=span)
     if span != UNIT and after.shape[-1] == 1:
         figure.colorbar(axes[0, 0].images[0], ax=list(axes.flat), fraction=0.046, pad=0.02)
     return figure
@@ -158,13 +148,13 @@ def uncertainty_figure(std: Float[Tensor, "*grid channels"], title: str, *, rate
     mean = std.detach().cpu().float().mean(-1)
     if mean.ndim == 2:
         figure = Figure(5.6, 5)
-        show_error(figure.subplots(), mean, title)
+        panels.show_error(figure.subplots(), mean, title)
         return figure
     if mean.ndim > 2:
         top = max(float(np.nanquantile(mean.numpy(), 0.99)), 1e-6)
-        return strips([(mean.unsqueeze(-1), title)], span=(0.0, top))[0]
+        return panels.strips([(mean.unsqueeze(-1), title)], span=(0.0, top))[0]
     figure = Figure(11, 3)
     ax = figure.subplots()
-    ax.plot(places(len(mean), rate), mean, lw=0.8)
-    ax.set(title=title, xlabel=unit(rate))
+    ax.plot(panels.places(len(mean), rate), mean, lw=0.8)
+    ax.set(title=title, xlabel=panels.unit(rate))
     return figure
