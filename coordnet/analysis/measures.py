@@ -22,10 +22,7 @@ POINTS_AT_ONCE = 256  # points compared with all others at a time
 
 
 def singular_values(matrix: Float[Tensor, "n k"]) -> Float[Tensor, " r"]:
-    """The singular values of an encoding matrix (N, K) in decreasing order, computed in float64.
-
-    A ``ValueError`` is raised if an entry is not finite.
-    """
+    """The singular values of a finite encoding matrix (N, K) in decreasing order, in float64."""
     return torch.linalg.svdvals(check_values("matrix", matrix.detach().double()))
 
 

@@ -193,8 +193,8 @@ class Attention(ClassificationStudy):
         parts = [
             f"Test accuracies of a small Transformer, {frame['seconds.processor'].sum():.0f} s of processor time in "
             f"all; mean ± standard deviation over seeds. Validation chooses each encoding's options one after another, "
-            f"on seed {classification.CHOICE_SEED}, which is not reported; the ablations, on 3 seeds of the digits, have "
-            "norm 1 and choose the rate alone, or take the choices of the row that they vary."
+            f"on seed {classification.CHOICE_SEED}, which is not reported; the ablations, on 3 seeds of the digits, "
+            "have norm 1 and choose the rate alone, or take the choices of the row that they vary."
         ]
         for task in self.tasks:
             tested = frame[(frame["cell.task"] == task.name) & frame["scores.test"].notna()]

@@ -131,10 +131,7 @@ def trained(study: type[ClassificationStudy], task_name: str, row_name: str, cho
 
 
 class Scaled(DenseEncoding):
-    """c Ψ(x) with a fixed c, which gives the features of some points a root mean square norm.
-
-    With it no encoding wins by its scale.
-    """
+    """c Ψ(x) with c such that the features of some points have a root mean square norm: no encoding wins by scale."""
 
     def __init__(self, encoding: DenseEncoding, points: Float[Tensor, "*points d"], norm: float) -> None:
         super().__init__()

@@ -104,10 +104,7 @@ class Method:
 def baseline(
     name: str, function: Callable[..., Any], limit: float | None = None, package: str | None = None, **options: Any
 ) -> Method:
-    """Return another library's method, which is stopped at a limit in seconds if one is given.
-
-    A study leaves it out where its ``package`` is not installed.
-    """
+    """Return another library's method, stopped at a limit in seconds, left out where its ``package`` is missing."""
     return Method(name, Peer(partial(function, **options) if options else function, limit, package))
 
 

@@ -21,11 +21,6 @@ from coordnet.sampling import Axis, RectilinearLattice, Samples, lattice_points
 GROWTH = 8.0  # the last gap of the second axis of unequal coordinates, in units of the first
 
 
-def sines(y: Tensor, x: Tensor) -> Tensor:
-    """Return ½ + ½ sin 9x cos 7y."""
-    return 0.5 + 0.5 * (9 * x).sin() * (7 * y).cos()
-
-
 def franke(y: Tensor, x: Tensor) -> Tensor:
     """Return Franke's function, divided by 1.25 so that it is within [0, 1] (Franke, 1979: report NPS-53-79-003)."""
     total = 0.75 * torch.exp(-((9 * x - 2) ** 2 + (9 * y - 2) ** 2) / 4)
@@ -41,22 +36,12 @@ def peaks(y: Tensor, x: Tensor) -> Tensor:
     return first + 0.5 * torch.exp(-90 * ((x - 0.7) ** 2 + (y - 0.3) ** 2))
 
 
-def waves(z: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Return a sum of two oblique waves in three dimensions."""
-    return 0.5 + 0.25 * (5 * x + 3 * y).sin() + 0.25 * (4 * z - 2 * x).cos()
-
-
-def tone(x: Tensor) -> Tensor:
-    """Return a decaying tone."""
-    return 0.5 + 0.5 * torch.exp(-3 * x) * (60 * x).sin()
-
-
 FIELDS: dict[str, tuple[Callable[..., Tensor], int]] = {  # with the number of axes
-    "sines": (sines, 2),
+    "sines": (lambda y, x: 0.5 + 0.5 * (9 * x).sin() * (7 * y).cos(), 2),
     "franke": (franke, 2),
     "peaks": (peaks, 2),
-    "waves": (waves, 3),
-    "tone": (tone, 1),
+    "waves": (lambda z, y, x: 0.5 + 0.25 * (5 * x + 3 * y).sin() + 0.25 * (4 * z - 2 * x).cos(), 3),
+    "tone": (lambda x: 0.5 + 0.5 * torch.exp(-3 * x) * (60 * x).sin(), 1),
 }
 
 

@@ -114,10 +114,7 @@ def _process(threads: int) -> ProcessPoolExecutor:
 
 
 def _prepare(threads: int, parent: int) -> None:
-    """Prepare a local process, which removes what it has not finished when it is terminated.
-
-    It ends within a second or two of its parent, the process of this number, however that one ends.
-    """
+    """Prepare a local process: it cleans up when terminated, and ends soon after its parent, however that ends."""
 
     def watch() -> None:
         while os.getppid() == parent:

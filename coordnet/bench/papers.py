@@ -161,10 +161,7 @@ MORE_SCALES = {e.Triangle: 4 * math.sqrt(math.pi) / 3, e.LinearFourier: TWICE, e
 def _deepened(
     sigmas: tuple[float, ...], depths: Iterable[int], title: str, scales: Mapping[Any, float] = SCALES
 ) -> Iterator[Method]:
-    """Yield encoders whose stable rank is, in theory, that of a Gaussian of width σ: solved, and below networks.
-
-    The linear head in closed form separates the gain of depth from unfinished descent.
-    """
+    """Yield encoders that have, in theory, the stable rank of a Gaussian of width σ: solved, and below networks."""
     matched = [
         (encoder, sigma, factor * sigma if encoder.scales[0].unit == "length" else factor / sigma)
         for encoder, factor in scales.items()

@@ -51,10 +51,7 @@ def torch_interpolate(case: Case) -> Tensor:
 
 
 def lanczos_between(case: Case) -> Tensor:
-    """Interpolate a whole lattice of a picture by Pillow's Lanczos filter of three lobes.
-
-    The box says where the outputs lie among the samples, of which one is repeated at every end.
-    """
+    """Interpolate a whole lattice of a picture by Pillow's Lanczos filter; one sample is repeated at every end."""
     geometry: Any = case.samples.geometry
     axes = list(zip(geometry.grid, geometry.steps, geometry.offsets, strict=True))
     starts = [1.5 - (offset + 0.5) / step for _, step, offset in axes]  # one sample is before the first, half its width
@@ -120,14 +117,14 @@ def biharmonic(case: Case) -> Tensor:
     return estimate
 
 
-def telea(case: Case, radius: float = 5.0) -> Tensor:
+def telea(case: Case) -> Tensor:
     """Inpaint the points that are unknown by OpenCV's fast marching (Telea 2004), at 8 bits."""
     import cv2  # pyright: ignore[reportMissingImports]
 
     values, weights = case.samples.values, _weights(case)
     unknown = (weights[..., 0] == 0).cpu().numpy().astype(np.uint8)
     picture = (255 * values.clamp(0, 1)).round().cpu().numpy().astype(np.uint8)
-    estimate = torch.from_numpy(cv2.inpaint(picture, unknown, radius, cv2.INPAINT_TELEA)).reshape(values.shape)
+    estimate = torch.from_numpy(cv2.inpaint(picture, unknown, 5.0, cv2.INPAINT_TELEA)).reshape(values.shape)
     return torch.where(weights > 0, values, estimate.to(values) / 255)
 
 
@@ -154,10 +151,7 @@ def wavelet(case: Case, blind: bool = False) -> Tensor:
 
 
 def non_local_means(case: Case, blind: bool = False) -> Tensor:
-    """Denoise by ``denoise_nl_means``; the noise is given, or found by ``estimate_sigma`` if ``blind``.
-
-    The settings are those of scikit-image's example: patches of 5 at distances up to 6, h = 0.6 σ, the fast mode.
-    """
+    """Denoise by ``denoise_nl_means`` as in scikit-image's example; the noise is given, or estimated if ``blind``."""
     sigma = case.noise
     if blind:
         sigma = float(np.mean(restoration.estimate_sigma(case.samples.values.double().cpu().numpy(), channel_axis=-1)))
@@ -205,10 +199,7 @@ def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
 
 
 def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
-    """Correct bilinear values by the Laplacian of the color that is known at the pixel, with fixed gains.
-
-    At the border the mosaic is reflected, which keeps its pattern.
-    """
+    """Correct bilinear values by the Laplacian of the pixel's known color; the mosaic is reflected at its border."""
     raw = (mosaic * known).sum(-1, keepdim=True)
     red, green, _ = known.unbind(-1)
     row_of_red = red.any(1, keepdim=True)
@@ -304,7 +295,7 @@ def zero_filled(case: Case) -> Tensor:
     return _operator(case).adjoint(case.samples.values.movedim(-1, 0)).movedim(0, -1)
 
 
-def total_variation(case: Case, steps: int = 60) -> Tensor:
+def total_variation(case: Case) -> Tensor:
     """Minimize squared errors and total variation by accelerated proximal gradients with ``denoise_tv_chambolle``.
 
     The weight is chosen with hindsight. The operator's rows are orthonormal, so that a gradient step of 1 is stable
@@ -315,7 +306,7 @@ def total_variation(case: Case, steps: int = 60) -> Tensor:
     def solve(weight: float) -> Tensor:
         x = z = operator.adjoint(y)
         momentum = 1.0
-        for _ in range(steps):
+        for _ in range(60):
             target = (z - operator.adjoint(operator(z) - y)).numpy()
             options: Any = {"weight": weight, "channel_axis": 0, "max_num_iter": 30}
             new = torch.from_numpy(restoration.denoise_tv_chambolle(target, **options)).to(y)

@@ -59,10 +59,7 @@ ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
 
 
 def flat(records: Sequence[Record]) -> Frame:
-    """Return a row for each record, with the nested keys joined by dots.
-
-    ``signal`` identifies a signal and ``line`` the method with its epochs and device.
-    """
+    """Return a row for each record, its nested keys joined by dots, with its ``signal`` and its ``line`` of tables."""
     frame: Frame = pd.json_normalize(list(records))
     frame = frame.reindex(columns=frame.columns.union(USED, sort=False))
     frame["signal"] = [json.dumps(r["cell"].get("signal"), sort_keys=True) for r in records]
@@ -260,10 +257,7 @@ def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator
 
 
 def draw(experiment: Experiment, found: Sequence[Section]) -> Figure:
-    """Draw the sections of an experiment: a panel for each task against seconds, or curves of the largest signals.
-
-    The hollow markers of the curves get smaller so that equal curves show; methods without an x are levels.
-    """
+    """Draw the sections of an experiment: a panel for each task against seconds, or curves of the largest signals."""
     label = f"{HEADS[experiment.measure]} (dB)"
     if experiment.abscissa == "seconds":
         return _against_seconds(found, label)

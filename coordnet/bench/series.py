@@ -62,10 +62,7 @@ def spike_pattern(noise: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def frequency_change(noise: Tensor, generator: torch.Generator) -> Tensor:
-    """Add a wave of one cycle in the first half and four in the second; normal windows have one of the two throughout.
-
-    The phase is drawn, and continuous at the change.
-    """
+    """Add a wave of one cycle in the first half and four in the second; normal windows have one rate throughout."""
     phase = torch.rand(len(noise), 1, generator=generator)
     rates = torch.where(torch.rand(len(noise), 1, generator=generator) < 0.5, SLOW, FAST)
     changing = torch.where(torch.arange(TIMES.count) < TIMES.count // 2, SLOW, FAST)

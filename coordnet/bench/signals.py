@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -37,14 +38,11 @@ SOUNDS: Files = (("audio", ""), AUDIO_SUFFIXES)
 
 @dataclass(frozen=True)
 class Signal:
-    """A part of a file, of a kind in ``READERS`` and at most ``size`` samples along each axis.
-
-    ``digest`` begins the file's SHA-256, so that another file of the same name is another signal.
-    """
+    """A part of a file, of a kind in ``READERS`` and at most ``size`` samples along each axis."""
 
     kind: str
     name: str
-    digest: str
+    digest: str  # begins the file's SHA-256, so that another file of the same name is another signal
     size: int
     path: Path
 
@@ -107,10 +105,8 @@ def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]
 
 def reflected(picture: Float[Tensor, "height width channels"], side: int) -> Float[Tensor, "side side channels"]:
     """Continue a picture by reflection at its borders, which keeps its detail per pixel at any size."""
-    while min(picture.shape[:2]) < side:
-        for axis in (0, 1):
-            picture = torch.cat([picture, picture.flip(axis)], dim=axis)
-    return picture[:side, :side].contiguous()
+    margins = [(0, max(0, side - n)) for n in picture.shape[:2]]
+    return torch.from_numpy(np.pad(picture.numpy(), [*margins, (0, 0)], mode="symmetric")[:side, :side]).contiguous()
 
 
 def center(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, "*part channels"]:

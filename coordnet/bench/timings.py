@@ -161,10 +161,7 @@ def bare_products(values: Tensor, shape: Sequence[int]) -> Callable[[], Tensor]:
 
 
 def products(values: Tensor, matrices: Sequence[Tensor]) -> Callable[[], Tensor]:
-    """Return the product, by ``torch.matmul`` alone, of a matrix along every axis of a lattice.
-
-    Values are (*batch, *lattice, channels), folded beforehand; the result is (batch × channels, *lattice).
-    """
+    """Return the product, by ``torch.matmul``, of a matrix along every axis of values (*batch, *lattice, channels)."""
     dims = len(matrices)
     x = values.movedim(-1, -dims - 1).flatten(0, -dims - 1).contiguous()
 
@@ -202,13 +199,12 @@ def clip(rows: Rows, device: str, size: int) -> None:
     """Fit random numbers in a cube × 3 channels by least squares, and render them at twice the resolution."""
     points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
-    encoding = ComplexEncoding.like(Triangle, geometry)
+    factorize = partial(plan, ComplexEncoding.like(Triangle, geometry), geometry, LeastSquares(), device=device)
     rows.time(BARE_PRODUCTS, bare_products(values, samples.grid), points)
     rows.time("interpolate trilinear", interpolation(samples, "trilinear"), points)
-    host = Samples(geometry, values.cpu())
-    rows.time(ZOOM, partial(zoom, host), points, expected=3 * (size / 64) ** 3)
-    _reused(rows, plan(encoding, geometry, LeastSquares(), device=device), values, size**3, points)
-    rows.time(COLD, lambda: plan(encoding, geometry, LeastSquares(), device=device).renderer()(values), points)
+    rows.time(ZOOM, partial(zoom, Samples(geometry, values.cpu())), points, expected=3 * (size / 64) ** 3)
+    _reused(rows, factorize(), values, size**3, points)
+    rows.time(COLD, lambda: factorize().renderer()(values), points)
 
 
 def batch(rows: Rows, device: str, size: int, signals: int) -> None:

@@ -96,10 +96,7 @@ def finite(estimate: Tensor) -> Tensor:
 
 
 def peak_gib() -> float:
-    """Return the largest resident memory of this process so far, from Linux's status file.
-
-    ``getrusage`` would also count the memory of the parent before the process had its own.
-    """
+    """Return the largest resident memory of this process so far; ``getrusage`` would count its parent's, too."""
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**20
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import imageio.v3 as iio
 import numpy as np
@@ -30,8 +30,7 @@ from coordnet.sampling.samples import Samples
 PSNR = {"held_out": "held-out PSNR", "fitted": "PSNR at the samples"}
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A number of the table as templates show it."""
 
     number: int | float | None
@@ -39,8 +38,7 @@ class Cell:
     is_best: bool
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A number of every attempt that has not failed; None where it has none."""
 
     title: str
@@ -48,11 +46,6 @@ class Column:
     number: Callable[[Attempt], int | float | None]
     form: Callable[[float], str]
     marks_best: bool = False  # whether the largest number is printed in bold
-
-    @property
-    def name(self) -> str:
-        """The title with the unit."""
-        return f"{self.title} ({self.unit})" if self.unit else self.title
 
     def text(self, number: int | float | None) -> str:
         """A number as it is printed, with its unit."""
@@ -145,8 +138,13 @@ class Comparison:
         lines = []
         for attempt, cells in self.rows:
             numbers = [cell.number for cell in cells] or [None] * len(self.columns)
-            found = dict(zip([c.name for c in self.columns], numbers, strict=True))
-            lines.append({"name": attempt.name, **_made_of(attempt), **found, "failed": attempt.reason})
+            names = (f"{c.title} ({c.unit})" if c.unit else c.title for c in self.columns)
+            found = dict(zip(names, numbers, strict=True))
+            made_of = {}
+            if (m := attempt.method) is not None:
+                made_of = {"encoder": m.encoder.label, "encoding": m.encoding, "head": head_label(m.head)}
+                made_of["solver"] = m.solver
+            lines.append({"name": attempt.name, **made_of, **found, "failed": attempt.reason})
         return DataFrame(lines)
 
     def __repr__(self) -> str:
@@ -165,15 +163,6 @@ class Comparison:
     @cached_property
     def _shown(self) -> Shown:
         return Shown(self.scoring.signal, self.samples, self.estimates, self.rate)
-
-
-def _made_of(attempt: Attempt) -> dict[str, str]:
-    """Return what a method is made of; nothing for a baseline."""
-    method = attempt.method
-    if method is None:
-        return {}
-    head = head_label(method.head)
-    return {"encoder": method.encoder.label, "encoding": method.encoding, "head": head, "solver": method.solver}
 
 
 def _seconds(seconds: float) -> str:

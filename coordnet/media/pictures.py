@@ -140,10 +140,7 @@ def _read_by_tifffile(path: Path, memory: int | None) -> tuple[np.ndarray, int, 
 
 
 def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memory: int | None = None) -> np.ndarray:
-    """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``.
-
-    If the margins of a crop from the center differ, the smaller one is at the top or left.
-    """
+    """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``."""
     if size is not None and (shape := _parse("size", _SIZE, size)) != image.shape[:2]:
         files.refuse_large("`size`", math.prod(shape) * math.prod(image.shape[2:]), memory)
         # Means over areas leave half of the shrinking, at most 8, to the filter.

@@ -149,10 +149,7 @@ def ssim(estimate: Float[Tensor, "*grid channels"], truth: Float[Tensor, "*grid 
 
 
 class Scoring:
-    """The scores of estimates of a signal, whose NaN entries are unknown: PSNR and SNR exclude them, SSIM takes zeros.
-
-    Estimates are fitted to the ``samples``; scattered points sample no entry of the signal's own grid.
-    """
+    """The scores of estimates of a signal from samples; its NaN entries are unknown: PSNR and SNR exclude them."""
 
     def __init__(self, signal: Float[Tensor, "*grid channels"], samples: Samples) -> None:
         self.signal, self.samples, self.present = signal, samples, ~torch.isnan(signal)

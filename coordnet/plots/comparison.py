@@ -55,23 +55,23 @@ class Shown:
         return torch.stack([self._error(self.whole, n) for n in names] or [torch.zeros(self.truth.shape[:-1])])
 
     @cached_property
-    def differing(self) -> Float[Tensor, "*grid"]:
-        """The variance of the better half's errors; for a single estimate, its errors."""
-        return self.best.var(0) if len(self.best) > 1 else self.best[0]
-
-    @cached_property
     def frame(self) -> tuple[int, ...]:
         """The frame of a clip where errors differ most, as an index for each axis before the last two."""
-        differing, frame = self.differing, ()
-        while differing.ndim > 2:
-            frame += (int(differing.flatten(1).sum(1).argmax()),)
-            differing = differing[frame[-1]]
-        return frame
+        return self._found[0]
 
     @cached_property
     def place(self) -> tuple[slice, ...]:
         """The part of the row, the picture or the clip's frame where errors differ most."""
-        return panels.most(self.differing[self.frame])
+        return panels.most(self._found[1])
+
+    @cached_property
+    def _found(self) -> tuple[tuple[int, ...], Tensor]:
+        """The frame, and how much errors differ there: the variance of the better half's, or the only errors."""
+        differing, frame = self.best.var(0) if len(self.best) > 1 else self.best[0], ()
+        while differing.ndim > 2:
+            frame += (int(differing.flatten(1).sum(1).argmax()),)
+            differing = differing[frame[-1]]
+        return frame, differing
 
     @cached_property
     def signals(self) -> dict[str, Float[Tensor, "*shown channels"]]:
@@ -101,10 +101,7 @@ class Shown:
 
 
 def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Figure:
-    """Every estimate's detail at one place, and its errors on one scale; a clip is compared by one of its frames.
-
-    ``titles`` are the scores of the estimates, by their names, and ``name`` is the name of the signal.
-    """
+    """Every estimate's detail at one place under its name and title, and its errors; of a clip, one frame."""
     frame = f", frame {', '.join(map(str, shown.frame))}" if shown.frame else ""
     low, span, bounded = shown.scale
     drawn = "" if bounded else f"\n{low:.4g} … {low + span:.4g}"

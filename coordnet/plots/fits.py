@@ -109,7 +109,7 @@ def restoration_figure(
 ) -> Figure:
     """Draw two pictures side by side, and below them a detail from the place where the change and texture are largest.
 
-    Rows of samples are drawn as lines, clips as strips of frames. Both signals are on the same grid and drawn on the scale
+    Rows of samples are drawn as lines, clips as strips of frames. Both signals are on one grid and drawn on the scale
     of the first; NaN is gray. A row's axis is in seconds if the ``rate`` of its samples is given.
     """
     if after.ndim == 2:

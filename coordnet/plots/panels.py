@@ -163,10 +163,7 @@ def most(values: Float[Tensor, "*grid"]) -> tuple[slice, ...]:
 def strips(
     clips: Sequence[tuple[Float[Tensor, "frames *grid channels"], str]], plots: int = 0, *, span: Span = UNIT
 ) -> tuple[Figure, GridSpec]:
-    """A figure with a line of evenly spaced frames for each clip and its title, and room for some plots below them.
-
-    Axes between the first and the last two are cut in their middle.
-    """
+    """A figure with a line of evenly spaced frames for each clip and its title, and room for some plots below them."""
     count, lines = len(clips[0][0]), len(clips) + plots
     frames = np.unique(np.linspace(0, count - 1, STRIP).round().astype(int)).tolist()
     figure = Figure(2.2 * len(frames), 2.4 * lines + 0.5)

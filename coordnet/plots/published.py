@@ -112,10 +112,7 @@ def figure_4(count: int = 256, features: int = 1024) -> Drawn:
 
 
 def figure_6(spacing: float = 1 / 256) -> Drawn:
-    """Weight α₀ of the node before a point at the fraction β of a spacing (Zheng et al., 2022).
-
-    The encoders have the scales of their table 2; the printed similarity of the triangle is another than its own.
-    """
+    """Weight α₀ of the node before a point at the fraction β of a spacing, with the scales of Zheng et al., table 2."""
     triangle, beta = encoders.Triangle(256, 2.5 / 256), torch.linspace(0, 1, 101, dtype=torch.float64)
     similarities = {
         "Gaussian σ = 0.005": encoders.Gaussian(256, 0.005).similarity,
