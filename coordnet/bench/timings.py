@@ -219,8 +219,13 @@ def batch(rows: Rows, device: str, size: int, signals: int) -> None:
 def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -> None:
     """Fit random samples to ``FIT_RESIDUAL``: of a picture, or of a clip of hills that move by a column every frame."""
     flat, points = len(shape) == 2, math.prod(shape)
-    hills = rolling_hills(shape[0])
-    signal = reflected(load(PICTURE), shape[0]) if flat else torch.stack([hills.roll(t, 1) for t in range(shape[0])])
+    if flat:
+        signal = reflected(load(PICTURE), shape[0])
+    else:
+        x = torch.linspace(0, 1, shape[0])
+        waves = [torch.sin(40 * (x.unsqueeze(1) * x) + c) for c in range(3)]
+        hills = torch.stack([(wave + (wave > 0.5)) / 4 + 0.25 for wave in waves], dim=-1)
+        signal = torch.stack([hills.roll(t, 1) for t in range(shape[0])])
     samples = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     values, case = samples.values.to(device), Case(samples)
     rows.time(BARE_PRODUCTS, bare_products(values, shape), points)
@@ -238,13 +243,6 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
         factorize = partial(plan, encoding, samples.geometry, prior, solver=solver, device=device)
         rows.time(name, lambda f=factorize: f().fit(values), points, GRIDDATA, repeats=5)
         rows.notes[name]["iterations"] = factorize().fit(values).report.iterations
-
-
-def rolling_hills(size: int) -> Tensor:
-    """Return a picture (size, size, 3) of waves and edges in [0, 1]."""
-    x = torch.linspace(0, 1, size)
-    waves = [torch.sin(40 * (x.unsqueeze(1) * x) + c) for c in range(3)]
-    return torch.stack([(wave + (wave > 0.5)) / 4 + 0.25 for wave in waves], dim=-1)
 
 
 def enlarge_whole(size: int) -> dict[str, float]:

@@ -33,26 +33,16 @@ def model_figure(model: Reconstruction) -> Drawn:
     if len(model.grid) == 2:
         numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))
     if "penalty" in model.learned:
-        figure, found = _spectrum_figure(model)
-    elif isinstance(model.network.encoding, FourierEncoding):
-        figure, found = _rendered_figure(model)
-    else:
-        figure, found = _encoding_figure(model)
+        variance = 10 * torch.log10(1 / model.learned["penalty"][0].clamp(min=1e-6))
+        numbers["variance_db"] = {"least": float(variance.min()), "most": float(variance.max())}
+        return _channels_figure(variance, model.network.encoding.signed, "rotated channel"), numbers
+    if isinstance(model.network.encoding, FourierEncoding):
+        signal = model.render().movedim(-1, 0)
+        energy = torch.fft.rfftn(signal, dim=tuple(range(1, signal.ndim)), norm="forward").abs().square()
+        energy = 10 * torch.log10(energy / signal.square().mean().clamp(min=1e-30) + 1e-12)
+        return _channels_figure(energy, True, "channel", label="energy (dB, against the signal's)"), numbers
+    figure, found = _encoding_figure(model)
     return figure, {**numbers, **found}
-
-
-def _spectrum_figure(model: Reconstruction) -> Drawn:
-    variance = 10 * torch.log10(1 / model.learned["penalty"][0].clamp(min=1e-6))
-    figure = _channels_figure(variance, model.network.encoding.signed, "rotated channel")
-    return figure, {"variance_db": {"least": float(variance.min()), "most": float(variance.max())}}
-
-
-def _rendered_figure(model: Reconstruction) -> Drawn:
-    """The spectrum of each channel of the signal that a model renders, in dB against its mean square."""
-    signal = model.render().movedim(-1, 0)
-    energy = torch.fft.rfftn(signal, dim=tuple(range(1, signal.ndim)), norm="forward").abs().square()
-    energy = 10 * torch.log10(energy / signal.square().mean().clamp(min=1e-30) + 1e-12)
-    return _channels_figure(energy, True, "channel", label="energy (dB, against the signal's)"), {}
 
 
 def _channels_figure(spectra: Float[Tensor, "channels *modes"], signed: bool, word: str, **options: Any) -> Figure:

@@ -226,6 +226,7 @@ def trained(encoder: encoders.LearnableFourier, side: int, epochs: int) -> encod
     return fit.network.encoding.encoder
 
 
+@torch.no_grad()
 def figure_boxes(side: int = 42, gamma: float = 0.3) -> Drawn:
     """Similarity of one box to others, by the Fourier features of its four coordinates in 1, 2 and 4 groups.
 
@@ -242,7 +243,8 @@ def figure_boxes(side: int = 42, gamma: float = 0.3) -> Drawn:
     resized = _boxes([torch.full_like(first, c) for c in center], (first, second))
     for line, (label, (groups, fourier)) in zip(panels, GROUPS.items(), strict=True):
         encoder = encoders.LearnableFourier(4, groups * fourier, gamma, fourier, 0, groups)
-        maps = [_similarity(encoder, boxes) for boxes in (moved, resized)]
+        own = encoder(torch.tensor(BOX, dtype=at.dtype))  # of the norm √(G/2), as those of every box
+        maps = [encoder(boxes) @ own / own.square().sum() for boxes in (moved, resized)]
         for ax, values, title in zip(line, maps, ("boxes of its size", "boxes at its center"), strict=True):
             plots.show_similarity(ax, values, title)
         line[0].set(xlabel="center, horizontal", ylabel=f"groups {label}\ncenter, vertical")
@@ -258,37 +260,26 @@ def _boxes(center: Sequence[Tensor], size: Sequence[Tensor]) -> Tensor:
     return torch.stack([c - s / 2 for c, s in pairs] + [c + s / 2 for c, s in pairs], -1)
 
 
-@torch.no_grad()
-def _similarity(encoder: encoders.LearnableFourier, boxes: Tensor) -> Tensor:
-    """Return the cosine of the features of ``BOX`` and of other boxes, all of which have the norm √(G/2)."""
-    own = encoder(torch.tensor(BOX, dtype=boxes.dtype))
-    return encoder(boxes) @ own / own.square().sum()
-
-
 def figure_frequencies(side: int = 64, epochs: int = EPOCHS) -> Drawn:
     """Histograms of the entries of W, in units of 1/γ: as drawn and trained, without and with the MLP.
 
     The dashed curve is the density from which they are drawn. The training is that of ``figure_similarity``.
     """
-    figure = Figure(9.5, 3.4)
-    numbers = {}
+    figure, bins = Figure(9.5, 3.4), torch.linspace(-5, 5, 41)
+    numbers: dict[str, Any] = {}
     for ax, (label, hidden) in zip(figure.subplots(1, 2, sharey=True), {"no MLP": 0, "MLP": 32}.items(), strict=True):
         before = drawn(side, hidden)
         after = trained(before, side, epochs)
-        entries = {"drawn": before.frequencies, "trained": after.frequencies}
-        numbers[label] = _show_histogram(ax, {k: w.detach().flatten() for k, w in entries.items()})
+        numbers[label] = {}
+        for name, encoder in {"drawn": before, "trained": after}.items():
+            w = encoder.frequencies.detach().flatten()
+            ax.hist(w.tolist(), bins.tolist(), density=True, alpha=0.5, label=name)
+            numbers[label][name] = {"mean": float(w.mean()), "deviation": float(w.std())}
+        ax.plot(bins, torch.exp(-bins.square() / 2) / (2 * torch.pi) ** 0.5, "k--", lw=1, label="N(0, 1)")
         ax.set(xlabel="entry of W, in units of 1/γ", title=label)
     figure.axes[0].set_ylabel("density")
     figure.axes[0].legend(fontsize=8)
     return figure, numbers
-
-
-def _show_histogram(ax: Plot, entries: dict[str, Tensor]) -> dict[str, dict[str, float]]:
-    bins = torch.linspace(-5, 5, 41)
-    for name, values in entries.items():
-        ax.hist(values.tolist(), bins.tolist(), density=True, alpha=0.5, label=name)
-    ax.plot(bins, torch.exp(-bins.square() / 2) / (2 * torch.pi) ** 0.5, "k--", lw=1, label="N(0, 1)")
-    return {name: {"mean": float(w.mean()), "deviation": float(w.std())} for name, w in entries.items()}
 
 
 FIGURES: dict[str, Callable[[], Drawn]] = {
