@@ -46,7 +46,8 @@ class Parts(NamedTuple):
 
     def to(self, device: str) -> "Parts":
         """Return the data on a device."""
-        return Parts(*(part and part.to(device) for part in self))
+        training, validation, test = (part.to(device) for part in self[:3])
+        return Parts(training, validation, test, self.unseen and self.unseen.to(device))
 
 
 @dataclass(frozen=True)

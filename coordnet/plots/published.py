@@ -243,7 +243,7 @@ def figure_boxes(side: int = 42, gamma: float = 0.3) -> Drawn:
     resized = _boxes([torch.full_like(first, c) for c in center], (first, second))
     for line, (label, (groups, fourier)) in zip(panels, GROUPS.items(), strict=True):
         encoder = encoders.LearnableFourier(4, groups * fourier, gamma, fourier, 0, groups)
-        own = encoder(torch.tensor(BOX, dtype=at.dtype))  # of the norm √(G/2), as those of every box
+        own = encoder(torch.tensor(BOX, dtype=at.dtype))  # the features of every box have the norm √(G/2)
         maps = [encoder(boxes) @ own / own.square().sum() for boxes in (moved, resized)]
         for ax, values, title in zip(line, maps, ("boxes of its size", "boxes at its center"), strict=True):
             plots.show_similarity(ax, values, title)
