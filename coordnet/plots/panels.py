@@ -28,7 +28,7 @@ DETAIL, MIN_DETAIL = 5, 16  # the ratio of a picture's sides to those of its det
 class Figure(figure.Figure):
     """A figure that a notebook shows, whether or not matplotlib's inline backend is active there."""
 
-    def __init__(self, width: float, height: float) -> None:
+    def __init__(self, width: float | int, height: float | int) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
 
     def _repr_png_(self) -> bytes:
