@@ -127,7 +127,7 @@ def test_windows_follow_their_seed(name):
 
 def test_anomalies_are_what_they_are_called(monkeypatch):
     """Without noise: one step, six neighbors, a straight line, a copy one step later, two rates of turning."""
-    monkeypatch.setattr(sensor_windows, "NOISE", 0.0)
+    monkeypatch.setattr(series, "NOISE", 0.0)
     signal = {name: series.windows(name, 40, 5).tokens for name in series.SETS}
     steps = (signal["mean shift"][..., 0].diff() != 0).sum(1)
     assert steps[1::2].tolist() == [1] * 20 and int(steps[::2].min()) > 1
