@@ -6,8 +6,8 @@ from . import networks as networks
 from . import plots as plots
 from . import sampling as sampling
 from ._checks import CoordnetWarning as CoordnetWarning
-from .comparison.ranking import compare as compare
 from .comparison.table import Comparison as Comparison
+from .comparison.table import compare as compare
 from .encodings import ComplexEncoding as ComplexEncoding
 from .encodings import FourierEncoding as FourierEncoding
 from .encodings import SimpleEncoding as SimpleEncoding

@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from coordnet.bench.cells import Cell, Result
-from coordnet.bench.records import Record
+from coordnet.bench.records import Cell, Record, Result
 from coordnet.bench.study import Options, Study
 from coordnet.encodings import DenseEncoding, Encoding
 from coordnet.encodings.encoders import LearnableFourier
@@ -47,8 +46,8 @@ class Parts(NamedTuple):
 
     def to(self, device: str) -> "Parts":
         """Return the data on a device."""
-        unseen = None if self.unseen is None else self.unseen.to(device)
-        return Parts(self.training.to(device), self.validation.to(device), self.test.to(device), unseen)
+        training, validation, test = (part.to(device) for part in self[:3])
+        return Parts(training, validation, test, self.unseen and self.unseen.to(device))
 
 
 @dataclass(frozen=True)
@@ -93,11 +92,12 @@ class ClassificationStudy(Study):
 
     tasks: ClassVar[Sequence[Task]]
 
-    def cell(self, task: Task, row: Row, seed: int, choices: Choices, epochs: int, device: str) -> Cell:
+    def _cell(self, task: Task, row: Row, seed: int, choices: Choices, options: Options) -> Cell:
         """Return the training of a network with one encoding."""
         subject = {"task": task.name, "model": {**task.model, "batch": task.batch}, "method": row.method(choices)}
         work = partial(trained, type(self), task.name, row.name, choices)
-        return Cell(experiment=self.name, subject=subject, work=work, seed=seed, epochs=epochs, device=device)
+        run: dict[str, Any] = {"seed": seed, "epochs": options.epochs or task.epochs, "device": options.device}
+        return Cell(experiment=self.name, subject=subject, work=work, **run)
 
     def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
         """Yield the trainings of each choice, then those with every seed 0 … seeds - 1."""
@@ -106,19 +106,16 @@ class ClassificationStudy(Study):
         for option in OPTIONS:
             tried: dict[tuple[str, str], list[tuple[Choices, Cell]]] = {}
             for task, row in ((task, row) for task, row in pairs if option in row.options):
-                key, epochs = (task.name, row.name), options.epochs or task.epochs
-                choices = [best[key] | {option: value} for value in task.candidates[option]]
-                tried[key] = [(c, self.cell(task, row, CHOICE_SEED, c, epochs, options.device)) for c in choices]
+                choices = [best[task.name, row.name] | {option: value} for value in task.candidates[option]]
+                tried[task.name, row.name] = [(c, self._cell(task, row, CHOICE_SEED, c, options)) for c in choices]
             yield [cell for trials in tried.values() for _, cell in trials]
             for key, trials in tried.items():  # the first of the best
                 scores = [done[cell.key].get("scores", {"validation": -1.0})["validation"] for _, cell in trials]
                 best[key] = trials[scores.index(max(scores))][0]
         yield [
-            self.cell(
-                t, row, seed, best[t.like or t.name, row.like or row.name], options.epochs or t.epochs, options.device
-            )
+            self._cell(task, row, seed, best[task.like or task.name, row.like or row.name], options)
             for seed in range(max(options.seeds or row.seeds for _, row in pairs))
-            for t, row in pairs
+            for task, row in pairs
             if seed < (options.seeds or row.seeds)
         ]
 
@@ -135,10 +132,7 @@ def trained(study: type[ClassificationStudy], task_name: str, row_name: str, cho
 
 
 class Scaled(DenseEncoding):
-    """c Ψ(x) with a fixed c, which gives the features of some points a root mean square norm.
-
-    With it no encoding wins by its scale.
-    """
+    """c Ψ(x) with c such that the features of some points have a root mean square norm: no encoding wins by scale."""
 
     def __init__(self, encoding: DenseEncoding, points: Float[Tensor, "*points d"], norm: float) -> None:
         super().__init__()
@@ -175,11 +169,13 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
     device = training.tokens.device
     net = net.to(device)
     optimizer = torch.optim.Adam(net.parameters(), lr=choices["rate"])
-    steps = epochs * math.ceil(len(training.labels) / batch)
+    count = len(training.labels)
+    batches = (b for _ in range(epochs) for b in torch.randperm(count, generator=generator).split(batch))
+    steps = epochs * math.ceil(count / batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, choices["rate"], total_steps=steps)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # dropout alone draws from the global generator
-        for index in _batches(len(training.labels), batch, epochs, generator):
+        for index in batches:
             optimizer.zero_grad(set_to_none=True)
             logits = net(training.tokens[index], training.positions[index])
             loss = nn.functional.cross_entropy(logits, training.labels[index])
@@ -187,11 +183,6 @@ def train(task: Task, row: Row, choices: Choices, training: Part, *, seed: int, 
             optimizer.step()
             schedule.step()
     return net.eval()
-
-
-def _batches(count: int, batch: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    for _ in range(epochs):
-        yield from torch.randperm(count, generator=generator).split(batch)
 
 
 @torch.no_grad()

@@ -1,17 +1,23 @@
-"""coordnet's own methods: closed forms with each prior, networks trained by gradient, and the denoiser."""
+"""coordnet's own methods: closed forms with each prior, networks trained by gradient, and restorations.
 
+A layout says how the encoding of a method is constructed for the samples of any signal.
+"""
+
+import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 
+from coordnet import encodings
 from coordnet.analysis import stable_rank
-from coordnet.bench.cells import plain
-from coordnet.bench.estimation import Case, Estimator, Outcome
-from coordnet.bench.layouts import Layout, fourier
+from coordnet.bench.experiment import Case, Estimator, Outcome
+from coordnet.bench.records import plain
 from coordnet.comparison.stopwatch import once, timed
 from coordnet.encodings import Encoding
+from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.fitting.closed_form import NO_PENALTY, fit_closed_form
 from coordnet.fitting.gradient import fit_gradient
 from coordnet.fitting.tuning import tune_smoothness
@@ -24,11 +30,99 @@ from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
 from coordnet.restore.denoise import denoise
+from coordnet.restore.upscale import PixelKind, upscale
 from coordnet.sampling import Axis, MaskedLattice, Samples, ScatteredPoints, lattice_points
+from coordnet.sampling.axes import Axes
 
+Grid = tuple[int, ...]
+Fitted = tuple[Reconstruction, float, dict[str, Any]]  # a fit, its seconds, and notes beside its report
+ENCODED_ROWS = 2**14  # rows encoded at a time to find the largest norm
 ENCODED = 2**16  # points encoded at a time
-# the entries of a fit's report that records keep
-REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "order", "cutoff", "sigma")
+REPORTED = ("ranks", "iterations", "rounds", "start", "loss", "epochs", "order", "cutoff", "sigma")  # kept in records
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The construction of an encoding, every encoding matrix divided by its largest row norm.
+
+    A scale is kept in sample spacings of the signal's own grid: a length σ given for 512 samples is 512 σ / N for N
+    samples, and a frequency the inverse.
+    """
+
+    build: Callable[["Layout", Samples, Grid, torch.Generator], Encoding]  # a function below
+    encoder: Any = None  # its class
+    scale: float | None = None  # in units of an axis of ``of`` samples; the encoder's default if left out
+    of: int | None = None
+    features: int | None = None  # in all, or of each axis of a complex encoding; as many as samples if left out
+
+    def __call__(self, samples: Samples, grid: Grid, seed: int) -> Encoding:
+        """Construct the encoding for samples of a signal that has its own ``grid``."""
+        return self.build(self, samples, grid, torch.Generator().manual_seed(seed))
+
+    def scales(self, length: int) -> dict[str, Any]:
+        """Return the encoder's scale for an axis of ``length`` samples; a frequency is at least its least value."""
+        if self.scale is None or self.of is None:
+            return {}
+        (parameter,) = self.encoder.scales
+        if parameter.unit == "length":
+            return {parameter.name: self.scale * self.of / length}
+        return {parameter.name: max(parameter.least, self.scale * length / self.of)}
+
+    def on(self, axis: Axis, length: int, features: int | None, drawn: torch.Generator) -> Encoder:
+        """Construct the encoder of one axis of a grid with ``length`` samples."""
+        return self.encoder.like(axis, features=features, generator=drawn, normalize=True, **self.scales(length))
+
+
+def complex_(layout: Layout, samples: Samples, grid: Grid, drawn: torch.Generator) -> Encoding:
+    """Return the Kronecker product of an encoder on every axis."""
+    axes = zip(samples.geometry.axes, grid, strict=True)
+    return encodings.ComplexEncoding([layout.on(axis, n, layout.features, drawn) for axis, n in axes])
+
+
+def simple(layout: Layout, samples: Samples, grid: Grid, drawn: torch.Generator) -> Encoding:
+    """Return the concatenation of an encoder on every axis; random Fourier features are drawn jointly."""
+    axes = samples.geometry.axes
+    kind: Any = JointRandomFourier if layout.encoder is RandomFourier else layout.encoder
+    if issubclass(kind, JointEncoder):
+        options: dict[str, Any] = {"generator": drawn} if kind.random else {}
+        if layout.scale is None:
+            return encodings.JointEncoding(kind.like(axes, features=layout.features, normalize=True, **options))
+        each = [layout.scales(n) for n in grid]
+        options |= {name: tuple(one[name] for one in each) for name in each[0]}
+        features = layout.features or 2 * (len(axes) * max(a.count for a in axes) // 2)
+        joint = kind(len(axes), features=features, **options)
+        joint.gain = 1 / math.sqrt(features / 2)  # cos² + sin² of every frequency is 1
+        return encodings.JointEncoding(joint)
+    share = layout.features and layout.features // len(axes)
+    if share and layout.encoder.scales and layout.encoder.scales[0].unit == "frequency":
+        share += share % 2  # cosines and sines come in pairs
+    encoders = [layout.on(axis, n, share, drawn) for axis, n in zip(axes, grid, strict=True)]
+    return _normalized(encodings.SimpleEncoding(encoders), axes)
+
+
+def directional(layout: Layout, samples: Samples, grid: Grid, drawn: torch.Generator) -> Encoding:
+    """Return four directions of the plane, each with a quarter of the features."""
+    axes = samples.geometry.axes
+    longest = max(range(len(axes)), key=lambda j: axes[j].count)
+    quarter = layout.features and layout.features // 4
+    encoder = layout.on(Axis(axes[longest].count), grid[longest], quarter, drawn)
+    return _normalized(encodings.DirectionalEncoding([encoder] * 4), axes)
+
+
+def fourier(layout: Layout, samples: Samples, grid: Grid, drawn: torch.Generator) -> Encoding:
+    """Return the Fourier lattice, whose matrices are FFTs."""
+    return encodings.FourierEncoding.like(samples)
+
+
+@torch.no_grad()
+def _normalized(encoding: encodings.DenseEncoding, axes: Axes) -> encodings.DenseEncoding:
+    """Divide an encoding by its largest row norm over a lattice."""
+    rows = lattice_points(axes, torch.float32).flatten(0, -2).split(ENCODED_ROWS)
+    largest = max(float(encoding(part).norm(dim=-1).max()) for part in rows)
+    for module in encoding.modules():
+        if isinstance(module, FeatureMap):
+            module.gain /= largest
+    return encoding
 
 
 @dataclass(frozen=True)
@@ -49,7 +143,7 @@ class Fit(Estimator):
         return super().draws or getattr(self.layout.encoder, "random", False)
 
     @abstractmethod
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
         """Fit the samples; return the fit, its seconds, and notes beside its report."""
 
     def __call__(self, case: Case) -> Outcome:
@@ -102,7 +196,7 @@ class ClosedForm(Fit):
     prior: Prior | None = None
     tolerance: float | None = None  # the relative residual of conjugate gradients; the library's if left out
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
         """Solve with the prior."""
         options = {} if self.tolerance is None else {"solver": ConjugateGradients(self.tolerance)}
         least_norm = self.prior is None and samples.geometry.filled_axes is None  # as the papers' closed form
@@ -116,7 +210,7 @@ class Tuned(ClosedForm):
 
     criterion: str = "hold-out"
 
-    def fit(self, encoding: Any, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Any, samples: Samples, case: Case) -> Fitted:
         """Choose power, strength and anisotropy, and solve; the seconds are those of both."""
         prior, choice = once(lambda: tune_smoothness(encoding, samples, criterion=self.criterion).choice)
         fitted, seconds = timed(lambda: fit_closed_form(encoding, samples, prior))
@@ -131,7 +225,7 @@ class Trained(Fit):
     head: Head = field(default=Linear())
     lr: float = 0.1
 
-    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> tuple[Reconstruction, float, dict[str, Any]]:
+    def fit(self, encoding: Encoding, samples: Samples, case: Case) -> Fitted:
         """Train for the case's epochs."""
         generator = torch.Generator().manual_seed(case.seed)
         network = CoordinateNetwork(encoding, self.head, samples.channels, generator=generator)
@@ -155,6 +249,22 @@ class Denoised(Estimator):
 
 
 @dataclass(frozen=True)
+class Enlarged(Estimator):
+    """The result of ``upscale``."""
+
+    samples: PixelKind = "area"
+    prior: str = "auto"
+
+    def __call__(self, case: Case) -> Outcome:
+        """Enlarge the picture."""
+        values = case.samples.values
+        factor = case.samples.grid[0] / values.shape[0]
+        made, seconds = timed(lambda: upscale(values, factor, samples=self.samples, prior=self.prior))
+        notes = {name: made.report[name] for name in ("prior", "noise", "sigma") if name in made.report}
+        return Outcome(made.signal, seconds, notes=notes)
+
+
+@dataclass(frozen=True)
 class Hindsight(Estimator):
     """The best of several estimators by the score that only the true signal gives."""
 
@@ -162,13 +272,11 @@ class Hindsight(Estimator):
 
     def __call__(self, case: Case) -> Outcome:
         """Keep the best estimate; the seconds are those of all candidates together."""
-        score = case.score
-        assert score is not None
         outcomes, seconds = once(lambda: [candidate(case) for candidate in self.candidates])
-        values = [score(outcome.estimate) for outcome in outcomes]
-        best = values.index(max(values))
-        outcome, candidate = outcomes[best], self.candidates[best]
-        return Outcome(outcome.estimate, seconds, notes={**outcome.notes, "chosen": plain(candidate)})
+        best = case.best(outcome.estimate for outcome in outcomes)
+        pairs = zip(outcomes, self.candidates, strict=True)
+        outcome, candidate = next(pair for pair in pairs if pair[0].estimate is best)
+        return Outcome(best, seconds, notes={**outcome.notes, "chosen": plain(candidate)})
 
 
 SMOOTH, VIDEO = Smoothness(1.5, 0.01), Smoothness(2.0, 0.01)  # for photographs and for video

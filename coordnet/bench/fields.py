@@ -1,20 +1,24 @@
-"""Smooth fields by their formulas, as signals to measure on: nothing is read from a file."""
+"""Smooth fields by their formulas, on lattices and at unequal coordinates, as signals to measure on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from coordnet.bench.experiment import Case, Estimator, Outcome, Task
 from coordnet.bench.signals import QUICK, Finder, Signal
-from coordnet.sampling import Axis, lattice_points
+from coordnet.comparison.stopwatch import timed
+from coordnet.fitting.fit import fit
+from coordnet.fitting.methods import EncoderChoice
+from coordnet.priors.base import Prior
+from coordnet.sampling import Axis, RectilinearLattice, Samples, lattice_points
 
-
-def sines(y: Tensor, x: Tensor) -> Tensor:
-    """Return ½ + ½ sin 9x cos 7y."""
-    return 0.5 + 0.5 * (9 * x).sin() * (7 * y).cos()
+GROWTH = 8.0  # the last gap of the second axis of unequal coordinates, in units of the first
 
 
 def franke(y: Tensor, x: Tensor) -> Tensor:
@@ -32,22 +36,12 @@ def peaks(y: Tensor, x: Tensor) -> Tensor:
     return first + 0.5 * torch.exp(-90 * ((x - 0.7) ** 2 + (y - 0.3) ** 2))
 
 
-def waves(z: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Return a sum of two oblique waves in three dimensions."""
-    return 0.5 + 0.25 * (5 * x + 3 * y).sin() + 0.25 * (4 * z - 2 * x).cos()
-
-
-def tone(x: Tensor) -> Tensor:
-    """Return a decaying tone."""
-    return 0.5 + 0.5 * torch.exp(-3 * x) * (60 * x).sin()
-
-
 FIELDS: dict[str, tuple[Callable[..., Tensor], int]] = {  # with the number of axes
-    "sines": (sines, 2),
+    "sines": (lambda y, x: 0.5 + 0.5 * (9 * x).sin() * (7 * y).cos(), 2),
     "franke": (franke, 2),
     "peaks": (peaks, 2),
-    "waves": (waves, 3),
-    "tone": (tone, 1),
+    "waves": (lambda z, y, x: 0.5 + 0.25 * (5 * x + 3 * y).sin() + 0.25 * (4 * z - 2 * x).cos(), 3),
+    "tone": (lambda x: 0.5 + 0.5 * torch.exp(-3 * x) * (60 * x).sin(), 1),
 }
 
 
@@ -66,7 +60,84 @@ class FieldSignal(Signal):
 class FieldFinder(Finder):
     """A choice of fields by their names, each in several sizes."""
 
+    kind: ClassVar[tuple[str, type[Signal]]] = "field", FieldSignal
+
     def find(self, data: Path, count: int | None = None, *, quick: bool = False) -> list[Signal]:
         """Return the first ``count`` fields, shorter if ``quick``; the folder is not looked at."""
+        kind, signal = self.kind
         sizes = [max(16, size // QUICK) if quick else size for size in self.sizes]
-        return [FieldSignal("field", name, "", size, Path()) for name in self.names[:count] for size in sizes]
+        return [signal(kind, name, "", size, Path()) for name in self.names[:count] for size in sizes]
+
+
+def coordinates(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``count`` coordinates in [0, 1] along each of two axes: gaps from 0.5 to 1.5, and gaps that grow."""
+    gaps = np.random.default_rng(0).uniform(0.5, 1.5, count - 1), np.geomspace(1, GROWTH, count - 1)
+    first, second = (np.concatenate([[0.0], g.cumsum()]) / g.sum() for g in gaps)
+    return first, second
+
+
+def with_midpoints(x: np.ndarray) -> np.ndarray:
+    """Return coordinates, and the middle of every two."""
+    return np.insert(x, range(1, len(x)), (x[1:] + x[:-1]) / 2)
+
+
+@dataclass(frozen=True)
+class UnequalField(FieldSignal):
+    """A field in two dimensions at ``size`` unequal coordinates along each axis, and in the middle of every two."""
+
+    def load(self) -> Float[Tensor, "*grid channels"]:
+        """Evaluate the field in float64."""
+        axes = [torch.from_numpy(with_midpoints(x)) for x in coordinates(self.size)]
+        return FIELDS[self.name][0](*torch.meshgrid(*axes, indexing="ij")).unsqueeze(-1)
+
+
+class UnequalFinder(FieldFinder):
+    """A choice of fields at unequal coordinates."""
+
+    kind = "unequal field", UnequalField
+
+
+class EverySecond(RectilinearLattice):
+    """A rectilinear lattice that was sampled from a signal with midpoints."""
+
+    def known(self, channels: int) -> Bool[Tensor, "*grid channels"]:
+        """Return where the signal with midpoints was sampled."""
+        known = torch.zeros(*(2 * n - 1 for n in self.grid), channels, dtype=torch.bool)
+        known[(slice(None, None, 2),) * len(self.grid)] = True
+        return known
+
+
+@dataclass(frozen=True)
+class UnequalTask(Task):
+    """Values at the coordinates, with noise or without; the score is of the midpoints."""
+
+    def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
+        """Return the samples on a device, and the signal with its noise."""
+        white = torch.randn(signal.shape, generator=torch.Generator().manual_seed(seed), dtype=signal.dtype)
+        observed = signal + self.noise * white
+        lattice = EverySecond(*coordinates((signal.shape[0] + 1) // 2))
+        return Samples(lattice, observed[::2, ::2].contiguous().to(device)), observed
+
+
+@dataclass(frozen=True)
+class AtMidpoints(Estimator):
+    """A fit by ``cn.fit``, evaluated at the coordinates and in the middle of every two."""
+
+    prior: Prior | str | None = "auto"
+    encoder: EncoderChoice | None = None
+
+    def __call__(self, case: Case) -> Outcome:
+        """Fit and evaluate."""
+        found, seconds = timed(lambda: fit(case.samples, prior=self.prior, encoder=self.encoder))  # type: ignore[arg-type]
+        estimate, render = timed(lambda: found.at(*finer(case)))
+        return Outcome(estimate, seconds, render=render, notes={"method": found.report.method})
+
+
+def coarse(case: Case) -> tuple[np.ndarray, ...]:
+    """Return the coordinates of a case."""
+    return tuple(c.numpy() for c in case.samples.geometry.coordinates or ())
+
+
+def finer(case: Case) -> tuple[np.ndarray, ...]:
+    """Return the coordinates of a case, and the middle of every two."""
+    return tuple(map(with_midpoints, coarse(case)))

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from scipy.stats import t as student
 
-from coordnet.bench.estimation import Case, Estimator, Outcome
-from coordnet.bench.reports import Frame
+from coordnet.bench.experiment import Case, Estimator, Outcome
+from coordnet.bench.record_tables import Frame
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import fit
 from coordnet.fitting.uncertainty.conformal import conformal_quantile

@@ -1,20 +1,23 @@
-"""Carry out many jobs: in this process, in local processes or on a Dask cluster."""
+"""Carry out jobs: many, in this process, in local processes or on a Dask cluster, or one within a limit of seconds."""
 
 import os
 import signal
 import sys
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 import torch
 
-from coordnet.bench.limits import end_with
+from coordnet.comparison.stopwatch import once
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -28,6 +31,7 @@ class Failed:
 
 
 Found = Generator[tuple[K, T | Failed], None, None]
+LONG = 3600.0  # seconds: the limit of one job where none is given
 DIED = Failed("its process died (killed, or out of memory)")
 
 
@@ -110,10 +114,45 @@ def _process(threads: int) -> ProcessPoolExecutor:
 
 
 def _prepare(threads: int, parent: int) -> None:
-    """Prepare a local process, which removes what it has not finished when it is terminated."""
-    end_with(parent)
+    """Prepare a local process: it cleans up when terminated, and ends soon after its parent, however that ends."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     torch.set_num_threads(threads)
+
+
+def limited(work: Callable[[], T], limit: float = LONG) -> tuple[T, float]:
+    """Return the result of picklable work in a process of its own, and its seconds without the start of the process.
+
+    TimeoutError is raised if the work takes more than ``limit`` seconds, RuntimeError if it raises.
+    """
+    others, executor = set(active_children()), _process(torch.get_num_threads())
+    future = _submit(executor, partial(_alarmed, work, limit))
+    (process,) = set(active_children()) - others
+    try:
+        outcome = future.result()
+    except BrokenProcessPool:
+        process.join()
+        if process.exitcode != -signal.SIGALRM:
+            raise
+        raise TimeoutError(f"exceeded its limit of {limit:g} s") from None
+    finally:
+        process.kill()
+        executor.shutdown()
+    if isinstance(outcome, Failed):
+        raise RuntimeError(outcome.reason)
+    return outcome
+
+
+def _alarmed(work: Callable[[], T], limit: float) -> tuple[T, float]:
+    """Carry out and time work; the alarm ends the process, whatever the work does."""
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    return once(work)
 
 
 def _submit(executor: ProcessPoolExecutor, job: Callable[[], T]) -> Future[T | Failed]:

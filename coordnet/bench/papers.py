@@ -10,17 +10,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from coordnet.bench import charts
+from coordnet.bench import estimators, peers, record_tables
 from coordnet.bench.catalogue import PAPERS
-from coordnet.bench.cells import Cell
-from coordnet.bench.estimation import Method, Task
-from coordnet.bench.estimators import ADAPTIVE, LOCAL, SMOOTH, VIDEO, ClosedForm, Denoised, Trained, Tuned
-from coordnet.bench.experiment import Experiment
-from coordnet.bench.layouts import Layout, complex_, directional, simple
-from coordnet.bench.peers import denoising, interpolating
-from coordnet.bench.peers.base import baseline
-from coordnet.bench.records import Record
-from coordnet.bench.reports import report, sections, values
+from coordnet.bench.estimators import SMOOTH, VIDEO, ClosedForm, Layout, Trained, complex_, directional, simple
+from coordnet.bench.experiment import Experiment, Method, Task, baseline
+from coordnet.bench.records import Cell, Record
 from coordnet.bench.signals import CLIPS, Finder
 from coordnet.bench.study import Options, Study
 from coordnet.encodings import ENCODERS
@@ -71,16 +65,16 @@ def smooth(prior: Smoothness, masked: bool = False) -> Method:
     return Method("closed form, smooth prior", ClosedForm(Layout(complex_, e.Impulse), prior=prior, masked=masked))
 
 
-BY_SPECTRUM = Method("closed form, adaptive prior", ADAPTIVE)
-BY_PATCHES = Method("closed form, local prior", LOCAL)
+BY_SPECTRUM = Method("closed form, adaptive prior", estimators.ADAPTIVE)
+BY_PATCHES = Method("closed form, local prior", estimators.LOCAL)
 DEGREES = ("nearest", "linear", "cubic")
 TITLES = ("nearest sample", "linear spline (SciPy)", "cubic spline (SciPy)")
-SPLINES = tuple(baseline(title, interpolating.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
-GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", interpolating.spline, kind=kind) for kind in DEGREES)
-BICUBIC = baseline("bicubic (PyTorch interpolate)", interpolating.torch_interpolate)
+SPLINES = tuple(baseline(title, peers.spline, kind=kind) for title, kind in zip(TITLES, DEGREES, strict=True))
+GRIDDATA = tuple(baseline(f"griddata {kind} (SciPy)", peers.spline, kind=kind) for kind in DEGREES)
+BICUBIC = baseline("bicubic (PyTorch interpolate)", peers.torch_interpolate)
 SLOW_PEERS = (
-    baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", interpolating.thin_plate, LIMIT),
-    baseline("biharmonic inpainting (scikit-image)", interpolating.biharmonic, LIMIT),
+    baseline("RBFInterpolator, thin plate, 20 neighbours (SciPy)", peers.thin_plate, LIMIT),
+    baseline("biharmonic inpainting (scikit-image)", peers.biharmonic, LIMIT),
 )
 
 ONE = MLP(1, 32)
@@ -129,7 +123,7 @@ TABLE_3 = _paper(
     {
         Task("separable", "every:2"): (
             *SPLINES,
-            baseline("trilinear (PyTorch interpolate)", interpolating.torch_interpolate),
+            baseline("trilinear (PyTorch interpolate)", peers.torch_interpolate),
             *column("table3", "closed form", SOLVED, ClosedForm),
             smooth(VIDEO, masked=True),
             *column("table3", "gradient", DESCENDED, Trained),
@@ -137,7 +131,7 @@ TABLE_3 = _paper(
         ),
         Task("scattered", "random:0.125"): (
             GRIDDATA[0],
-            baseline("griddata linear (SciPy)", interpolating.spline, 10 * LIMIT, kind="linear", patient=True),
+            baseline("griddata linear (SciPy)", peers.spline, 10 * LIMIT, kind="linear", patient=True),
             GRIDDATA[2],
             *SLOW_PEERS,
             smooth(VIDEO),
@@ -167,10 +161,7 @@ MORE_SCALES = {e.Triangle: 4 * math.sqrt(math.pi) / 3, e.LinearFourier: TWICE, e
 def _deepened(
     sigmas: tuple[float, ...], depths: Iterable[int], title: str, scales: Mapping[Any, float] = SCALES
 ) -> Iterator[Method]:
-    """Yield encoders whose stable rank is, in theory, that of a Gaussian of width σ: solved, and below networks.
-
-    The linear head in closed form separates the gain of depth from unfinished descent.
-    """
+    """Yield encoders that have, in theory, the stable rank of a Gaussian of width σ: solved, and below networks."""
     matched = [
         (encoder, sigma, factor * sigma if encoder.scales[0].unit == "length" else factor / sigma)
         for encoder, factor in scales.items()
@@ -239,13 +230,16 @@ EVERY_ENCODER = _paper("encoders", {Task("separable", "every:2"): (*SPLINES, BIC
 
 (RFF_MLP,) = (m for m in column("table2", "simple", "MLP, simple {}, σ of table 2", mlp, False) if "rff" in m.name)
 DENOISERS = (
-    baseline("the noisy picture", denoising.unchanged),
-    baseline("wavelets sym4, BayesShrink (scikit-image)", denoising.wavelet),
-    baseline("non-local means (scikit-image)", denoising.non_local_means),
-    baseline("total variation, best of six weights by hindsight (scikit-image)", denoising.best_total_variation),
-    Method("closed form, adaptive filter, noise given", Denoised(given=True)),
-    Method("closed form, adaptive filter", Denoised()),
-    Method("closed form, smooth prior chosen by cross-validation", Tuned(Layout(complex_, e.Impulse), criterion="gcv")),
+    baseline("the noisy picture", peers.unchanged),
+    baseline("wavelets sym4, BayesShrink (scikit-image)", peers.wavelet),
+    baseline("non-local means (scikit-image)", peers.non_local_means),
+    baseline("total variation, best of six weights by hindsight (scikit-image)", peers.best_total_variation),
+    Method("closed form, adaptive filter, noise given", estimators.Denoised(given=True)),
+    Method("closed form, adaptive filter", estimators.Denoised()),
+    Method(
+        "closed form, smooth prior chosen by cross-validation",
+        estimators.Tuned(Layout(complex_, e.Impulse), criterion="gcv"),
+    ),
     RFF_MLP,
 )
 
@@ -273,9 +267,9 @@ class Paper(Study):
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the report, every number as comma-separated values, and decibels against the abscissa."""
-        found = sections(self.experiment, records)
-        drawn = charts.draw(self.experiment, found)
-        return {".md": report(self.experiment, records, found), ".csv": values(found), ".png": drawn}
+        found = record_tables.sections(self.experiment, records)
+        text, drawn = record_tables.report(self.experiment, records, found), record_tables.draw(self.experiment, found)
+        return {".md": text, ".csv": record_tables.values(found), ".png": drawn}
 
 
 DECLARED = (TABLE_1, TABLE_2, TABLE_3, FIGURE_7, FEATURES, EPOCHS, RETHINKING, EVERY_ENCODER, NOISE, SAMPLING)

@@ -8,23 +8,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import intervals, unequal, upscaling
+from coordnet.bench import estimators, intervals, peers
 from coordnet.bench.catalogue import QUALITY
-from coordnet.bench.cells import Cell
-from coordnet.bench.damage import DAMAGE
-from coordnet.bench.estimation import Method, Task
-from coordnet.bench.estimators import ADAPTIVE, LOCAL, ClosedForm, Denoised, Hindsight, Tuned
-from coordnet.bench.experiment import Experiment
-from coordnet.bench.fields import FieldFinder
-from coordnet.bench.layouts import Layout, complex_, fourier
-from coordnet.bench.measurement_tasks import MeasuredTask, projections, quarter, radon
-from coordnet.bench.peers import demosaicing, denoising, interpolating, inverting
-from coordnet.bench.peers.base import baseline
-from coordnet.bench.records import Record, failed
-from coordnet.bench.reports import Frame, by_signal, flat, markdown, text
+from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
+from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
+from coordnet.bench.experiment import Experiment, Method, Task, baseline
+from coordnet.bench.fields import AtMidpoints, FieldFinder, UnequalFinder, UnequalTask
+from coordnet.bench.record_tables import Frame, by_signal, flat, markdown, text
+from coordnet.bench.records import Cell, Record, failed
 from coordnet.bench.signals import CLIPS, CUBE, SOUNDS, Finder
 from coordnet.bench.study import Options, Study
-from coordnet.bench.upscaling import Reduction
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.methods import EncoderChoice
 from coordnet.priors.adaptive import Adaptive
@@ -33,32 +26,44 @@ from coordnet.priors.smoothness import Smoothness
 
 SIGMA = 0.1  # standard deviation of noise; signals are in [0, 1]
 COUNTED_RESIDUAL = 1e-4  # relative residual to which iterations are counted
-PAIR = ("kodim05", "kodim10")
+PAIR, TWO_CLIPS = ("kodim05", "kodim10"), ("bikes", "carphone_pristine")
 GAUSSIAN, FOURIER = Layout(complex_, Gaussian), Layout(fourier)
 
 
-def _smooth(name: str, prior: Smoothness, layout: Layout = GAUSSIAN, **options: Any) -> Method:
+def closed(name: str, prior: Any, layout: Layout = FOURIER, **options: Any) -> Method:
+    """Return a closed form with a prior."""
     return Method(name, ClosedForm(layout, prior=prior, **options))
 
 
-SMOOTH, TUNED = _smooth("smooth", Smoothness(1.5, 0.01)), Method("smooth, tuned", Tuned(GAUSSIAN))
-GRIDDATA, ADAPTED = baseline("griddata linear", interpolating.spline, kind="linear"), Method("adaptive", ADAPTIVE)
-PATCHES = Method("local", LOCAL)
-GRIDDATA_CUBIC = baseline("griddata cubic", interpolating.spline, kind="cubic")
-SPLINES = (
-    baseline("cubic spline", interpolating.spline, kind="cubic"),
-    baseline("linear interpolation", interpolating.spline, kind="linear"),
-)
-TELEA = baseline("OpenCV, Telea", interpolating.telea, package="cv2")
-DENOISERS = (
-    baseline("wavelets, BayesShrink", denoising.wavelet, blind=True),
-    baseline("non-local means", denoising.non_local_means, blind=True),
-    Method("adaptive", Denoised()),
-    baseline("CBM3D, true σ", denoising.block_matching, package="bm3d"),
-    Method("local", Denoised(prior="local")),
-)
-UNCLIPPED = {Task(f"full, σ = {s}", "full", s, "clean"): DENOISERS for s in (0.05, SIGMA, 0.2)}
-CLIPPED = {Task(f"clipped, σ = {s}", "full", s, "clean", clipped=True): DENOISERS for s in (0.05, SIGMA, 0.2)}
+def smooth(name: str, power: float, layout: Layout = GAUSSIAN, strength: float = 0.01, **options: Any) -> Method:
+    """Return a closed form with a smoothness prior."""
+    return closed(name, Smoothness(power, strength), layout, **options)
+
+
+def interpolated(name: str, kind: str, **options: Any) -> Method:
+    """Return one of SciPy's interpolations."""
+    return baseline(name, peers.spline, kind=kind, **options)
+
+
+def randoms(*percents: int) -> list[Task]:
+    """Return tasks with random shares of the pixels known."""
+    return [Task(f"random {p} %", f"random:{p / 100}") for p in percents]
+
+
+def noisy(name: str, **options: Any) -> list[Task]:
+    """Return tasks with all pixels known and noise of three levels."""
+    return [Task(f"{name}, σ = {s}", "full", s, "clean", **options) for s in (0.05, SIGMA, 0.2)]
+
+
+SMOOTH, TUNED = smooth("smooth", 1.5), Method("smooth, tuned", Tuned(GAUSSIAN))
+ADAPTED, PATCHES = Method("adaptive", estimators.ADAPTIVE), Method("local", estimators.LOCAL)
+PLATES = closed("plates", ThinPlate())
+GRIDDATA, PATIENT = (interpolated("griddata linear", "linear", **more) for more in ({}, {"patient": True}))
+SPLINES = interpolated("cubic spline", "cubic"), interpolated("linear interpolation", "linear")
+RADIAL = [
+    baseline(f"RBF {name}, 60 neighbours", peers.radial_basis, kernel=kernel) for name, kernel in peers.KERNELS.items()
+]
+QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
     for start in Adaptive().candidates(2)
@@ -69,92 +74,56 @@ EVERY_SMOOTH = tuple(
     for power in (1.0, 1.25, 1.5, 1.75, 2.0)
     for strength in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 )
-PLATES = Method("plates", ClosedForm(FOURIER, prior=ThinPlate()))
-RADIAL = tuple(
-    baseline(f"RBF {name}, 60 neighbours", interpolating.radial_basis, kernel=kernel)
-    for name, kernel in interpolating.KERNELS.items()
-)
-BEST_RADIAL = baseline("RBF, best kernel and smoothing", interpolating.best_radial_basis)
-DRAWN = tuple(Task(f"random {p} %", f"random:{p / 100}") for p in (30, 10))
-NOISY = Task("random 30 %, σ = 0.001", "random:0.3", 1e-3)
 WIDE = EncoderChoice(Gaussian, {"features": 32, "sigma": "3px"})  # for gaps of up to 2.4 mean ones
-UNEQUAL = (
-    baseline("RectBivariateSpline, cubic", interpolating.bivariate, degree=3),
-    baseline("RectBivariateSpline, quintic", interpolating.bivariate, degree=5),
-    baseline("RegularGridInterpolator, cubic", interpolating.regular),
-    Method("coordnet fit", unequal.AtMidpoints()),
-    Method("adaptive", unequal.AtMidpoints(Adaptive())),
-    Method("plates", unequal.AtMidpoints(ThinPlate())),
-    Method("Gaussian, least squares", unequal.AtMidpoints(None, EncoderChoice(Gaussian))),
-    Method("32 Gaussians of 3 spacings, least squares", unequal.AtMidpoints(None, WIDE)),
-)
-ENLARGED = (
-    baseline("Lanczos", interpolating.pillow, kind="Lanczos"),
-    baseline("bicubic", interpolating.pillow, kind="bicubic"),
-    Method("upscale", upscaling.Enlarged()),
-    Method("upscale, no prior", upscaling.Enlarged(prior="none")),
-    Method("upscale, pixels as points", upscaling.Enlarged("point")),
-)
-REDUCED = [Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0, 1.5, 2.5)]
-REDUCED.append(Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2.0))
 SURE = (
     Method("constant width", intervals.Intervals(intervals.constant)),
     Method("adaptive, posterior of 8 draws", intervals.Intervals(intervals.posterior, Adaptive())),
     Method("cross-conformal, local scale", intervals.Intervals(intervals.cross_conformal)),
 )
 DAMAGED = [Task(name, name, mask=mask) for name, mask in DAMAGE.items()]
-DENSITIES = [Task(f"random {p} %", f"random:{p / 100}") for p in (10, 25, 50)]
-QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
-BY_POWER = tuple(
-    _smooth(f"p = {power:g}", Smoothness(power, 0.01), Layout(complex_, Triangle), tolerance=COUNTED_RESIDUAL)
-    for power in (1.0, 1.5)
-)
+THREE_FIELDS: dict[str, Any] = {"names": ("sines", "franke", "peaks"), "sizes": (64,)}
 
 
-def _part(name: str, blocks: Mapping[Task, Sequence[Method]], *finder: Any) -> Experiment:
-    return Experiment(name, QUALITY[name], blocks, *finder)
-
-
-def part(name: str, tasks: Sequence[Task], methods: Sequence[Method], *finder: Any) -> Experiment:
+def part(name: str, tasks: Sequence[Task], methods: Sequence[Method], finder: Finder = Finder()) -> Experiment:  # noqa: B008
     """Return an experiment with the same methods for every task."""
-    return _part(name, dict.fromkeys(tasks, methods), *finder)
+    return parts(name, {task: methods for task in tasks}, finder)
+
+
+def parts(name: str, blocks: Mapping[Task, Sequence[Method]], finder: Finder = Finder()) -> Experiment:  # noqa: B008
+    """Return an experiment with other methods for each task."""
+    return Experiment(name, QUALITY[name], blocks, finder)
 
 
 EXPERIMENTS = (
-    part("random", [Task("random 25 %", "random:0.25")], QUARTER),
-    part(
-        "density",
-        [Task(f"random {p} %", f"random:{p / 100}") for p in (3, 10, 50, 80)],
-        (GRIDDATA, SMOOTH, ADAPTED, PATCHES),
-        Finder(names=PAIR),
-    ),
+    part("random", randoms(25), QUARTER),
+    part("density", randoms(3, 10, 50, 80), (GRIDDATA, SMOOTH, ADAPTED, PATCHES), Finder(names=PAIR)),
     part(
         "video",
         [Task("video, random eighth", "random:0.125")],
         (
-            baseline("griddata linear", interpolating.spline, kind="linear", patient=True),
-            baseline("nearest", interpolating.spline, kind="nearest"),
-            _smooth("smooth", Smoothness(2.0, 0.01)),
-            _smooth("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0))),
+            PATIENT,
+            interpolated("nearest", "nearest"),
+            smooth("smooth", 2.0),
+            closed("smooth, time × 0.3", Smoothness(2.0, 0.01, (0.3, 1.0, 1.0)), GAUSSIAN),
             TUNED,
             ADAPTED,
             PATCHES,
         ),
-        Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (CUBE,)),
+        Finder(("clip",), CLIPS, TWO_CLIPS, (CUBE,)),
     ),
-    _part(
+    parts(
         "audio",
         {
             Task("sound, random quarter", "random:0.25", measure="snr"): (
                 *SPLINES,
-                _smooth("smooth", Smoothness(1.0, 0.01), FOURIER),
+                smooth("smooth", 1.0, FOURIER),
                 ADAPTED,
                 PATCHES,
             ),
             Task("sound, every second", "every:2", measure="snr"): (
                 *SPLINES,
-                _smooth("smooth", Smoothness(2.5, 0.01), FOURIER),
-                Method("plates that interpolate", ClosedForm(FOURIER, prior=ThinPlate(cutoff=math.inf))),
+                smooth("smooth", 2.5, FOURIER),
+                closed("plates that interpolate", ThinPlate(cutoff=math.inf)),
             ),
         },
         Finder(("sound",), SOUNDS, ("bach",)),
@@ -162,35 +131,35 @@ EXPERIMENTS = (
     part(
         "entries",
         [Task("entries 30 %", "entries:0.3")],
-        (
-            Method("adaptive, not rotated", ClosedForm(FOURIER, prior=Adaptive(rotated=False))),
-            GRIDDATA,
-            ADAPTED,
-            PATCHES,
-        ),
+        (closed("adaptive, not rotated", Adaptive(rotated=False)), GRIDDATA, ADAPTED, PATCHES),
         Finder(names=PAIR[:1]),
     ),
     part(
         "bayer",
         [Task("mosaic RGGB", "bayer:RGGB", measure="inside")],
         (
-            baseline("bilinear", demosaicing.demosaiced, kind="bilinear"),
-            baseline("Malvar 5×5", demosaicing.demosaiced, kind="malvar"),
-            baseline("Menon 2007", demosaicing.menon, package="colour_demosaicing"),
+            baseline("bilinear", peers.demosaiced, kind="bilinear"),
+            baseline("Malvar 5×5", peers.demosaiced, kind="malvar"),
+            baseline("Menon 2007", peers.menon, package="colour_demosaicing"),
             ADAPTED,
             PATCHES,
         ),
     ),
-    part("structured", DAMAGED, (baseline("biharmonic", interpolating.biharmonic), TELEA, SMOOTH, ADAPTED, PATCHES)),
+    part(
+        "structured",
+        DAMAGED,
+        (
+            baseline("biharmonic", peers.biharmonic),
+            baseline("OpenCV, Telea", peers.telea, package="cv2"),
+            SMOOTH,
+            ADAPTED,
+            PATCHES,
+        ),
+    ),
     part(
         "every",
         [Task("every second", "every:2")],
-        (
-            *SPLINES,
-            baseline("Lanczos (Pillow)", interpolating.lanczos_between),
-            _smooth("smooth", Smoothness(1.5, 0.03)),
-            PATCHES,
-        ),
+        (*SPLINES, baseline("Lanczos (Pillow)", peers.lanczos_between), smooth("smooth", 1.5, strength=0.03), PATCHES),
     ),
     part(
         "noise",
@@ -201,75 +170,104 @@ EXPERIMENTS = (
             Method("smooth, tuned by GCV", Tuned(GAUSSIAN, criterion="gcv")),
         ),
     ),
-    _part("denoise", {**UNCLIPPED, **CLIPPED}),
-    part("upscale", REDUCED, ENLARGED),
+    part(
+        "denoise",
+        [*noisy("full"), *noisy("clipped", clipped=True)],
+        (
+            baseline("wavelets, BayesShrink", peers.wavelet, blind=True),
+            baseline("non-local means", peers.non_local_means, blind=True),
+            Method("adaptive", estimators.Denoised()),
+            baseline("CBM3D, true σ", peers.block_matching, package="bm3d"),
+            Method("local", estimators.Denoised(prior="local")),
+        ),
+    ),
+    part(
+        "upscale",
+        [
+            *(Reduction(f"reduced by {f:g}", "", factor=f) for f in (2.0, 3.0, 4.0, 1.5, 2.5)),
+            Reduction("reduced by 2, σ = 0.02", "", 0.02, factor=2.0),
+        ],
+        (
+            baseline("Lanczos", peers.pillow, kind="Lanczos"),
+            baseline("bicubic", peers.pillow, kind="bicubic"),
+            Method("upscale", estimators.Enlarged()),
+            Method("upscale, no prior", estimators.Enlarged(prior="none")),
+            Method("upscale, pixels as points", estimators.Enlarged("point")),
+        ),
+    ),
     part(
         "iterations",
-        [Task(f"random {100 * d:g} %", f"random:{d}") for d in (0.5, 0.25, 0.1, 0.05, 0.02)],
-        BY_POWER,
+        randoms(50, 25, 10, 5, 2),
+        [smooth(f"p = {p:g}", p, Layout(complex_, Triangle), tolerance=COUNTED_RESIDUAL) for p in (1.0, 1.5)],
         Finder(("reflection",), names=PAIR[:1], sizes=(128, 256, 512, 1024)),
     ),
-    _part(
+    parts(
         "fields",
         {
-            **dict.fromkeys(
-                DRAWN, (*RADIAL, baseline("griddata cubic", interpolating.spline, kind="cubic"), ADAPTED, PLATES)
+            **{task: (*RADIAL, interpolated("griddata cubic", "cubic"), ADAPTED, PLATES) for task in randoms(30, 10)},
+            Task("random 30 %, σ = 0.001", "random:0.3", 1e-3): (
+                baseline("RBF, best kernel and smoothing", peers.best_radial_basis),
+                ADAPTED,
+                PLATES,
             ),
-            NOISY: (BEST_RADIAL, ADAPTED, PLATES),
         },
-        FieldFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
+        FieldFinder(**THREE_FIELDS),
     ),
-    part(
-        "volume",
-        DRAWN[:1],
-        (*RADIAL, baseline("griddata linear", interpolating.spline, kind="linear", patient=True), ADAPTED, PLATES),
-        FieldFinder(names=("waves",), sizes=(32,)),
-    ),
+    part("volume", randoms(30), (*RADIAL, PATIENT, ADAPTED, PLATES), FieldFinder(names=("waves",), sizes=(32,))),
     part(
         "tone",
         [Task("every second sample", "every:2")],
-        (*SPLINES, _smooth("smooth", Smoothness(2.5, 0.01), FOURIER), PLATES),
+        (*SPLINES, smooth("smooth", 2.5, FOURIER), PLATES),
         FieldFinder(names=("tone",), sizes=(512,)),
     ),
     part(
         "rectilinear",
-        [unequal.UnequalTask("unequal coordinates", ""), unequal.UnequalTask("unequal, σ = 0.001", "", 1e-3, "clean")],
-        UNEQUAL,
-        unequal.UnequalFinder(names=("sines", "franke", "peaks"), sizes=(64,)),
+        [UnequalTask("unequal coordinates", ""), UnequalTask("unequal, σ = 0.001", "", 1e-3, "clean")],
+        (
+            baseline("RectBivariateSpline, cubic", peers.bivariate, degree=3),
+            baseline("RectBivariateSpline, quintic", peers.bivariate, degree=5),
+            baseline("RegularGridInterpolator, cubic", peers.regular),
+            Method("coordnet fit", AtMidpoints()),
+            Method("adaptive", AtMidpoints(Adaptive())),
+            Method("plates", AtMidpoints(ThinPlate())),
+            Method("Gaussian, least squares", AtMidpoints(None, EncoderChoice(Gaussian))),
+            Method("32 Gaussians of 3 spacings, least squares", AtMidpoints(None, WIDE)),
+        ),
+        UnequalFinder(**THREE_FIELDS),
     ),
-    _part(
+    parts(
         "measurements",
         {
             MeasuredTask("blur", "blur", 0.01, "clean"): (
-                baseline("unsupervised Wiener", inverting.unsupervised_wiener),
-                baseline("blurred", inverting.blurred),
-                baseline("Richardson-Lucy", inverting.richardson_lucy),
+                baseline("unsupervised Wiener", peers.unsupervised_wiener),
+                baseline("blurred", peers.blurred),
+                baseline("Richardson-Lucy", peers.richardson_lucy),
                 ADAPTED,
             ),
             MeasuredTask("30 projections", "projections", 0.1, "clean", operator=projections, simulate=radon): (
-                baseline("filtered back-projection", inverting.filtered_back_projection),
-                baseline("SART", inverting.sart),
+                baseline("filtered back-projection", peers.filtered_back_projection),
+                baseline("SART", peers.sart),
                 ADAPTED,
             ),
             MeasuredTask("Fourier quarter", "fourier", 0.01, "clean", operator=quarter): (
-                baseline("total variation", inverting.total_variation),
-                baseline("zero filling", inverting.zero_filled),
+                baseline("total variation", peers.total_variation),
+                baseline("zero filling", peers.zero_filled),
                 ADAPTED,
             ),
         },
         Finder(sizes=(64,)),
     ),
-    part("intervals", DENSITIES, SURE),
-    part("intervals-clips", DENSITIES, SURE, Finder(("clip",), CLIPS, ("bikes", "carphone_pristine"), (64,))),
+    part("intervals", randoms(10, 25, 50), SURE),
+    part("intervals-clips", randoms(10, 25, 50), SURE, Finder(("clip",), CLIPS, TWO_CLIPS, (64,))),
     part("intervals-damage", DAMAGED, SURE, Finder(sizes=(240,))),
     part(
         "hindsight",
-        [Task("random 25 %", "random:0.25")],
+        randoms(25),
         (
             *QUARTER,
-            baseline("RBF thin plate, 20 neighbours", interpolating.thin_plate),
-            Method("adaptive, best with hindsight", Hindsight(EVERY_START)),
-            Method("smooth, best of a grid with hindsight", Hindsight(EVERY_SMOOTH)),
+            baseline("RBF thin plate, 20 neighbours", peers.thin_plate),
+            Method("adaptive, best with hindsight", estimators.Hindsight(EVERY_START)),
+            Method("smooth, best of a grid with hindsight", estimators.Hindsight(EVERY_SMOOTH)),
         ),
     ),
 )
@@ -296,19 +294,18 @@ class Quality(Study):
 
     def contents(self, records: list[Record]) -> dict[str, str | Figure]:
         """Return the mean score of each method over the signals, beside the first method of its task."""
-        parts = ["# Reconstructions beside their peers", PREFACE]
+        sections = ["# Reconstructions beside their peers", PREFACE]
         for experiment in EXPERIMENTS:
             found = [r for r in records if r["cell"]["experiment"] == experiment.name]
-            score = f"scores.{experiment.measure}", "dB"
-            column, unit = ("notes.iterations", "steps") if experiment.name == "iterations" else score
-            if found:
-                frame = flat(found)
-                sure = experiment.name.startswith("intervals")
-                lines = intervals.table(frame) if sure else _comparison(frame, column, unit)
-                parts += [f"## {experiment.title}", markdown(lines)]
+            if found and experiment.name.startswith("intervals"):
+                sections += [f"## {experiment.title}", markdown(intervals.table(flat(found)))]
+            elif found:
+                score = f"scores.{experiment.measure}", "dB"
+                counted = ("notes.iterations", "steps") if experiment.name == "iterations" else score
+                sections += [f"## {experiment.title}", markdown(_comparison(flat(found), *counted))]
         rows = [f"- {r['cell']['method']['name']} ({r['cell']['task']}): {r['reason']}" for r in records if failed(r)]
-        parts += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
-        return {".md": "\n\n".join(parts) + "\n"}
+        sections += ["## What failed", "\n".join(dict.fromkeys(rows))] if rows else []
+        return {".md": "\n\n".join(sections) + "\n"}
 
 
 def _comparison(frame: Frame, column: str, unit: str) -> Frame:

@@ -1,15 +1,109 @@
-"""Append-only files of records: one line of JSON for each cell, keyed by a hash of the cell's configuration."""
+"""Cells, the pieces of work of an experiment, and their records: lines of JSON, keyed by a cell's configuration."""
 
 import fcntl
 import hashlib
 import json
+import math
+import subprocess
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+
+from coordnet.bench.signals import Signal
+from coordnet.comparison.stopwatch import machine, tried
 
 Record = dict[str, Any]
 NAME = "records.jsonl"
+_short = partial(textwrap.shorten, width=200, placeholder="…")
+
+
+class Result(NamedTuple):
+    """The numbers that a cell measured: scores and seconds by name, None where there are none, and any notes."""
+
+    scores: Mapping[str, float | None]
+    seconds: Mapping[str, float | None]
+    notes: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cell:
+    """A method applied to a task, with the seed of everything drawn and the epochs of a trained method."""
+
+    experiment: str
+    subject: dict[str, Any]  # describes the task and the method, with ``task`` and ``method.name`` in each
+    work: Callable[["Cell"], Result]  # takes the cell, for its seed, epochs and device; can be pickled
+    signal: Signal | None = None  # it is read before the first cell is run
+    seed: int = 0
+    epochs: int | None = None
+    device: str = "cpu"
+
+    def configuration(self) -> dict[str, Any]:
+        """Return everything on which the cell's numbers depend, as JSON holds it."""
+        rest = {"seed": self.seed, "epochs": self.epochs, "device": self.device}
+        return {"experiment": self.experiment, **self.subject, **rest}
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of the configuration."""
+        return key_of(self.configuration())
+
+    def run(self) -> Record:
+        """Carry the cell out and record its result, with any warnings, or the reason for its failure."""
+        trial = tried(self._measured)
+        if trial.error is not None:
+            return self.failed(f"{type(trial.error).__name__}: {trial.error}")
+        texts = sorted(set(map(_short, trial.warnings)))
+        return self._record(trial.result | ({"warnings": texts} if texts else {}))
+
+    def _measured(self) -> dict[str, Any]:
+        found = self.work(self)
+        scores = {k: v if v is not None and math.isfinite(v) else None for k, v in found.scores.items()}
+        result = {"status": "done", "scores": scores, "seconds": dict(found.seconds), "notes": dict(found.notes)}
+        json.dumps(result, allow_nan=False)  # a value that JSON cannot hold is a failure of this cell alone
+        return result
+
+    def failed(self, reason: str) -> Record:
+        """Record that the cell failed."""
+        return self._record({"status": "failed", "reason": _short(reason)})
+
+    def _record(self, content: dict[str, Any]) -> Record:
+        return {"key": self.key, "cell": self.configuration(), **content, "machine": _where(self.device)}
+
+
+def plain(value: Any) -> Any:
+    """Return the parameters of an object as JSON holds them.
+
+    Classes and functions become their names, and dataclasses their fields. Fields with their default value are left
+    out, except for numbers, so that a new option does not change the keys of old records. Infinity becomes "inf".
+    """
+    if isinstance(value, partial):
+        return {"function": plain(value.func), **value.keywords}
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
+        kept = {k: v for k, (v, default) in found.items() if type(v) in (int, float) or v != default}
+        return {"kind": type(value).__name__, **{k: plain(v) for k, v in kept.items()}}
+    if callable(value):
+        return getattr(value, "name", None) or value.__name__
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+@cache
+def _where(device: str) -> dict[str, Any]:
+    """Describe the machine, with the commit of the code if it is a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    commit = None
+    with suppress(OSError):  # there may be no git
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+        commit = found.stdout.strip() or None
+    return {**machine(torch.device(device)), "commit": commit}
 
 
 def key_of(configuration: Mapping[str, Any]) -> str:
@@ -48,14 +142,12 @@ def read(folder: Path) -> dict[str, Record]:
 def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
     """Lock the file of a folder against other runs, and yield a function that appends a record to it.
 
-    The line that a killed run left unfinished is removed. The kernel releases the lock when the process ends, so a kill
-    leaves nothing locked. A folder that is missing is created; one that cannot be written, or that another run writes
-    into, raises ValueError.
+    The line that a killed run left unfinished is removed. The kernel releases the lock when the process ends. A missing
+    folder is created; one that cannot be written, or that another run writes into, raises ValueError.
     """
-    path = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
+        file = (folder / NAME).open("ab")
     except OSError as error:
         raise ValueError(f"{folder}: expected a folder that can be written, found {error.strerror}") from None
     with file:
@@ -63,7 +155,7 @@ def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"{folder}: expected no other run of this folder, found one (see --workers)") from None
-        file.truncate(path.read_bytes().rfind(b"\n") + 1)
+        file.truncate((folder / NAME).read_bytes().rfind(b"\n") + 1)
 
         def add(record: Record) -> None:
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")

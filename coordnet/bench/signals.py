@@ -1,30 +1,34 @@
-"""The signals that coordnet is measured on, found in a data folder and cut as the folder's page describes.
+"""The signals that coordnet is measured on: found in a data folder, and cut as the folder's page describes.
 
-A folder that ``coordnet data`` prepared is read like the original one: a signal that was cut is not cut again, and a
-clip's cube is an array with the name of the clip.
+A folder that ``prepare`` wrote is read like the original one: a signal that was cut is not cut again, and a clip's cube
+is an array with the name of the clip.
 """
 
 import hashlib
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media import MediaError, read_array, read_image, read_media, read_video
+from coordnet.media import Media, MediaError, read_array, read_image, read_media, read_video, write_media
+from coordnet.media.formats import KIND_BY_SUFFIX
 from coordnet.media.pictures import IMAGE_SUFFIXES
 from coordnet.media.sound import AUDIO_SUFFIXES
-from coordnet.media.video import VIDEO_SUFFIXES, clip_length
+from coordnet.media.video import VIDEO_SUFFIXES, clip_length, is_video
 
 CROP = 480  # pixels: several photographs have a dark line at the frame's edge
 CUBE, FRAME = 128, 256
 SOUND = 131_072
 QUICK = 6  # times fewer samples along an axis in a quick run
 PREPARED = ".npy"  # the suffix of a prepared clip: no codec keeps the values of a resized one
+MANIFEST = "SHA256SUMS"  # in the format of ``sha256sum``, which checks it
 
 Files = tuple[tuple[str, ...], tuple[str, ...]]  # folders to look in, in this order, and suffixes
 PICTURES: Files = (("kodak", "images", ""), IMAGE_SUFFIXES)
@@ -34,14 +38,11 @@ SOUNDS: Files = (("audio", ""), AUDIO_SUFFIXES)
 
 @dataclass(frozen=True)
 class Signal:
-    """A part of a file, of a kind in ``READERS`` and at most ``size`` samples along each axis.
-
-    ``digest`` begins the file's SHA-256, so that another file of the same name is another signal.
-    """
+    """A part of a file, of a kind in ``READERS`` and at most ``size`` samples along each axis."""
 
     kind: str
     name: str
-    digest: str
+    digest: str  # begins the file's SHA-256, so that another file of the same name is another signal
     size: int
     path: Path
 
@@ -104,10 +105,8 @@ def crop(path: Path, side: int = CROP) -> Float[Tensor, "height width channels"]
 
 def reflected(picture: Float[Tensor, "height width channels"], side: int) -> Float[Tensor, "side side channels"]:
     """Continue a picture by reflection at its borders, which keeps its detail per pixel at any size."""
-    while min(picture.shape[:2]) < side:
-        for axis in (0, 1):
-            picture = torch.cat([picture, picture.flip(axis)], dim=axis)
-    return picture[:side, :side].contiguous()
+    margins = [(0, max(0, side - n)) for n in picture.shape[:2]]
+    return torch.from_numpy(np.pad(picture.numpy(), [*margins, (0, 0)], mode="symmetric")[:side, :side]).contiguous()
 
 
 def center(signal: Float[Tensor, "*grid channels"], side: int) -> Float[Tensor, "*part channels"]:
@@ -139,3 +138,55 @@ def cube(path: Path) -> Float[Tensor, "frames height width channels"]:
 def sound(path: Path) -> Float[Tensor, "samples channels"]:
     """Read the first 131,072 samples of a recording."""
     return read_media(path).signal[:SOUND].to(torch.float32)
+
+
+def sources(folder: Path, out: Path) -> dict[Path, str]:
+    """Return the kind of each file by its place in a folder: picture, clip, sound, or "" for any other file.
+
+    Hidden files and those in ``out`` are ignored. A folder without a file that can be prepared raises MediaError.
+    """
+    if not folder.is_dir():
+        raise MediaError(f"--from {folder}: expected a folder of pictures, clips or sound, found none")
+    final = Path(os.path.realpath(out))  # a loop of links raises nothing here
+    if Path(os.path.realpath(folder)) == final:
+        raise MediaError(f"--out {out}: expected another folder than --from, found the same")
+    files = (p for p in folder.rglob("*") if p.is_file() and not p.resolve().is_relative_to(final))
+    places = sorted(path.relative_to(folder) for path in files)
+    words = {"video": "clip", "image": "picture", "audio": "sound"}
+    kinds = {}
+    for place in places:
+        if not any(part.startswith(".") for part in place.parts):
+            kind = "video" if is_video(folder / place) else KIND_BY_SUFFIX.get(place.suffix.lower(), "")
+            kinds[place] = words.get(kind, "")
+    if not any(kinds.values()):
+        raise MediaError(f"--from {folder}: expected pictures, clips or sound, found none in {len(kinds)} files")
+    return kinds
+
+
+def prepare(folder: Path, kinds: dict[Path, str], out: Path, *, side: int = CROP) -> list[Path]:
+    """Write the measured part of every file, and their checksums, into a folder; return the places of the files.
+
+    Pictures become center crops of ``side`` pixels at their own depth; clips become cubes of 128 frames, 128×128
+    each, as float32 arrays; of sound the first 131,072 samples are kept. A file that cannot be read, or two files that
+    would have the same place, raise MediaError.
+    """
+    written: dict[Path, Path] = {}
+    for source in (place for place, kind in kinds.items() if kind):
+        path = folder / source
+        if kinds[source] == "clip":
+            media = Media(cube(path), "array", path.stem, "float32")
+        else:
+            media = read_media(path)
+            whole = media.signal
+            media = replace(media, signal=center(whole, side) if kinds[source] == "picture" else whole[:SOUND])
+        place = source.with_suffix(media.lossless_suffix)
+        if place in written:
+            other = written[place]
+            raise MediaError(f"{path}: expected a name of its own, found {other}, which becomes {place} too")
+        written[place] = path
+        (out / place).parent.mkdir(parents=True, exist_ok=True)
+        write_media(media, out / place)
+    sums = {place: hashlib.sha256((out / place).read_bytes()).hexdigest() for place in sorted(written)}
+    lines = [f"{digest}  {place.as_posix()}\n" for place, digest in sums.items()]
+    (out / MANIFEST).write_text("".join(lines), encoding="utf-8")
+    return list(written)

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 
 from coordnet import _checks
 from coordnet.bench import timings as t
-from coordnet.bench.cells import Cell
-from coordnet.bench.records import Record, failed
-from coordnet.bench.reports import markdown
+from coordnet.bench.record_tables import markdown
+from coordnet.bench.records import Cell, Record, failed
 from coordnet.bench.study import Options, Study
 
 TASK_GROUPS = ("grid", "video", "batch", "random", "memory")  # the last takes minutes and gigabytes of disk
@@ -49,7 +48,7 @@ class Target:
         found = self.found(tasks)
         holds = "not measured" if found is None else "holds" if found <= self.most else "DOES NOT HOLD"
         factor, unit = (1, "GiB") if self.task.startswith("memory") else (1e3, "ms")
-        factor, unit = (factor, unit) if self.peer is None else (1, f"× {_short(self.peer)}")
+        factor, unit = (factor, unit) if self.peer is None else (1, f"× {self.peer.split(',')[0]}")
         most, text = ("" if value is None else f"{factor * value:.3g} {unit}" for value in (self.most, found))
         head = {"device": self.device, "task": self.task, "method": self.method}
         return {**head, "at most": most, "found": text, "": holds}
@@ -150,7 +149,7 @@ def _time(record: Record | None, method: str) -> tuple[str, str]:
     if seconds is None:
         return notes["stopped"], ""
     found = notes["peer"] and ratio(record, method, notes["peer"])
-    return f"{1e3 * seconds:.2f} ms", "" if found is None else f"{found:.2f} × {_short(notes['peer'])}"
+    return f"{1e3 * seconds:.2f} ms", "" if found is None else f"{found:.2f} × {notes['peer'].split(',')[0]}"
 
 
 def ratio(record: Record, method: str, peer: str, limit: float | None = None) -> float | None:
@@ -159,10 +158,6 @@ def ratio(record: Record, method: str, peer: str, limit: float | None = None) ->
     if other is None and record["notes"].get(peer, {}).get("stopped") == t.STOPPED:
         other = limit
     return None if own is None or other is None else own / other
-
-
-def _short(peer: str) -> str:
-    return peer.split(",")[0]
 
 
 def _machine(tasks: Tasks, device: str) -> str:

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from matplotlib.figure import Figure
 
-from coordnet.bench.cells import Cell
-from coordnet.bench.records import NAME, Record, read
+from coordnet.bench.records import NAME, Cell, Record, read
 from coordnet.media import atomic_path
 
 

@@ -1,32 +1,40 @@
 """The tasks that ``coordnet bench speed`` times: one cell a task, with every method and its peers in the same run."""
 
 import math
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from scipy import ndimage
+from scipy.interpolate import RectBivariateSpline
 from torch import Tensor
+from torch.nn.functional import interpolate
 
-from coordnet.bench.cells import Cell, Result
-from coordnet.bench.estimation import Case
-from coordnet.bench.limits import limited
-from coordnet.bench.memory import enlarge_rows, enlarge_whole
-from coordnet.bench.peers import interpolating, products
+from coordnet.bench import peers
+from coordnet.bench.experiment import Case
+from coordnet.bench.jobs import limited
+from coordnet.bench.records import Cell, Result
 from coordnet.bench.signals import reflected
-from coordnet.comparison.stopwatch import Timing, measure
+from coordnet.comparison.stopwatch import Timing, measure, peak_gib
 from coordnet.encodings import ComplexEncoding, FourierEncoding
 from coordnet.encodings.designs import designs
 from coordnet.encodings.encoders import Gaussian, Triangle
 from coordnet.fitting.closed_form import plan
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.media import load
+from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.local import Local
 from coordnet.priors.smoothness import Smoothness
-from coordnet.sampling import Lattice, Samples, sample
+from coordnet.restore.rows import stream_render
+from coordnet.sampling import Axis, Lattice, Samples, sample
 
 DENSE_LIMIT = 1024  # samples along an axis up to which dense factorizations are timed
 LIMIT = 120.0  # seconds after which a peer is stopped
@@ -34,6 +42,7 @@ LEAST_SECONDS = 0.5  # seconds for which short work is repeated: threads are slo
 FIT_RESIDUAL = 1e-3  # the relative residual of the fits to random samples
 NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
 PICTURE = "astronaut"  # 512², of which random samples are taken
+ROWS_MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 
 BARE_PRODUCTS = "bare matrix products"
 SPLINE = "RectBivariateSpline cubic, fit + render"
@@ -97,22 +106,73 @@ def picture(rows: Rows, device: str, size: int) -> None:
     encoding = ComplexEncoding.like(Gaussian, geometry)
     factorize = partial(plan, encoding, geometry, LeastSquares(), device=device)
     if size <= 2 * DENSE_LIMIT or device != "cpu":
-        rows.time(BARE_PRODUCTS, products.bare_products(values, fine.grid), points)
+        rows.time(BARE_PRODUCTS, bare_products(values, fine.grid), points)
     for mode in ("bilinear", "bicubic"):
-        rows.time(f"interpolate {mode}", products.interpolation(samples, mode), points)
-    rows.time(SPLINE, partial(products.rect_bivariate_spline, host), points, expected=0.1 * seconds)
-    rows.time(ZOOM, partial(products.zoom, host), points, expected=0.2 * seconds)
+        rows.time(f"interpolate {mode}", interpolation(samples, mode), points)
+    rows.time(SPLINE, partial(rect_bivariate_spline, host), points, expected=0.1 * seconds)
+    rows.time(ZOOM, partial(zoom, host), points, expected=0.2 * seconds)
     if size <= DENSE_LIMIT:
-        procedure = partial(products.papers_procedure, encoding, samples)
+        procedure = partial(papers_procedure, encoding, samples)
         rows.time("papers' procedure, dense pseudo-inverses", procedure, points)
         rows.time("dense, factorize", partial(dense, encoding, samples), points)
-        rows.time(DENSE, products.products(values, dense(encoding, samples)), points, BARE_PRODUCTS)
+        rows.time(DENSE, products(values, dense(encoding, samples)), points, BARE_PRODUCTS)
     rows.time("encode", lambda: designs(encoding, fine.axes, device=device), points, SPLINE)
     rows.time("factorize", factorize, points, SPLINE)
     reused = factorize()
     rows.time("render", reused.fit(values).render, points, BARE_PRODUCTS)
     _reused(rows, reused, values, size**2, points)
     rows.time(COLD, lambda: factorize().renderer()(values), points, SPLINE)
+
+
+def rect_bivariate_spline(samples: Samples) -> None:
+    """Enlarge each channel by SciPy's cubic spline."""
+    x, y = (axis.points().numpy() for axis in samples.geometry.axes)
+    u, v = (Axis(n).points().numpy() for n in samples.grid)
+    for channel in samples.values.movedim(-1, 0).double().numpy():
+        RectBivariateSpline(x, y, channel)(u, v)
+
+
+def zoom(samples: Samples) -> None:
+    """Enlarge each channel by ``scipy.ndimage.zoom`` of order 3."""
+    factors = [n / k for n, k in zip(samples.grid, samples.values.shape, strict=False)]
+    for channel in samples.values.movedim(-1, 0).contiguous().numpy():
+        ndimage.zoom(channel, factors, order=3)
+
+
+def interpolation(samples: Samples, mode: str) -> Callable[[], Tensor]:
+    """Return the call of ``torch.nn.functional.interpolate`` on the values, with their channels in front."""
+    x = samples.values.movedim(-1, 0).unsqueeze(0).contiguous()
+    return partial(interpolate, x, size=samples.grid, mode=mode)
+
+
+def papers_procedure(encoding: ComplexEncoding, samples: Samples) -> Tensor:
+    """Compute W = Ψ₁⁺ Y (Ψ₂⁺)ᵀ by dense pseudo-inverses, then Ψ W Ψᵀ (Zheng et al., ECCV 2022)."""
+    values = samples.values
+    first, second = encoding.matrices(samples.geometry.axes, values.dtype, values.device)
+    fine = encoding.matrices(Lattice(samples.grid).axes, values.dtype, values.device)
+    w = torch.linalg.pinv(first) @ values.movedim(-1, 0) @ torch.linalg.pinv(second).T
+    return fine[0] @ w @ fine[1].T
+
+
+def bare_products(values: Tensor, shape: Sequence[int]) -> Callable[[], Tensor]:
+    """Return a product of the shapes of a dense fit and render in one; nothing dense can be faster."""
+    sides = zip(shape, values.shape[-len(shape) - 1 : -1], strict=True)
+    return products(values, [torch.rand(m, n, dtype=values.dtype, device=values.device) for m, n in sides])
+
+
+def products(values: Tensor, matrices: Sequence[Tensor]) -> Callable[[], Tensor]:
+    """Return the product, by ``torch.matmul``, of a matrix along every axis of values (*batch, *lattice, channels)."""
+    dims = len(matrices)
+    x = values.movedim(-1, -dims - 1).flatten(0, -dims - 1).contiguous()
+
+    def work() -> Tensor:
+        y = torch.matmul(x, matrices[-1].T)
+        for j in reversed(range(dims - 1)):
+            before, after = y.shape[: j + 1], y.shape[j + 2 :]
+            y = torch.matmul(matrices[j], y.reshape(*before, y.shape[j + 1], -1)).reshape(*before, -1, *after)
+        return y
+
+    return work
 
 
 def dense(encoding: ComplexEncoding, samples: Samples) -> list[Tensor]:
@@ -139,20 +199,19 @@ def clip(rows: Rows, device: str, size: int) -> None:
     """Fit random numbers in a cube × 3 channels by least squares, and render them at twice the resolution."""
     points, samples = 8 * size**3, _problem(device, size, size, size)
     values, geometry = samples.values, samples.geometry
-    encoding = ComplexEncoding.like(Triangle, geometry)
-    rows.time(BARE_PRODUCTS, products.bare_products(values, samples.grid), points)
-    rows.time("interpolate trilinear", products.interpolation(samples, "trilinear"), points)
-    host = Samples(geometry, values.cpu())
-    rows.time(ZOOM, partial(products.zoom, host), points, expected=3 * (size / 64) ** 3)
-    _reused(rows, plan(encoding, geometry, LeastSquares(), device=device), values, size**3, points)
-    rows.time(COLD, lambda: plan(encoding, geometry, LeastSquares(), device=device).renderer()(values), points)
+    factorize = partial(plan, ComplexEncoding.like(Triangle, geometry), geometry, LeastSquares(), device=device)
+    rows.time(BARE_PRODUCTS, bare_products(values, samples.grid), points)
+    rows.time("interpolate trilinear", interpolation(samples, "trilinear"), points)
+    rows.time(ZOOM, partial(zoom, Samples(geometry, values.cpu())), points, expected=3 * (size / 64) ** 3)
+    _reused(rows, factorize(), values, size**3, points)
+    rows.time(COLD, lambda: factorize().renderer()(values), points)
 
 
 def batch(rows: Rows, device: str, size: int, signals: int) -> None:
     """Fit several pictures together, and render them at twice the resolution."""
     geometry, values = _problem(device, size, size).geometry, _random(signals, size, size).to(device)
     fitted = signals * size**2
-    rows.time(BARE_PRODUCTS, products.bare_products(values, geometry.grid), 4 * fitted)
+    rows.time(BARE_PRODUCTS, bare_products(values, geometry.grid), 4 * fitted)
     reused = plan(ComplexEncoding.like(Gaussian, geometry), geometry, LeastSquares(), device=device)
     _reused(rows, reused, values, fitted, 4 * fitted)
 
@@ -160,14 +219,19 @@ def batch(rows: Rows, device: str, size: int, signals: int) -> None:
 def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -> None:
     """Fit random samples to ``FIT_RESIDUAL``: of a picture, or of a clip of hills that move by a column every frame."""
     flat, points = len(shape) == 2, math.prod(shape)
-    hills = rolling_hills(shape[0])
-    signal = reflected(load(PICTURE), shape[0]) if flat else torch.stack([hills.roll(t, 1) for t in range(shape[0])])
+    if flat:
+        signal = reflected(load(PICTURE), shape[0])
+    else:
+        x = torch.linspace(0, 1, shape[0])
+        waves = [torch.sin(40 * (x.unsqueeze(1) * x) + c) for c in range(3)]
+        hills = torch.stack([(wave + (wave > 0.5)) / 4 + 0.25 for wave in waves], dim=-1)
+        signal = torch.stack([hills.roll(t, 1) for t in range(shape[0])])
     samples = sample(signal, f"random:{density}", generator=torch.Generator().manual_seed(0))
     values, case = samples.values.to(device), Case(samples)
-    rows.time(BARE_PRODUCTS, products.bare_products(values, shape), points)
+    rows.time(BARE_PRODUCTS, bare_products(values, shape), points)
     seconds = (1.0 if flat else 30.0) * points / 512**2
-    rows.time(GRIDDATA, partial(interpolating.spline, case, "linear", patient=True), points, expected=seconds)
-    thin_plate = partial(interpolating.thin_plate, case, neighbors=NEIGHBORS)
+    rows.time(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
+    thin_plate = partial(peers.thin_plate, case, neighbors=NEIGHBORS)
     rows.time(f"RBFInterpolator, {NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
     power = Smoothness(1.5 if flat else 2.0, 0.01)
     for name, encoding, prior in (
@@ -181,11 +245,34 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
         rows.notes[name]["iterations"] = factorize().fit(values).report.iterations
 
 
-def rolling_hills(size: int) -> Tensor:
-    """Return a picture (size, size, 3) of waves and edges in [0, 1]."""
-    x = torch.linspace(0, 1, size)
-    waves = [torch.sin(40 * (x.unsqueeze(1) * x) + c) for c in range(3)]
-    return torch.stack([(wave + (wave > 0.5)) / 4 + 0.25 for wave in waves], dim=-1)
+def enlarge_whole(size: int) -> dict[str, float]:
+    """Enlarge a picture of size² × 3 by 2 in memory; return its seconds, the peak memory and the output in GiB."""
+    values, geometry = torch.rand(size, size, 3), Lattice((size, size))
+    start = time.perf_counter()
+    render = plan(ComplexEncoding.like(Gaussian, geometry), geometry).renderer((2 * size, 2 * size))
+    return _measured(start, render(values).numel() * 4)
+
+
+def enlarge_rows(size: int) -> dict[str, float]:
+    """Enlarge one channel of size² by 2 from file to file within ``ROWS_MEMORY``, and return the same numbers."""
+    geometry, shape = Lattice((size, size)), (2 * size, 2 * size)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "source.npy"), Path(folder, "result.npy")
+        mapped = np.lib.format.open_memmap(source, mode="w+", dtype="float32", shape=(size, size))
+        for a in range(0, size, 256):
+            mapped[a : a + 256] = np.random.default_rng(a).random((min(256, size - a), size), dtype="float32")
+        del mapped
+        start = time.perf_counter()
+        fit = plan(ComplexEncoding.like(Gaussian, geometry), geometry)
+        with open_rows(source) as file:
+            blocks = stream_render(fit, file, shape, memory=ROWS_MEMORY)
+            write_rows(target, (*shape, 1), "float32", blocks, channel_axis=False)
+        return _measured(start, 4 * shape[0] * shape[1])
+
+
+def _measured(start: float, output: int) -> dict[str, float]:
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "peak_gib": peak_gib(), "output_gib": output / 2**30}
 
 
 def large(rows: Rows, device: str, name: str, size: int) -> None:

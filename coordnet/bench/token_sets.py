@@ -20,10 +20,7 @@ SCENES = (600, 300, 600)  # that train, validate and test
 
 @cache
 def digits() -> tuple[Tensor, Tensor]:
-    """Load the 1,797 digits as tokens (n, 64, 1) in [0, 1], and their classes.
-
-    ValueError is raised if scikit-learn is not installed.
-    """
+    """Load the 1,797 digits as tokens (n, 64, 1) in [0, 1], and their classes; ValueError without scikit-learn."""
     try:
         from sklearn.datasets import load_digits  # pyright: ignore[reportMissingImports]  (the extra "attention")
     except ImportError:
@@ -33,10 +30,7 @@ def digits() -> tuple[Tensor, Tensor]:
 
 
 def split(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return which digits train, validate and test.
-
-    The last 30 % of one fixed order test, for every seed. Of the others the seed draws 2/7 that validate.
-    """
+    """Return the digits that train, that validate (2/7 of the first, drawn by the seed), and 30 % that always test."""
     fixed = torch.randperm(count, generator=torch.Generator().manual_seed(TEST_SEED))
     held, validating = round(TEST * count), round(VALIDATION * count)
     others, test = fixed.split([count - held, held])
@@ -67,10 +61,7 @@ def _digits(seed: int, axes: Axes, pixels: Tensor) -> tuple[Part, Part, Part]:
 
 
 def relation(a: Float[Tensor, "n 4"], b: Float[Tensor, "n 4"]) -> Int[Tensor, " n"]:
-    """Return the index in ``RELATIONS`` of each box a to its box b, or -1 if none holds.
-
-    A box is (top, left, bottom, right). It is beside another if their ranges along the other axis overlap.
-    """
+    """Return the index in ``RELATIONS`` of each box a (top, left, bottom, right) to its box b, or -1 if none holds."""
     first, last = a[:, :2] < b[:, :2], a[:, 2:] < b[:, 2:]
     before, after = a[:, 2:] < b[:, :2], a[:, :2] > b[:, 2:]
     apart = before | after

@@ -8,7 +8,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Compared, Sampled
 from coordnet.cli.origin import origin, reading
 from coordnet.comparison.attempts import Attempt
-from coordnet.comparison.ranking import compare
+from coordnet.comparison.table import compare
 from coordnet.media import read_media
 from coordnet.sampling.patterns import default_pattern
 

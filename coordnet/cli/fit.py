@@ -13,10 +13,10 @@ from coordnet.cli.origin import origin, reading
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose
 from coordnet.media import Media, MediaError, read_table, write_table
-from coordnet.media.declared import refuse_large
+from coordnet.media.files import refuse_large
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.panels import reconstruction_figure
+from coordnet.plots.fits import reconstruction_figure
 from coordnet.sampling.axes import Bounds
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints

@@ -18,7 +18,7 @@ from coordnet.cli.origin import difference, earlier, origin, reading
 from coordnet.cli.report import Outcome
 from coordnet.media import SAMPLES, MediaError
 from coordnet.media.array_files import split_member
-from coordnet.media.read import KIND_BY_SUFFIX
+from coordnet.media.formats import KIND_BY_SUFFIX
 
 Work = Callable[[str, Common], Outcome]  # carries out the command on one file
 Job = Callable[[], Outcome]

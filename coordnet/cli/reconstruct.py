@@ -20,10 +20,10 @@ from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, read_media
-from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.scores import Scoring
 from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.panels import reconstruction_figure
+from coordnet.plots.fits import reconstruction_figure
 from coordnet.restore.tiles import Tiles, crop, fit_large
 from coordnet.sampling.patterns import default_pattern, sample
 from coordnet.sampling.samples import Samples

@@ -23,8 +23,7 @@ from coordnet.encodings.kinds import ENCODERS
 from coordnet.fitting.methods import Method, head_label
 from coordnet.linalg import waiting
 from coordnet.media import Media, MediaError, write_media
-from coordnet.metrics.scoring import Scoring
-from coordnet.networks.fit_reports import FitReport, LocalReport, TiledReport, TrainingReport
+from coordnet.metrics.scores import Scoring
 from coordnet.networks.reconstruction import Reconstruction
 
 Record = dict[str, Any]

@@ -22,12 +22,12 @@ from coordnet.cli.sureness import Sureness
 from coordnet.comparison.stopwatch import once
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
-from coordnet.media.declared import available_memory
+from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.networks.fit_reports import AdaptiveReport
+from coordnet.plots.fits import restoration_figure
 from coordnet.plots.panels import sampled_picture
-from coordnet.plots.restoration import restoration_figure
 from coordnet.priors.base import Prior
 from coordnet.priors.local.areas import DEGREE
 from coordnet.restore.demosaic import demosaic as demosaiced

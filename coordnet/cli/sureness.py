@@ -11,9 +11,9 @@ from coordnet.cli import report, specs
 from coordnet.comparison.stopwatch import once
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, write_media
-from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.scores import Scoring
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.expected_errors import uncertainty_figure
+from coordnet.plots.fits import uncertainty_figure
 from coordnet.restore.tiles import Tiles
 from coordnet.sampling.samples import Samples
 

@@ -1,9 +1,11 @@
-"""Timings of calls, warmed up and synchronized with the GPU, and the machine."""
+"""A call's seconds, synchronized with the GPU, its peak memory, its warnings or its failure; and the machine."""
 
+import ctypes
 import platform
 import re
 import statistics
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 
 MAX_REPEATS = 200  # repetitions of a short call
 T = TypeVar("T")
@@ -57,6 +60,68 @@ def once(work: Callable[[], T]) -> tuple[T, float]:
     return result, time.perf_counter() - start
 
 
+def _synchronize() -> None:
+    """Wait for every GPU on which this process holds memory: work can only be under way there."""
+    for device in range(torch.cuda.device_count()):
+        if torch.cuda.memory_reserved(device):
+            torch.cuda.synchronize(device)
+
+
+class Trial(NamedTuple):
+    """The result of some work and the texts of its warnings, each once; or the error with which it failed."""
+
+    result: Any
+    warnings: list[str]
+    error: Exception | None = None
+
+
+def tried(work: Callable[[], Any]) -> Trial:
+    """Carry some work out, whatever it raises, and collect its warnings to users instead of showing them."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = work()
+    except Exception as error:
+        return Trial(None, [], error)
+    texts = (str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    return Trial(result, list(dict.fromkeys(texts)))
+
+
+def finite(estimate: Tensor) -> Tensor:
+    """Return an estimate without its gradient on the CPU; NaN or infinity in it raises FloatingPointError."""
+    estimate = estimate.detach().cpu()
+    if not bool(torch.isfinite(estimate).all()):
+        raise FloatingPointError("NaN or infinity in the estimate")
+    return estimate
+
+
+def peak_gib() -> float:
+    """Return the largest resident memory of this process so far; ``getrusage`` would count its parent's, too."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**20
+
+
+def with_peak(work: Callable[[], T], device: str) -> tuple[T, float | None]:
+    """Return the result of some work, and the MiB by which it raised the memory of the GPU or of this process.
+
+    It is None on a processor whose system does not let a process reset its peak and return what it has freed, as Linux
+    with glibc does. Buffers that earlier work keeps are not counted.
+    """
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        result = work()
+        return result, (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        return work(), None
+    before = peak_gib()
+    result = work()
+    return result, 1024 * (peak_gib() - before)
+
+
 def machine(device: torch.device) -> dict[str, Any]:
     """Describe the machine for a record of timings: device, GPU, processor, threads and versions."""
     cpuinfo, versions = Path("/proc/cpuinfo"), {}
@@ -73,10 +138,3 @@ def machine(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         **versions,
     }
-
-
-def _synchronize() -> None:
-    """Wait for every GPU on which this process holds memory: work can only be under way there."""
-    for device in range(torch.cuda.device_count()):
-        if torch.cuda.memory_reserved(device):
-            torch.cuda.synchronize(device)

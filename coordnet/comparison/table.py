@@ -1,27 +1,36 @@
-"""The outcome of a comparison: a table that shows itself in a notebook and in a terminal, a figure, a page."""
+"""Comparison of encoders, heads and solvers on one signal: a table that shows itself, a figure, a page."""
 
+import base64
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import imageio.v3 as iio
+import numpy as np
+import torch
+from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.comparison import page
-from coordnet.comparison.attempts import Attempt
-from coordnet.fitting.methods import head_label
-from coordnet.metrics.scoring import Scoring
+from coordnet import _checks
+from coordnet.comparison.attempts import Attempt, attempted
+from coordnet.fitting.fit import combinations
+from coordnet.fitting.methods import EncoderChoice, head_label
+from coordnet.metrics.scores import Scoring
+from coordnet.networks.heads import Head
 from coordnet.plots.comparison import Shown, comparison_figure, page_pictures
+from coordnet.priors.base import Prior
+from coordnet.sampling.arrays import Array, as_mask, as_signal
+from coordnet.sampling.patterns import Pattern, sample
 from coordnet.sampling.samples import Samples
 
 PSNR = {"held_out": "held-out PSNR", "fitted": "PSNR at the samples"}
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A number of the table as templates show it."""
 
     number: int | float | None
@@ -29,8 +38,7 @@ class Cell:
     is_best: bool
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A number of every attempt that has not failed; None where it has none."""
 
     title: str
@@ -38,11 +46,6 @@ class Column:
     number: Callable[[Attempt], int | float | None]
     form: Callable[[float], str]
     marks_best: bool = False  # whether the largest number is printed in bold
-
-    @property
-    def name(self) -> str:
-        """The title with the unit."""
-        return f"{self.title} ({self.unit})" if self.unit else self.title
 
     def text(self, number: int | float | None) -> str:
         """A number as it is printed, with its unit."""
@@ -125,8 +128,8 @@ class Comparison:
 
     def save_html(self, path: str | Path) -> None:
         """Write a page that needs nothing beside it: the table, which sorts, and a slider for every estimate."""
-        pictures = {name: page.inlined(pixels) for name, pixels in page_pictures(self._shown).items()}
-        Path(path).write_text(page.render("page.html", table=self, pictures=pictures), encoding="utf-8")
+        pictures = {name: _inlined(pixels) for name, pixels in page_pictures(self._shown).items()}
+        Path(path).write_text(_rendered("page.html", table=self, pictures=pictures), encoding="utf-8")
 
     def to_pandas(self) -> Any:
         """Return the table as a ``pandas.DataFrame``, with what each method is made of; pandas must be installed."""
@@ -135,8 +138,13 @@ class Comparison:
         lines = []
         for attempt, cells in self.rows:
             numbers = [cell.number for cell in cells] or [None] * len(self.columns)
-            found = dict(zip([c.name for c in self.columns], numbers, strict=True))
-            lines.append({"name": attempt.name, **_parts(attempt), **found, "failed": attempt.reason})
+            names = (f"{c.title} ({c.unit})" if c.unit else c.title for c in self.columns)
+            found = dict(zip(names, numbers, strict=True))
+            made_of = {}
+            if (m := attempt.method) is not None:
+                made_of = {"encoder": m.encoder.label, "encoding": m.encoding, "head": head_label(m.head)}
+                made_of["solver"] = m.solver
+            lines.append({"name": attempt.name, **made_of, **found, "failed": attempt.reason})
         return DataFrame(lines)
 
     def __repr__(self) -> str:
@@ -150,21 +158,99 @@ class Comparison:
         return "\n".join([*lines, *([""] if self.notes else []), *self.notes])
 
     def _repr_html_(self) -> str:
-        return page.render("table.html", table=self)
+        return _rendered("table.html", table=self)
 
     @cached_property
     def _shown(self) -> Shown:
         return Shown(self.scoring.signal, self.samples, self.estimates, self.rate)
 
 
-def _parts(attempt: Attempt) -> dict[str, str]:
-    """Return what a method is made of; nothing for a baseline."""
-    method = attempt.method
-    if method is None:
-        return {}
-    head = head_label(method.head)
-    return {"encoder": method.encoder.label, "encoding": method.encoding, "head": head, "solver": method.solver}
-
-
 def _seconds(seconds: float) -> str:
     return f"{seconds:.4f}" if seconds >= 5e-5 else "< 0.0001"
+
+
+def _rendered(template: str, **context: Any) -> str:
+    """Return the HTML of a template of this folder; texts of the context are escaped."""
+    loader = PackageLoader("coordnet", "comparison")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(template).render(context)
+
+
+def _inlined(pixels: np.ndarray) -> str:
+    """A picture as the address of its own WebP file, lossless, so that a page needs nothing beside it."""
+    file = iio.imwrite("<bytes>", pixels, extension=".webp", lossless=True)
+    return "data:image/webp;base64," + base64.b64encode(file).decode("ascii")
+
+
+def compare(
+    signal: Array,
+    pattern: str | Pattern | Array,
+    *,
+    encoders: Sequence[Any] = (),
+    heads: Sequence[Any] = (),
+    solvers: Sequence[str] = (),
+    priors: Sequence[Prior] = (),
+    epochs: int | None = None,
+    dimensions: int | None = None,
+    generator: torch.Generator | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Sample a signal, fit the samples by every encoder with every head and solver, and rank the estimates.
+
+    A linear head takes the complex encoding, other heads the simple one; what does not go together is left out and
+    named. The prior of closed forms suits the samples; ``combinations`` says what is compared where nothing is given.
+
+    Parameters
+    ----------
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        The signal; integers of 8 and 16 bits are scaled to [0, 1], and NaN is unknown.
+    pattern : str, Every, Random, Bayer, Scattered, or a mask
+        Where the signal is sampled; see ``cn.sample``.
+    encoders : sequence of encoder classes, or of ``cn.fitting.EncoderChoice`` for those with options
+        Such as ``[cn.Gaussian, cn.fitting.EncoderChoice(cn.Triangle, {"half_width": "1.5px"})]``.
+    heads : sequence of heads
+        Such as ``[cn.heads.Linear(), cn.MLP(depth=2, width=64)]``.
+    solvers : sequence of "closed-form" or "gradient"
+        By default a closed form where there is one.
+    priors : sequence of Prior
+        Further priors, each fitted with the encoding that suits it, such as ``[cn.Local(), cn.ThinPlate()]``.
+    epochs : int, optional
+        The number of epochs of gradient fits; what suits the device if not given.
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
+    generator : torch.Generator, optional
+        The source of everything random, by default one with seed 0. It draws the samples; then every method draws
+        from a copy of it, so that its result does not depend on the others.
+    progress : bool
+        Whether to show a bar.
+
+    Returns
+    -------
+    Comparison
+        A table that a notebook and a terminal show, the best first by held-out PSNR.
+
+    Raises
+    ------
+    ValueError
+        If an argument is wrong, or an encoder does not suit the samples. Any other error of a method stands in the
+        table as the reason of its failure.
+    """
+    choices = [EncoderChoice(e) if isinstance(e, type) else e for e in encoders]
+    for name, given, kind, expected in (
+        ("encoders", choices, EncoderChoice, "classes such as cn.Gaussian, or cn.fitting.EncoderChoice with options"),
+        ("heads", heads, Head, "heads such as cn.MLP(depth=2)"),
+        ("priors", priors, Prior, "priors such as cn.Adaptive()"),
+    ):
+        for one in given:
+            if not isinstance(one, kind):
+                raise _checks.wrong(name, expected, f"the class {one.__name__}" if isinstance(one, type) else repr(one))
+    if epochs is not None:
+        _checks.integer("epochs", epochs, 1)
+    values, _ = as_signal(signal, dimensions=dimensions)
+    generator = generator or torch.Generator().manual_seed(0)
+    mask = isinstance(pattern, np.ndarray | Tensor)
+    samples = sample(values, as_mask(pattern) if mask else pattern, generator=generator)
+    methods, left_out = combinations(samples, choices, list(heads), list(solvers), list(priors), progress=progress)
+    scoring = Scoring(values.cpu(), samples)
+    attempts = attempted(samples, methods, scoring, epochs=epochs, generator=generator, progress=progress)
+    described = "mask" if mask else str(pattern)
+    return Comparison(scoring, samples, attempts, left_out, described, epochs, generator.initial_seed())

@@ -1,13 +1,14 @@
 from .array_files import read_array as read_array
 from .array_files import write_array as write_array
-from .examples import SAMPLES as SAMPLES
 from .files import MediaError as MediaError
 from .files import atomic_path as atomic_path
+from .formats import SAMPLES as SAMPLES
+from .formats import load as load
+from .formats import read_media as read_media
+from .formats import write_media as write_media
 from .mask_files import read_mask as read_mask
 from .pictures import read_image as read_image
 from .pictures import write_image as write_image
-from .read import load as load
-from .read import read_media as read_media
 from .signal import Media as Media
 from .sound import read_audio as read_audio
 from .sound import write_audio as write_audio
@@ -15,4 +16,3 @@ from .tables import read_table as read_table
 from .tables import write_table as write_table
 from .video import read_video as read_video
 from .video import write_video as write_video
-from .write import write_media as write_media

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.declared import NEEDED, refuse_large
-from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media.files import NEEDED, StrPath, atomic_path, decoding, encoding, mismatch, readable_file, refuse_large
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".zarr")

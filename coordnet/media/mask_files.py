@@ -10,8 +10,7 @@ from torch import Tensor
 
 from coordnet._checks import CoordnetWarning
 from coordnet.media.array_files import ARRAY_SUFFIXES, load_array, split_member
-from coordnet.media.declared import declared_pictures
-from coordnet.media.files import StrPath, decoding, mismatch, readable_file
+from coordnet.media.files import StrPath, declared_pictures, decoding, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, read_pixels
 from coordnet.media.video import is_video, open_clip
 

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from skimage.transform import resize, resize_local_mean
 from torch import Tensor
 
-from coordnet.media.declared import declared_pictures, refuse_large
-from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media import files
+from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
 
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -48,7 +48,7 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     "128x128+10+20" from row 10 and column 20. A picture that needs more than ``memory`` bytes is refused, see
     ``refuse_large``.
     """
-    path = readable_file(path, "an image")
+    path = files.readable_file(path, "an image")
     pixels, alpha = read_pixels(path, memory)
     image, suffix = resize_and_crop(from_depth(pixels, path), size, crop, memory), path.suffix.lower()
     # A GIF has a palette, which is chosen anew unless some of its colors stay.
@@ -89,7 +89,7 @@ def _divided(pixels: np.ndarray) -> np.ndarray:
 
 def _read_raster(path: Path, memory: int | None) -> tuple[np.ndarray, int]:
     """Return the pixels and the orientation of a picture that Pillow reads."""
-    declared_pictures(path, memory)
+    files.declared_pictures(path, memory)
     file: Any
     with iio.imopen(path, "r", plugin="pillow") as file:
         found = file.metadata(index=0, exclude_applied=False)
@@ -126,7 +126,7 @@ def _read_by_tifffile(path: Path, memory: int | None) -> tuple[np.ndarray, int, 
         extra = tuple(page.extrasamples)
         if page.bitspersample <= 8 and page.samplesperpixel <= 4 and NO_ALPHA not in extra:
             return None
-        refuse_large(path, math.prod(page.shape), memory)
+        files.refuse_large(path, math.prod(page.shape), memory)
         try:
             pixels = page.asarray()
             pixels = np.moveaxis(pixels, 0, -1) if page.axes.startswith("S") else pixels
@@ -140,12 +140,9 @@ def _read_by_tifffile(path: Path, memory: int | None) -> tuple[np.ndarray, int, 
 
 
 def resize_and_crop(image: np.ndarray, size: str | None, crop: str | None, memory: int | None = None) -> np.ndarray:
-    """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``.
-
-    If the margins of a crop from the center differ, the smaller one is at the top or left.
-    """
+    """Resize an image (height, width, channels) in float32 with anti-aliasing, then crop it; see ``read_image``."""
     if size is not None and (shape := _parse("size", _SIZE, size)) != image.shape[:2]:
-        refuse_large("`size`", math.prod(shape) * math.prod(image.shape[2:]), memory)
+        files.refuse_large("`size`", math.prod(shape) * math.prod(image.shape[2:]), memory)
         # Means over areas leave half of the shrinking, at most 8, to the filter.
         means = tuple(AVERAGED * m // 2 if n > AVERAGED * m else n for n, m in zip(image.shape, shape, strict=False))
         if means != image.shape[:2]:

@@ -12,8 +12,7 @@ import numpy as np
 import tifffile
 
 from coordnet.media.array_files import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
-from coordnet.media.declared import refuse_large
-from coordnet.media.files import decoding, encoding, mismatch, readable_file
+from coordnet.media.files import decoding, encoding, mismatch, readable_file, refuse_large
 from coordnet.media.pictures import IMAGE_SUFFIXES, NO_ALPHA, TIFF_SUFFIXES, TIMES_ALPHA, read_pixels, tiff_options
 from coordnet.media.signal import from_depth, to_depth
 

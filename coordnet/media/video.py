@@ -16,8 +16,8 @@ from PIL import Image
 from scipy.spatial import KDTree
 from torch import Tensor
 
-from coordnet.media.declared import DEMUXERS, declared_pictures, refuse_large, refuse_long
-from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch, readable_file
+from coordnet.media import files
+from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
 from coordnet.media.pictures import resize_and_crop
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
 
@@ -50,7 +50,7 @@ def read_video(
     ``MediaError`` where the frames need more than ``memory`` bytes, see ``refuse_large``, or where decoding them takes
     too long, see ``refuse_long``.
     """
-    path = readable_file(path, "a video")
+    path = files.readable_file(path, "a video")
     wanted = slice(None) if frames is None else _parse_frames(frames)
     with decoding(path, "a video"):
         images, rate = open_clip(path, memory)
@@ -60,9 +60,9 @@ def read_video(
         clip, decoded = [], 0
         for image in selected:
             decoded += image.size
-            refuse_long(path, decoded, memory)
+            files.refuse_long(path, decoded, memory)
             clip.append(resize_and_crop(from_depth(image, path), size, crop, memory))
-            refuse_large(path, len(clip) * clip[0].size, memory)
+            files.refuse_large(path, len(clip) * clip[0].size, memory)
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"
         raise mismatch(path, "at least one frame", found)
@@ -75,14 +75,14 @@ def is_video(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix not in ANIMATED_SUFFIXES:
         return suffix in VIDEO_SUFFIXES
-    return declared_pictures(path, sys.maxsize) > 1
+    return files.declared_pictures(path, sys.maxsize) > 1
 
 
 def clip_length(path: StrPath) -> int:
     """Return the number of frames of a clip; those of videos are decoded, as what files say of it is often wrong."""
-    path = readable_file(path, "a video")
+    path = files.readable_file(path, "a video")
     if path.suffix.lower() in ANIMATED_SUFFIXES:
-        return declared_pictures(path)
+        return files.declared_pictures(path)
     with decoding(path, "a video"):
         return sum(1 for _ in open_clip(path)[0])
 
@@ -93,13 +93,13 @@ def open_clip(path: Path, memory: int | None = None) -> tuple[Iterator[np.ndarra
     Frames are uint8 of shape (height, width, channels), without alpha, decoded as they are needed.
     """
     if path.suffix.lower() in ANIMATED_SUFFIXES:
-        declared_pictures(path, memory)
+        files.declared_pictures(path, memory)
         file: Any
         with iio.imopen(path, "r", plugin="pillow") as file:
             file.read(index=0)  # a WebP file has the duration of a frame only after decoding it
             milliseconds = file.metadata(index=0).get("duration") or 100  # browsers' default
         return iio.imiter(path, plugin="pillow", mode="RGB"), 1000 / milliseconds
-    with av.open(str(path), options={"format_whitelist": DEMUXERS}) as container:
+    with av.open(str(path), options={"format_whitelist": files.DEMUXERS}) as container:
         if not container.streams.video:
             raise mismatch(path, "a video", "a file without a video stream")
         stream = container.streams.video[0]

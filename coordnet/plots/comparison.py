@@ -13,17 +13,8 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from coordnet.metrics.scores import value_range
-from coordnet.plots.figure import Figure
-from coordnet.plots.panels import (
-    known_samples,
-    most,
-    sampled_picture,
-    samples_title,
-    show_error,
-    show_image,
-    show_row,
-    shrunk,
-)
+from coordnet.plots import panels
+from coordnet.plots.panels import Figure
 from coordnet.sampling.samples import Samples
 
 COLUMNS = 5  # panels side by side
@@ -52,7 +43,7 @@ class Shown:
     @cached_property
     def whole(self) -> dict[str, Float[Tensor, "*grid channels"]]:
         """Truth, samples and estimates in the signal's own units, clipped as for the PSNR; NaN where unknown."""
-        sampled = sampled_picture(self.samples, self.truth.shape[-1], torch.nan)
+        sampled = panels.sampled_picture(self.samples, self.truth.shape[-1], torch.nan)
         signals = {TRUTH: self.truth, SAMPLES: sampled, **self.estimates}
         signals = {name: s.detach().cpu().float() for name, s in signals.items()}
         return {name: s.clamp(0, 1) for name, s in signals.items()} if self.scale[2] else signals
@@ -64,23 +55,23 @@ class Shown:
         return torch.stack([self._error(self.whole, n) for n in names] or [torch.zeros(self.truth.shape[:-1])])
 
     @cached_property
-    def differing(self) -> Float[Tensor, "*grid"]:
-        """The variance of the better half's errors; for a single estimate, its errors."""
-        return self.best.var(0) if len(self.best) > 1 else self.best[0]
-
-    @cached_property
     def frame(self) -> tuple[int, ...]:
         """The frame of a clip where errors differ most, as an index for each axis before the last two."""
-        differing, frame = self.differing, ()
-        while differing.ndim > 2:
-            frame += (int(differing.flatten(1).sum(1).argmax()),)
-            differing = differing[frame[-1]]
-        return frame
+        return self._found[0]
 
     @cached_property
     def place(self) -> tuple[slice, ...]:
         """The part of the row, the picture or the clip's frame where errors differ most."""
-        return most(self.differing[self.frame])
+        return panels.most(self._found[1])
+
+    @cached_property
+    def _found(self) -> tuple[tuple[int, ...], Tensor]:
+        """The frame, and how much errors differ there: the variance of the better half's, or the only errors."""
+        differing, frame = self.best.var(0) if len(self.best) > 1 else self.best[0], ()
+        while differing.ndim > 2:
+            frame += (int(differing.flatten(1).sum(1).argmax()),)
+            differing = differing[frame[-1]]
+        return frame, differing
 
     @cached_property
     def signals(self) -> dict[str, Float[Tensor, "*shown channels"]]:
@@ -110,14 +101,11 @@ class Shown:
 
 
 def comparison_figure(shown: Shown, *, titles: dict[str, str], name: str) -> Figure:
-    """Every estimate's detail at one place, and its errors on one scale; a clip is compared by one of its frames.
-
-    ``titles`` are the scores of the estimates, by their names, and ``name`` is the name of the signal.
-    """
+    """Every estimate's detail at one place under its name and title, and its errors; of a clip, one frame."""
     frame = f", frame {', '.join(map(str, shown.frame))}" if shown.frame else ""
     low, span, bounded = shown.scale
     drawn = "" if bounded else f"\n{low:.4g} … {low + span:.4g}"
-    labels = {TRUTH: name + frame + drawn, SAMPLES: samples_title(shown.samples)}
+    labels = {TRUTH: name + frame + drawn, SAMPLES: shown.samples.geometry.caption(shown.samples.channels)}
     labels |= {key: "\n".join([*key.split(" · ", 1), titles[key]]) for key in shown.estimates}
     return (_rows if len(shown.samples.grid) == 1 else _pictures)(shown, labels)
 
@@ -127,18 +115,18 @@ def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
     columns = min(COLUMNS, len(labels))
     lines = -(-len(labels) // columns)
     tall = 2.9 * min(max(height / width, 0.25), 3)
-    figure = Figure(figsize=(3 * columns + 0.6, lines * (2 * tall + 0.8)), layout="constrained")
+    figure = Figure(3 * columns + 0.6, lines * (2 * tall + 0.8))
     axes = figure.subplots(2 * lines, columns, squeeze=False)
     for ax in axes.flat:
         ax.set_axis_off()
     for i, (key, label) in enumerate(labels.items()):
         line, column = divmod(i, columns)
         detail, whole = axes[2 * line, column], axes[2 * line + 1, column]
-        show_image(detail, shown.pictures[key][shown.place], "").set_title(label, fontsize=9.5)
+        panels.show_image(detail, shown.pictures[key][shown.place], "").set_title(label, fontsize=9.5)
         if key in shown.errors:
-            show_error(whole, shown.errors[key], "", top=shown.top)
+            panels.show_error(whole, shown.errors[key], "", top=shown.top)
         else:
-            show_image(whole, shown.pictures[key], "")
+            panels.show_image(whole, shown.pictures[key], "")
         (top, bottom), (left, right) = ((part.start - 0.5, part.stop - 0.5) for part in shown.place)
         whole.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, ec="cyan", lw=1.2))
     errors = ScalarMappable(Normalize(0, shown.top), "magma")
@@ -149,21 +137,22 @@ def _pictures(shown: Shown, labels: dict[str, str]) -> Figure:
 def _rows(shown: Shown, labels: dict[str, str]) -> Figure:
     """A line for each estimate: the part where estimates differ most, and the errors of all of the row."""
     count = max(1, len(shown.estimates))
-    figure = Figure(figsize=(13, 2.3 * count + 0.3), layout="constrained")
+    figure = Figure(13, 2.3 * count + 0.3)
     axes = figure.subplots(count, 2, squeeze=False, sharex="col")
-    known = known_samples(shown.samples)
+    known = panels.known_samples(shown.samples)
     (part,) = shown.place
-    truth, rate = shown.signals[TRUTH], shown.rate or 1
+    truth = shown.signals[TRUTH]
+    at = panels.places(len(truth), shown.rate)
     for (near, whole), key in zip(axes, shown.estimates, strict=False):
         options = {"start": part.start, "rate": shown.rate}
-        show_row(near, truth[part, 0], shown.signals[key][part, 0], known[part, 0], "", **options)
+        panels.show_row(near, truth[part, 0], shown.signals[key][part, 0], known[part, 0], "", **options)
         near.set_title(labels[key].replace("\n", ", "), fontsize=9)
-        whole.plot(np.arange(len(truth)) / rate, shown.errors[key], lw=0.6, color="C3")
-        whole.axvspan(part.start / rate, (part.stop - 1) / rate, color="0.85", zorder=0)
+        whole.plot(at, shown.errors[key], lw=0.6, color="C3")
+        whole.axvspan(at[part.start], at[part.stop - 1], color="0.85", zorder=0)
         whole.set_ylim(0, 1.5 * shown.top)
         whole.set_title("absolute error; the part on the left in gray", fontsize=9)
     for ax in axes[-1]:
-        ax.set_xlabel("sample" if shown.rate is None else "seconds")
+        ax.set_xlabel(panels.unit(shown.rate))
     return figure
 
 
@@ -171,15 +160,12 @@ def page_pictures(shown: Shown) -> dict[str, UInt8[np.ndarray, "height width cha
     """Truth, samples and every estimate as pixels of one size: a picture, a frame of a clip, the plot of a row."""
     if len(shown.samples.grid) == 1:
         return {key: _plotted(shown, key) for key in shown.signals}
-    pictures = {key: shrunk(_colored(picture)).clamp(0, 1) * 255 for key, picture in shown.pictures.items()}
-    return {key: picture.round().to(torch.uint8).numpy() for key, picture in pictures.items()}
-
-
-def _colored(picture: Float[Tensor, "height width _"]) -> Float[Tensor, "height width _"]:
-    """A gray picture with three equal channels, which files of pictures need; alpha stays."""
-    if picture.shape[-1] > 2:
-        return picture
-    return torch.cat([picture[..., :1].expand(-1, -1, 3), picture[..., 1:]], dim=-1)
+    pixels = {}
+    for key, picture in shown.pictures.items():
+        if picture.shape[-1] <= 2:  # files of pictures need three channels; alpha stays
+            picture = torch.cat([picture[..., :1].expand(-1, -1, 3), picture[..., 1:]], dim=-1)
+        pixels[key] = (panels.shrunk(picture).clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+    return pixels
 
 
 def _plotted(shown: Shown, key: str) -> UInt8[np.ndarray, "h w _"]:
@@ -188,15 +174,15 @@ def _plotted(shown: Shown, key: str) -> UInt8[np.ndarray, "h w _"]:
     truth, values = shown.truth[~shown.truth.isnan()], shown.signals[key][part, 0]
     low, high = float(truth.min()), float(truth.max())
     margin = 0.15 * ((high - low) or shown.scale[1])
-    figure = Figure(figsize=(9, 3.4), dpi=100, layout="constrained")
+    figure = Figure(9, 3.4)
     ax = figure.subplots()
-    at = np.arange(part.start, part.stop) / (shown.rate or 1)
+    at = panels.places(part.stop - part.start, shown.rate, part.start)
     if key == SAMPLES:
-        held = known_samples(shown.samples)[part, 0].numpy()
+        held = panels.known_samples(shown.samples)[part, 0].numpy()
         ax.plot(at[held], values.numpy()[held], "o", color="C3", ms=4)
     else:
         ax.plot(at, values, color="0.3" if key == TRUTH else "C0", lw=1.5)
     end = max(part.start + 1, part.stop - 1) / (shown.rate or 1)
-    ax.set(xlim=(at[0], end), ylim=(low - margin, high + margin), xlabel="sample" if shown.rate is None else "seconds")
+    ax.set(xlim=(at[0], end), ylim=(low - margin, high + margin), xlabel=panels.unit(shown.rate))
     pixels, (width, height) = FigureCanvasAgg(figure).print_to_buffer()
     return np.frombuffer(pixels, np.uint8).reshape(height, width, 4)[..., :3]

@@ -16,7 +16,7 @@ from coordnet.analysis import EncoderSummary, Sweep, similarity_map, summarize
 from coordnet.analysis.summary import describe
 from coordnet.encodings import ComplexEncoding, Encoding, JointEncoding, SimpleEncoding
 from coordnet.encodings.encoders import Encoder, JointEncoder
-from coordnet.plots.figure import Figure
+from coordnet.plots.panels import Figure
 from coordnet.sampling.axes import Axes, Axis
 
 Curve = Sequence[float] | Sequence[int]
@@ -112,7 +112,7 @@ def encoder_figure(
     positions whose heat maps are drawn, by default a quarter and half of the window. A position out of range raises a
     ``ValueError``.
     """
-    figure = Figure(figsize=(15, 6.4 * len(encoders)), layout="constrained")
+    figure = Figure(15, 6.4 * len(encoders))
     numbers: dict[str, Any] = {}
     pages = figure.subfigures(len(encoders), 1, squeeze=False)[:, 0]
     for page, (label, (encoder, axes)) in zip(pages, encoders.items(), strict=True):

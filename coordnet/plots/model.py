@@ -8,17 +8,17 @@ from matplotlib.axes import Axes as Plot
 from torch import Tensor
 
 from coordnet.analysis import condition_number, linear_fit_rank, singular_values, stable_rank
-from coordnet.analysis.spectra import finite
+from coordnet.analysis.summary import finite
 from coordnet.encodings import FourierEncoding
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.encodings import HEAT_MAP_SIDE, show_similarities, show_singular_values
-from coordnet.plots.figure import Figure
+from coordnet.plots.panels import Drawn, Figure
 from coordnet.sampling.axes import Axis
 
 RCOND = 1e-5  # singular values of a rendered channel below this fraction of the largest count as zero
 
 
-def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
+def model_figure(model: Reconstruction) -> Drawn:
     """Draw the learned spectrum of an adaptive prior, channel by channel, or the encoding of any other model.
 
     The numbers of the model are returned too. For a Fourier encoding without a learned spectrum, the spectrum of the
@@ -33,42 +33,32 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     if len(model.grid) == 2:
         numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))
     if "penalty" in model.learned:
-        figure, found = _spectrum_figure(model)
-    elif isinstance(model.network.encoding, FourierEncoding):
-        figure, found = _rendered_figure(model)
-    else:
-        figure, found = _encoding_figure(model)
+        variance = 10 * torch.log10(1 / model.learned["penalty"][0].clamp(min=1e-6))
+        numbers["variance_db"] = {"least": float(variance.min()), "most": float(variance.max())}
+        return _channels_figure(variance, model.network.encoding.signed, "rotated channel"), numbers
+    if isinstance(model.network.encoding, FourierEncoding):
+        signal = model.render().movedim(-1, 0)
+        energy = torch.fft.rfftn(signal, dim=tuple(range(1, signal.ndim)), norm="forward").abs().square()
+        energy = 10 * torch.log10(energy / signal.square().mean().clamp(min=1e-30) + 1e-12)
+        return _channels_figure(energy, True, "channel", label="energy (dB, against the signal's)"), numbers
+    figure, found = _encoding_figure(model)
     return figure, {**numbers, **found}
 
 
-def _spectrum_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    variance = 10 * torch.log10(1 / model.learned["penalty"][0].clamp(min=1e-6))
-    figure = Figure(figsize=(4.6 * len(variance), 4.2), layout="constrained")
-    signed = model.network.encoding.signed
-    for c, ax in enumerate(figure.subplots(1, len(variance), squeeze=False)[0]):
-        title = f"rotated channel {c + 1} of {len(variance)}"
-        show_variance(ax, plane(variance[c], signed), title, signed=signed)
-    return figure, {"variance_db": {"least": float(variance.min()), "most": float(variance.max())}}
+def _channels_figure(spectra: Float[Tensor, "channels *modes"], signed: bool, word: str, **options: Any) -> Figure:
+    """Draw the spectrum of each channel side by side."""
+    figure = Figure(4.6 * len(spectra), 4.2)
+    for c, ax in enumerate(figure.subplots(1, len(spectra), squeeze=False)[0]):
+        show_variance(ax, plane(spectra[c], signed), f"{word} {c + 1} of {len(spectra)}", signed=signed, **options)
+    return figure
 
 
-def _rendered_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
-    """The spectrum of each channel of the signal that a model renders, in dB against its mean square."""
-    signal = model.render().movedim(-1, 0)
-    energy = torch.fft.rfftn(signal, dim=tuple(range(1, signal.ndim)), norm="forward").abs().square()
-    energy = 10 * torch.log10(energy / signal.square().mean().clamp(min=1e-30) + 1e-12)
-    figure = Figure(figsize=(4.6 * len(energy), 4.2), layout="constrained")
-    for c, ax in enumerate(figure.subplots(1, len(energy), squeeze=False)[0]):
-        label = "energy (dB, against the signal's)"
-        show_variance(ax, plane(energy[c], signed=True), f"channel {c + 1} of {len(energy)}", signed=True, label=label)
-    return figure, {}
-
-
-def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
+def _encoding_figure(model: Reconstruction) -> Drawn:
     """Draw the singular values of the encoding's matrices, and in two dimensions the similarities of two positions."""
     encoding, window = model.network.encoding, tuple(Axis(min(n, HEAT_MAP_SIDE), 0.0, 1 / n) for n in model.grid)
     matrices = encoding.matrices(tuple(Axis(n) for n in model.grid) if encoding.is_factored else window)
     nodes = [tuple(a.count // part for a in window) for part in (4, 2)] if len(window) == 2 else []
-    figure = Figure(figsize=(4.2 * (len(matrices) + len(nodes)), 3.8), layout="constrained")
+    figure = Figure(4.2 * (len(matrices) + len(nodes)), 3.8)
     panels = figure.subplots(1, len(matrices) + len(nodes), squeeze=False)[0]
     for j, (ax, matrix) in enumerate(zip(panels, matrices, strict=False)):
         show_singular_values(ax, singular_values(matrix).tolist()).set_title(f"matrix {j + 1}", fontsize=9)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
-from coordnet.media.declared import available_memory
+from coordnet.media.files import available_memory
 from coordnet.plans.plan import Plan
 
 LARGEST_BLOCK = 256  # rows of the result in a block; larger blocks are no faster

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from coordnet.bench.cells import Cell, Result
+from coordnet.bench.records import Cell, Result
 
 
 def measured(cell):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from coordnet.bench import classification, sensor_windows, token_sets
+from coordnet.bench import classification, series, token_sets
 from coordnet.bench.attention_study import TASKS, Attention
 from coordnet.bench.classification import CHOICE_SEED, Part, Row, Scaled, divergence
 from coordnet.bench.records import read
@@ -116,19 +116,19 @@ def test_no_test_digit_trains_or_chooses():
     assert not torch.equal(parts[0][1], parts[1][1])
 
 
-@pytest.mark.parametrize("name", sensor_windows.SETS)
+@pytest.mark.parametrize("name", series.SETS)
 def test_windows_follow_their_seed(name):
-    part = sensor_windows.windows(name, 20, 5)
-    assert all(torch.equal(*pair) for pair in zip(part, sensor_windows.windows(name, 20, 5), strict=True))
-    assert not torch.equal(part.tokens, sensor_windows.windows(name, 20, 6).tokens)
+    part = series.windows(name, 20, 5)
+    assert all(torch.equal(*pair) for pair in zip(part, series.windows(name, 20, 5), strict=True))
+    assert not torch.equal(part.tokens, series.windows(name, 20, 6).tokens)
     assert part.tokens.shape == (20, 32, 2) and part.positions.shape == (20, 32, 1)
     assert part.labels.tolist() == [0, 1] * 10
 
 
 def test_anomalies_are_what_they_are_called(monkeypatch):
     """Without noise: one step, six neighbors, a straight line, a copy one step later, two rates of turning."""
-    monkeypatch.setattr(sensor_windows, "NOISE", 0.0)
-    signal = {name: sensor_windows.windows(name, 40, 5).tokens for name in sensor_windows.SETS}
+    monkeypatch.setattr(series, "NOISE", 0.0)
+    signal = {name: series.windows(name, 40, 5).tokens for name in series.SETS}
     steps = (signal["mean shift"][..., 0].diff() != 0).sum(1)
     assert steps[1::2].tolist() == [1] * 20 and int(steps[::2].min()) > 1
     spikes = signal["spike pattern"][..., 0] == 2

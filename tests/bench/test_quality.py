@@ -11,18 +11,16 @@ import pytest
 import torch
 from PIL import Image
 
-from coordnet.bench import damage, papers, quality, unequal, upscaling
+from coordnet.bench import degradations, fields, papers, peers, quality
 from coordnet.bench import signals as cubes
 from coordnet.bench.catalogue import PAPERS, QUALITY
-from coordnet.bench.estimation import Case, Estimator, Method, Outcome, Task, estimation
-from coordnet.bench.estimators import Hindsight
+from coordnet.bench.degradations import Reduction, cell_matrix
+from coordnet.bench.estimators import Enlarged, Hindsight
+from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline, estimation
 from coordnet.bench.fields import FIELDS, FieldFinder
-from coordnet.bench.peers import base, demosaicing, denoising, interpolating
-from coordnet.bench.peers.demosaicing import bilinear, malvar
-from coordnet.bench.peers.interpolating import pillow
+from coordnet.bench.peers import bilinear, malvar, pillow
 from coordnet.bench.records import read
 from coordnet.bench.study import Options
-from coordnet.bench.upscaling import Reduction, cell_matrix
 from coordnet.media import MediaError, write_audio, write_video
 from coordnet.priors.adaptive import Adaptive
 from coordnet.sampling.patterns import sample
@@ -100,7 +98,7 @@ def test_malvar_beats_bilinear_on_grey_texture():
 
 
 def test_holes_are_three_squares_apart():
-    known = damage.holes((200, 160), 3)
+    known = degradations.holes((200, 160), 3)
     assert int((~known).sum()) == 3 * 40 * 40
     assert known[0].all() and known[-1].all() and known[:, 0].all() and known[:, -1].all()
     from skimage.measure import label, regionprops
@@ -111,11 +109,11 @@ def test_holes_are_three_squares_apart():
 
 def test_holes_need_room():
     with pytest.raises(ValueError, match="room for 3 holes"):
-        damage.holes((60, 60))
+        degradations.holes((60, 60))
 
 
 def test_scratches_are_thin_and_many():
-    known = damage.scratches((480, 480), 0)
+    known = degradations.scratches((480, 480), 0)
     unknown = float((~known).float().mean())
     assert 0.1 < unknown < 0.3
     thick = -torch.nn.functional.max_pool2d(known.float()[None, None], 7, 1)
@@ -123,16 +121,16 @@ def test_scratches_are_thin_and_many():
 
 
 def test_text_covers_every_line():
-    known = damage.text((240, 300), 0)
+    known = degradations.text((240, 300), 0)
     unknown = (~known).float()
     assert 0.05 < float(unknown.mean()) < 0.35
     assert all(float(band.mean()) > 0.02 for band in unknown.split(48))
     assert all(float(band.mean()) > 0.02 for band in unknown.split(60, dim=1))
 
 
-@pytest.mark.parametrize("kind", damage.DAMAGE)
+@pytest.mark.parametrize("kind", degradations.DAMAGE)
 def test_damage_has_the_shape_and_the_seed(kind):
-    made = [damage.DAMAGE[kind]((150, 170), seed) for seed in (0, 0, 1)]
+    made = [degradations.DAMAGE[kind]((150, 170), seed) for seed in (0, 0, 1)]
     assert made[0].shape == (150, 170)
     assert torch.equal(made[0], made[1])
     assert not torch.equal(made[0], made[2])
@@ -170,9 +168,7 @@ def test_sounds_are_the_beginning(tmp_path):
     assert cubes.sound(tmp_path / "a.wav").shape == (131_072, 1)
 
 
-@pytest.mark.parametrize(
-    "method", [interpolating.thin_plate, interpolating.biharmonic, partial(interpolating.radial_basis, kernel="cubic")]
-)
+@pytest.mark.parametrize("method", [peers.thin_plate, peers.biharmonic, partial(peers.radial_basis, kernel="cubic")])
 def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
     picture = ramp(24, 30)
     samples = sample(picture, "random:0.5")
@@ -186,7 +182,7 @@ def test_slow_peers_hold_known_samples_and_fill_the_rest(method):
 def test_lanczos_keeps_the_samples_and_a_ramp(pattern):
     picture = ramp(25, 32)
     samples = sample(picture, pattern)
-    made, known = interpolating.lanczos_between(Case(samples)), samples.geometry.known(3)
+    made, known = peers.lanczos_between(Case(samples)), samples.geometry.known(3)
     assert torch.allclose(made[known], picture[known], atol=1e-6)
     assert torch.allclose(made[9:-9, 9:-9], picture[9:-9, 9:-9], atol=0.01)
 
@@ -201,16 +197,16 @@ def test_fields_are_evaluated_within_the_range_of_pictures():
 
 
 def test_fields_at_unequal_coordinates_are_scored_between_the_samples():
-    (signal,) = unequal.UnequalFinder(names=("franke",), sizes=(16,)).find(Path("nowhere"))
+    (signal,) = fields.UnequalFinder(names=("franke",), sizes=(16,)).find(Path("nowhere"))
     truth = signal.load()
-    samples, _ = unequal.UnequalTask("unequal", "").sampled(truth, 0, "cpu")
+    samples, _ = fields.UnequalTask("unequal", "").sampled(truth, 0, "cpu")
     assert samples.grid == (16, 16) and not samples.geometry.is_even
     known = samples.geometry.known(1)
     assert torch.equal(truth[known], samples.values.flatten())
-    for made in (interpolating.bivariate(Case(samples), 3), interpolating.regular(Case(samples))):
+    for made in (peers.bivariate(Case(samples), 3), peers.regular(Case(samples))):
         assert torch.allclose(made[known], truth[known], atol=1e-4)
         assert torch.allclose(made, truth, atol=0.02)
-    made = unequal.AtMidpoints(Adaptive(rounds=1))(Case(samples)).estimate
+    made = fields.AtMidpoints(Adaptive(rounds=1))(Case(samples)).estimate
     assert made.shape == truth.shape and torch.allclose(made, truth, atol=0.1)
 
 
@@ -243,11 +239,8 @@ def test_clipped_noise_is_of_8_bits():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
     ("package", "peer", "pattern", "noise", "least"),
-    [
-        ("bm3d", denoising.block_matching, "full", 0.1, 6),
-        ("colour_demosaicing", demosaicing.menon, "bayer:GBRG", 0.0, 15),
-    ]
-    + [("cv2", interpolating.telea, "random:0.8", 0.0, 10)],
+    [("bm3d", peers.block_matching, "full", 0.1, 6), ("colour_demosaicing", peers.menon, "bayer:GBRG", 0.0, 15)]
+    + [("cv2", peers.telea, "random:0.8", 0.0, 10)],
 )
 def test_a_peer_of_another_package_restores(package, peer, pattern, noise, least):
     pytest.importorskip(package)
@@ -260,8 +253,8 @@ def test_a_peer_of_another_package_restores(package, peer, pattern, noise, least
 
 
 def test_a_peer_without_its_package_is_left_out_by_name(folder):
-    absent = base.baseline("absent", denoising.unchanged, package="no_such_package")
-    there = base.baseline("there", denoising.unchanged, package="numpy")
+    absent = baseline("absent", peers.unchanged, package="no_such_package")
+    there = baseline("there", peers.unchanged, package="numpy")
     study = quality.part("denoise", [Task("full", "full", 0.1, "clean")], (absent, there))
     with pytest.warns(UserWarning, match="absent is left out: the package no_such_package is not installed"):
         cells = study.cells(Options(data=folder))
@@ -350,7 +343,7 @@ def test_reduced_pictures_are_enlarged_to_their_own_size():
     samples, observed = Reduction("reduced by 1.5", "", factor=1.5).sampled(picture, 0, "cpu")
     assert (tuple(samples.values.shape), samples.grid) == ((20, 30, 3), (30, 45))
     assert torch.equal(observed, picture) and not samples.geometry.known(3).any()
-    assert tuple(pillow(Case(samples), "Lanczos").shape) == tuple(upscaling.Enlarged()(Case(samples)).estimate.shape)
+    assert tuple(pillow(Case(samples), "Lanczos").shape) == tuple(Enlarged()(Case(samples)).estimate.shape)
     constant, _ = Reduction("constant", "", factor=1.5).sampled(torch.full((30, 45, 1), 0.4), 0, "cpu")
     assert torch.allclose(constant.values, torch.tensor(0.4))
 

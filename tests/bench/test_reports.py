@@ -6,8 +6,8 @@ import math
 import pytest
 
 from coordnet.bench import signals
+from coordnet.bench.record_tables import sections
 from coordnet.bench.records import appending, key_of, read
-from coordnet.bench.reports import sections
 from coordnet.bench.runner import STUDIES, run
 from coordnet.bench.study import Options
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordnet.bench import timings
-from coordnet.bench.estimation import estimation
+from coordnet.bench.experiment import estimation
 from coordnet.bench.quality import EXPERIMENTS
 from coordnet.bench.records import NAME, read
 from coordnet.bench.runner import STUDIES

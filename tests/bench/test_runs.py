@@ -11,13 +11,10 @@ import numpy as np
 import pytest
 
 from coordnet.bench import runner
-from coordnet.bench.cells import Cell
-from coordnet.bench.estimation import Method, Task, estimation
-from coordnet.bench.estimators import Trained
+from coordnet.bench.estimators import Layout, Trained, complex_
+from coordnet.bench.experiment import Method, Peer, Task, estimation
 from coordnet.bench.jobs import DIED
-from coordnet.bench.layouts import Layout, complex_
-from coordnet.bench.peers.base import Peer
-from coordnet.bench.records import NAME, read
+from coordnet.bench.records import NAME, Cell, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.study import Options, Study
 from coordnet.encodings.encoders import Gaussian

@@ -8,7 +8,6 @@ import torch
 
 import coordnet as cn
 from coordnet.bench import speed, timings
-from coordnet.bench.peers import products
 from coordnet.bench.records import NAME, appending, read
 from coordnet.bench.runner import STUDIES
 from coordnet.bench.runner import run as run_study
@@ -25,10 +24,10 @@ from tests.helpers import kron, refused
 def test_products_are_kronecker_products(generator):
     values = torch.rand(2, 5, 4, 6, 3, generator=generator)
     matrices = [torch.rand(m, n, generator=generator) for m, n in zip((7, 8, 9), (5, 4, 6), strict=True)]
-    made = products.products(values, matrices)()
+    made = timings.products(values, matrices)()
     expected = values.movedim(-1, 1).reshape(6, -1) @ kron(matrices).T
     assert torch.allclose(made.reshape(6, -1), expected, atol=1e-4)
-    assert products.bare_products(values, (7, 8, 9))().shape == (6, 7, 8, 9)
+    assert timings.bare_products(values, (7, 8, 9))().shape == (6, 7, 8, 9)
 
 
 def test_the_papers_procedure_is_the_fit(generator):
@@ -36,10 +35,10 @@ def test_the_papers_procedure_is_the_fit(generator):
     encoding = ComplexEncoding.like(Gaussian, geometry)
     values = torch.rand(12, 10, 3, dtype=torch.float64, generator=generator)
     samples = Samples(geometry, values)
-    made = products.papers_procedure(encoding, samples)
+    made = timings.papers_procedure(encoding, samples)
     plan = cn.plan(encoding, geometry, None, dtype=torch.float64, center=False)
     assert torch.allclose(made.movedim(0, -1), plan.renderer()(values), atol=1e-10)
-    dense = products.products(values.float(), timings.dense(encoding, samples))()
+    dense = timings.products(values.float(), timings.dense(encoding, samples))()
     assert torch.allclose(dense, made.float(), atol=1e-5)
 
 

@@ -15,7 +15,7 @@ from coordnet._checks import CoordnetWarning
 from coordnet.media import load, read_media, write_media, write_table, write_video
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.panels import reconstruction_figure
+from coordnet.plots.fits import reconstruction_figure
 from coordnet.sampling.axes import Bounds
 from coordnet.sampling.patterns import sample
 from coordnet.sampling.samples import Samples
@@ -153,7 +153,7 @@ def test_robust_fits_leave_outliers_aside(run, inputs, tmp_path):
 
 
 def test_the_peers_are_printed_below_and_the_slow_one_is_named(run, photo, monkeypatch):
-    monkeypatch.setattr("coordnet.metrics.scoring.expected_seconds", lambda samples, name: 0.0)
+    monkeypatch.setattr("coordnet.metrics.scores.expected_seconds", lambda samples, name: 0.0)
     status, out, _ = run("reconstruct", photo)
     lines = out.splitlines()
     assert status == 0
@@ -161,7 +161,7 @@ def test_the_peers_are_printed_below_and_the_slow_one_is_named(run, photo, monke
     table = [line for line in lines if "dB" in line]
     names = ["coordnet", "linear interpolation", "cubic spline", "biharmonic inpainting"]
     assert [line[:24].strip() for line in table] == names
-    monkeypatch.setattr("coordnet.metrics.scoring.expected_seconds", lambda samples, name: 1e6 * (name == "biharmonic"))
+    monkeypatch.setattr("coordnet.metrics.scores.expected_seconds", lambda samples, name: 1e6 * (name == "biharmonic"))
     assert "biharmonic inpainting     left out: takes about 1e+06 s" in run("reconstruct", photo)[1]
 
 

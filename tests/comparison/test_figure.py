@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from coordnet.plots.comparison import Shown, comparison_figure, most, page_pictures
+from coordnet.plots.comparison import Shown, comparison_figure, page_pictures
+from coordnet.plots.panels import most
 from coordnet.sampling.patterns import sample
 from tests.helpers import synthetic_photograph
 

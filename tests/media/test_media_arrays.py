@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from coordnet._checks import CoordnetWarning
-from coordnet.media import MediaError, declared, read_array, read_mask, read_media, write_array, write_media
-from coordnet.media.declared import NEEDED, refuse_large
+from coordnet.media import MediaError, files, read_array, read_mask, read_media, write_array, write_media
+from coordnet.media.files import NEEDED, refuse_large
 from coordnet.media.row_blocks import open_rows
 
 
@@ -205,8 +205,8 @@ def test_masks_that_do_not_fit(tmp_path):
 
 
 def test_a_mask_may_take_the_memory_that_is_allowed(tmp_path, monkeypatch):
-    monkeypatch.setattr(declared, "LEAST_MEMORY", 100 * NEEDED)
-    monkeypatch.setattr(declared, "available_memory", lambda: 0)
+    monkeypatch.setattr(files, "LEAST_MEMORY", 100 * NEEDED)
+    monkeypatch.setattr(files, "available_memory", lambda: 0)
     np.save(tmp_path / "m.npy", np.eye(20, dtype=bool))
     Image.fromarray(np.eye(20, dtype=np.uint8) * 255).save(tmp_path / "m.png")
     for name in ("m.npy", "m.png"):
@@ -218,7 +218,7 @@ def test_a_mask_may_take_the_memory_that_is_allowed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("free", "allowed"), [(0, 2**30), (2**33, 2**30), (23 * 2**30, 23 * 2**27)])
 def test_the_memory_for_reading_follows_from_what_is_free(monkeypatch, free, allowed):
     """A photograph of 45 megapixels needs 1.08 GB."""
-    monkeypatch.setattr(declared, "available_memory", lambda: free)
+    monkeypatch.setattr(files, "available_memory", lambda: free)
     refuse_large("a", allowed // NEEDED)
     with pytest.raises(MediaError, match="--memory allows more"):
         refuse_large("a", allowed // NEEDED + 1)

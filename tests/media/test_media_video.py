@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from coordnet.media import MediaError, read_media, read_video, write_media, write_video
-from coordnet.media.declared import DECODED, NEEDED
+from coordnet.media.files import DECODED, NEEDED
 
 
 def moving(frames=9, height=24, width=32):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.bench.damage import scratches
+from coordnet.bench.degradations import scratches
 from coordnet.restore.inverted import looks_inverted
 from tests.helpers import synthetic_photograph
 

@@ -233,7 +233,7 @@ def test_memory_stays_where_it_is_told(tmp_path):
 import coordnet as cn
 from coordnet.encodings.encoders import Gaussian
 from coordnet.encodings import ComplexEncoding
-from coordnet.bench.memory import peak_gib
+from coordnet.comparison.stopwatch import peak_gib
 from coordnet.media.row_blocks import open_rows
 from coordnet.restore.rows import stream_render
 from coordnet.sampling.grids import Lattice

@@ -87,8 +87,8 @@ def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path
 
 
 def test_comparisons_slower_than_the_fit_are_named(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("coordnet.metrics.scoring.AFFORDED", 0.0)
-    monkeypatch.setattr("coordnet.metrics.scoring.expected_seconds", lambda samples, name: 1e9 * (name == "cubic"))
+    monkeypatch.setattr("coordnet.metrics.scores.AFFORDED", 0.0)
+    monkeypatch.setattr("coordnet.metrics.scores.expected_seconds", lambda samples, name: 1e9 * (name == "cubic"))
     write_media(synthetic_photograph(40, 30), tmp_path / "a.png")
     out = run("reconstruct", "a.png", "--sample", "random:0.5", "--prior", "smooth", "--out", "out")[1]
     assert "cubic spline              left out: takes about 1e+09 s" in out

@@ -1,12 +1,16 @@
-"""Tables of records, through pandas: methods are compared on the signals that both have. Every number is a record's."""
+"""Tables and figures of an experiment's records: methods are compared on the signals that both have.
+
+Every number is a record's. Figures have decibels against seconds, noise, the sampled fraction, or stable rank.
+"""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from coordnet.bench.experiment import Experiment
 from coordnet.bench.records import Record, failed
@@ -27,17 +31,9 @@ CSV = (  # columns of the comma-separated values, with their names here where th
     "peak_mib=notes.peak_mib printed_psnr printed_seconds printed_parameters commit=machine.commit"
 ).split()
 USED = (
-    *("scores.held_out", "scores.fitted", "scores.clean", "scores.ssim", *(f"seconds.{part}" for part in PARTS)),
-    *(
-        "notes.parameters",
-        "notes.stable_rank",
-        "notes.peak_mib",
-        "reason",
-        "warnings",
-        "cell.method.layout.encoder",
-        DEPTH,
-    ),
-)
+    "scores.held_out scores.fitted scores.clean scores.ssim seconds.encode seconds.fit seconds.render notes.parameters "
+    f"notes.stable_rank notes.peak_mib reason warnings cell.method.layout.encoder {DEPTH}"
+).split()
 PREFACE = (
     "PSNR in dB, data range 1, estimates clipped to [0, 1]; mean ± standard deviation over the signals of a row; "
     "`exact` from 100 dB on, where float32's rounding begins. Rows are sorted by their gain over the closed form with "
@@ -47,13 +43,23 @@ PREFACE = (
     "but those of other libraries fits the mean of each channel separately. The papers' scales are kept in pixels: a "
     "width σ given for 512 pixels is 512 σ / N for N."
 )
+COLORS = {"baseline": "0.45", "closed form": "C3", "gradient": "C0"}
+MARKERS = {"baseline": "s", "closed form": "o", "gradient": "^"}
+STYLES = {"baseline": ":", "closed form": "-", "gradient": "--"}
+DEPTHS = {0: ":", 1: "--", 2: "-."}  # styles of networks by their hidden layers, where colors are those of encoders
+BY_ENCODER = ("rank", "features")  # abscissas of curves along which the scale or the size of an encoder varies
+FEWER = "a method on fewer signals is drawn where it would be by its gain on them over the best closed form"
+ABSCISSAS: dict[str, tuple[str, Callable[[Frame], Frame]]] = {
+    "noise": ("standard deviation of the noise", lambda lines: lines["cell.noise"]),
+    "fraction": ("fraction of pixels known", lambda lines: lines["cell.pattern"].str.split(":").str[1].astype(float)),
+    "features": ("features K", lambda lines: lines["cell.method.layout.features"]),
+    "epochs": ("epochs", lambda lines: lines["cell.epochs"]),
+    "rank": ("stable rank, measured", lambda lines: lines["stable_rank"]),
+}
 
 
 def flat(records: Sequence[Record]) -> Frame:
-    """Return a row for each record, with the nested keys joined by dots.
-
-    ``signal`` identifies a signal and ``line`` the method with its epochs and device.
-    """
+    """Return a row for each record, its nested keys joined by dots, with its ``signal`` and its ``line`` of tables."""
     frame: Frame = pd.json_normalize(list(records))
     frame = frame.reindex(columns=frame.columns.union(USED, sort=False))
     frame["signal"] = [json.dumps(r["cell"].get("signal"), sort_keys=True) for r in records]
@@ -248,3 +254,73 @@ def _complaints(records: Sequence[Record], found: Sequence[Section]) -> Iterator
         rows = [f"- {name} ({task}), {n} cells: {message}" for name, task, message, n in firsts.values]
         if rows:
             yield f"## {head}\n\n" + "\n".join(rows)
+
+
+def draw(experiment: Experiment, found: Sequence[Section]) -> Figure:
+    """Draw the sections of an experiment: a panel for each task against seconds, or curves of the largest signals."""
+    label = f"{HEADS[experiment.measure]} (dB)"
+    if experiment.abscissa == "seconds":
+        return _against_seconds(found, label)
+    lines: Frame = pd.concat([section.lines for section in found if section.size == found[0].size])
+    lines = lines[lines["placed"].notna()]
+    title, place = ABSCISSAS[experiment.abscissa]
+    lines["x"] = place(lines)
+    by_encoder, by_name = experiment.abscissa in BY_ENCODER, experiment.abscissa == "epochs"
+    lines["curve"] = lines["name"] if by_name else lines.apply(_encoder_and_head if by_encoder else _name, axis=1)
+    encoders = list(lines["cell.method.layout.encoder"].dropna().unique()) if by_encoder else []
+    figure = Figure(figsize=(11, 5.2), layout="constrained")
+    ax = figure.subplots()
+    curves = [curve.sort_values("x") for _, curve in lines.groupby("curve", sort=False)]
+    for i, curve in enumerate(sorted(curves, key=lambda curve: curve["cell.method.group"].iloc[0])):
+        first = curve.iloc[0]
+        if pd.isna(first["x"]):
+            ax.axhline(first["placed"], ls=(0, (i + 1, 2)), color=COLORS["baseline"], label=first["curve"])
+            continue
+        group = first["cell.method.group"]
+        style = {"marker": MARKERS[group], "ms": max(3, 8 - i / 2), "mfc": "none", "label": first["curve"]}
+        style["linestyle"] = STYLES[group]
+        if by_encoder:
+            style["color"] = f"C{encoders.index(first['cell.method.layout.encoder'])}"
+            style["linestyle"] = DEPTHS.get(first[DEPTH], STYLES[group])
+        ax.plot(curve["x"], curve["placed"], **style)
+    ax.set(xscale="log", xlabel=title, ylabel=label)
+    places = sorted(lines["x"].dropna().unique())
+    if len(places) < 10:
+        ax.set_xticks(places, [f"{x:g}" for x in places])
+        ax.minorticks_off()
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7)
+    ax.grid(alpha=0.3)
+    figure.supxlabel(FEWER, fontsize=8)
+    return figure
+
+
+def _against_seconds(found: Sequence[Section], label: str) -> Figure:
+    """Draw a number for each method, from the best on, with a panel for each task; pale where signals are fewer."""
+    rows = max(len(section.lines) for section in found)
+    figure = Figure(figsize=(12, max(5, 0.18 * rows) * len(found)), layout="constrained")
+    for ax, section in zip(figure.subplots(len(found), squeeze=False)[:, 0], found, strict=True):
+        title = f"{section.task}, {section.size} samples an axis"
+        ax.set(xscale="log", xlabel="seconds", ylabel=label, title=title)
+        lines = section.lines[section.lines["mean"].notna()]
+        most = lines["signals"].max() if section.best is None else lines["signals"][section.best]
+        for place, (_, line) in enumerate(lines.iterrows(), 1):
+            style = {"marker": f"${place}$", "color": COLORS[line["cell.method.group"]], "linestyle": "none"}
+            style |= {"alpha": 0.5 if line["signals"] < most else 1.0, "label": f"{_name(line)} ({line['scored']})"}
+            ax.plot(max(line["total"], 1e-5), line["placed"], ms=4 + 4 * len(str(place)), **style)
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=7, title="method (signals)")
+        ax.grid(alpha=0.3)
+    figure.supxlabel(FEWER, fontsize=8)
+    return figure
+
+
+def _name(line: Frame) -> str:
+    epochs = line["cell.epochs"]
+    return line["name"] + ("" if pd.isna(epochs) else f", {epochs:.0f} epochs")
+
+
+def _encoder_and_head(line: Frame) -> str:
+    """Return the label of a curve, whose methods differ only in the scale of their encoder."""
+    if line["cell.method.group"] == "baseline":
+        return line["name"]
+    depth = "closed form" if pd.isna(line[DEPTH]) else f"depth {line[DEPTH]:.0f}, {line['cell.epochs']:.0f} epochs"
+    return f"{line['cell.method.layout.encoder']}, {depth}"

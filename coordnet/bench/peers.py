@@ -1,0 +1,317 @@
+"""Every other library's method, once, by what it does: interpolate, remove noise, demosaic, invert measurements."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from PIL import Image
+from scipy.interpolate import RBFInterpolator, RectBivariateSpline, RegularGridInterpolator
+from skimage import restoration, transform
+from torch import Tensor
+from torch.nn.functional import conv2d, interpolate, pad
+
+from coordnet.bench.degradations import ANGLES, HALF
+from coordnet.bench.experiment import Case
+from coordnet.bench.fields import coarse, finer
+from coordnet.metrics import baselines
+from coordnet.sampling import Axis, lattice_points
+
+KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}
+SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
+FILTERS = {"bicubic": Image.Resampling.BICUBIC, "Lanczos": Image.Resampling.LANCZOS}
+WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
+WAVELET = "sym4"  # better on photographs than the library's default, Haar
+Picture = Float[Tensor, "height width 3"]
+
+
+def spline(case: Case, kind: str, **options: Any) -> Tensor:
+    """Interpolate by SciPy: a spline on lattices, ``griddata`` elsewhere; nearest, linear or cubic."""
+    estimate = baselines.BASELINES[kind](case.samples, **options)
+    if estimate is None:
+        raise ValueError("SciPy's griddata has no such method here, or too many points for it")
+    return estimate
+
+
+def torch_interpolate(case: Case) -> Tensor:
+    """Interpolate a lattice from offset 0 on by ``torch.nn.functional.interpolate``: bicubic, or trilinear in 3-D.
+
+    With ``align_corners`` output j of k (n - 1) + 1 sits at j / k of the input's samples, which is its place on the
+    grid. The last sample is repeated once for the outputs beyond it.
+    """
+    geometry: Any = case.samples.geometry
+    dims = len(geometry.grid)
+    padded = pad(case.samples.values.movedim(-1, 0).unsqueeze(0), (0, 1) * dims, mode="replicate")
+    size = [n * k + 1 for n, k in zip(geometry.shape, geometry.steps, strict=True)]
+    mode = {1: "linear", 2: "bicubic", 3: "trilinear"}[dims]
+    estimate = interpolate(padded, size=size, mode=mode, align_corners=True)
+    return estimate[(0, slice(None), *(slice(n) for n in geometry.grid))].movedim(0, -1)
+
+
+def lanczos_between(case: Case) -> Tensor:
+    """Interpolate a whole lattice of a picture by Pillow's Lanczos filter; one sample is repeated at every end."""
+    geometry: Any = case.samples.geometry
+    axes = list(zip(geometry.grid, geometry.steps, geometry.offsets, strict=True))
+    starts = [1.5 - (offset + 0.5) / step for _, step, offset in axes]  # one sample is before the first, half its width
+    (top, bottom), (left, right) = ((a, a + n / k) for a, (n, k, _) in zip(starts, axes, strict=True))
+    padded = pad(case.samples.values.movedim(-1, 0), (1, 1, 1, 1), mode="replicate")
+    return _resized(padded, geometry.grid, "Lanczos", (left, top, right, bottom)).to(case.samples.values)
+
+
+def pillow(case: Case, kind: str) -> Tensor:
+    """Enlarge each channel by Pillow's ``resize``, in floating point."""
+    return _resized(case.samples.values.movedim(-1, 0), case.samples.grid, kind).to(case.samples.values)
+
+
+def _resized(
+    planes: Float[Tensor, "channels h w"], grid: tuple[int, ...], kind: str, box: tuple[float, ...] | None = None
+) -> Float[Tensor, "height width channels"]:
+    images = [Image.fromarray(np.ascontiguousarray(plane), "F") for plane in planes.float().cpu().numpy()]
+    large = [image.resize(grid[::-1], FILTERS[kind], box) for image in images]  # type: ignore[arg-type]
+    return torch.from_numpy(np.stack([np.asarray(image) for image in large], -1))
+
+
+def radial_basis(case: Case, kernel: str, neighbors: int = 60, smoothing: float = 0.0) -> Tensor:
+    """Interpolate by SciPy's ``RBFInterpolator`` with a kernel of its own names, from the nearest samples."""
+    samples = case.samples
+    known = samples.geometry.known(1)[..., 0].numpy()
+    x = lattice_points(tuple(Axis(n) for n in samples.grid)).numpy() * np.asarray(samples.grid)
+    estimate = np.zeros((*samples.grid, samples.channels))
+    samples.geometry.put(samples.values.double().cpu(), torch.from_numpy(estimate))
+    options = {"neighbors": min(neighbors, int(known.sum())), "kernel": kernel, "smoothing": smoothing}
+    where = ~known if smoothing == 0 else np.ones_like(known)
+    estimate[where] = RBFInterpolator(x[known], estimate[known], **options)(x[where])
+    return torch.from_numpy(estimate).to(samples.values)
+
+
+def best_radial_basis(case: Case) -> Tensor:
+    """Smooth by the best of three kernels and four smoothings of ``RBFInterpolator``, chosen with hindsight."""
+    choices = itertools.product(KERNELS.values(), SMOOTHINGS)
+    return case.best(radial_basis(case, kernel, smoothing=smoothing) for kernel, smoothing in choices)
+
+
+def thin_plate(case: Case, neighbors: int = 20) -> Tensor:
+    """Interpolate by SciPy's ``RBFInterpolator``, a thin plate through the nearest samples."""
+    return radial_basis(case, "thin_plate_spline", neighbors)
+
+
+def bivariate(case: Case, degree: int) -> Tensor:
+    """Interpolate by ``RectBivariateSpline``, or smooth to a sum of squares that the true noise expects."""
+    values, (x, y) = case.samples.values[..., 0].numpy(), coarse(case)
+    spline: Any = RectBivariateSpline(x, y, values, kx=degree, ky=degree, s=values.size * case.noise**2)  # type: ignore[arg-type]
+    return torch.from_numpy(spline(*finer(case))).unsqueeze(-1)
+
+
+def regular(case: Case) -> Tensor:
+    """Interpolate by ``RegularGridInterpolator`` with its cubic splines."""
+    spline = RegularGridInterpolator(coarse(case), case.samples.values[..., 0].numpy(), "cubic")
+    return torch.from_numpy(spline(tuple(np.meshgrid(*finer(case), indexing="ij")))).unsqueeze(-1)
+
+
+def biharmonic(case: Case) -> Tensor:
+    """Inpaint the points that are unknown in every channel by scikit-image's ``inpaint_biharmonic``."""
+    estimate = baselines.biharmonic(case.samples)
+    assert estimate is not None
+    return estimate
+
+
+def telea(case: Case) -> Tensor:
+    """Inpaint the points that are unknown by OpenCV's fast marching (Telea 2004), at 8 bits."""
+    import cv2  # pyright: ignore[reportMissingImports]
+
+    values, weights = case.samples.values, _weights(case)
+    unknown = (weights[..., 0] == 0).cpu().numpy().astype(np.uint8)
+    picture = (255 * values.clamp(0, 1)).round().cpu().numpy().astype(np.uint8)
+    estimate = torch.from_numpy(cv2.inpaint(picture, unknown, 5.0, cv2.INPAINT_TELEA)).reshape(values.shape)
+    return torch.where(weights > 0, values, estimate.to(values) / 255)
+
+
+def _weights(case: Case) -> Tensor:
+    assert case.samples.weights is not None
+    return case.samples.weights
+
+
+def unchanged(case: Case) -> Tensor:
+    """Return the noisy samples themselves."""
+    return case.samples.values
+
+
+def blurred(case: Case) -> Tensor:
+    """Return the blurred picture itself."""
+    return case.samples.values
+
+
+def wavelet(case: Case, blind: bool = False) -> Tensor:
+    """Denoise by ``denoise_wavelet`` with BayesShrink; the noise is given, or estimated if ``blind``."""
+    options = {"wavelet": WAVELET, "method": "BayesShrink", "convert2ycbcr": case.samples.channels == 3}
+    sigma = None if blind else case.noise
+    return _restored(case, restoration.denoise_wavelet, sigma=sigma, rescale_sigma=True, **options)
+
+
+def non_local_means(case: Case, blind: bool = False) -> Tensor:
+    """Denoise by ``denoise_nl_means`` as in scikit-image's example; the noise is given, or estimated if ``blind``."""
+    sigma = case.noise
+    if blind:
+        sigma = float(np.mean(restoration.estimate_sigma(case.samples.values.double().cpu().numpy(), channel_axis=-1)))
+    options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True, "h": 0.6 * sigma, "sigma": sigma}
+    return _restored(case, restoration.denoise_nl_means, **options)
+
+
+def block_matching(case: Case) -> Tensor:
+    """Denoise by BM3D, or by CBM3D three channels, with the true noise (Dabov, Foi, Katkovnik and Egiazarian, 2007)."""
+    import bm3d  # pyright: ignore[reportMissingImports]
+
+    values = case.samples.values
+    work = bm3d.bm3d_rgb if case.samples.channels == 3 else bm3d.bm3d
+    made = work(values.double().cpu().numpy(), case.noise)
+    return torch.from_numpy(np.asarray(made)).reshape(values.shape).to(values)
+
+
+def best_total_variation(case: Case) -> Tensor:
+    """Denoise by ``denoise_tv_chambolle`` with the best of six weights, chosen with hindsight."""
+    weights = (weight * case.noise for weight in WEIGHTS)
+    return case.best(_restored(case, restoration.denoise_tv_chambolle, weight=weight) for weight in weights)
+
+
+def _restored(case: Case, function: Callable[..., Any], **options: Any) -> Tensor:
+    """Apply a function of scikit-image to a picture in float64."""
+    image = function(case.samples.values.double().cpu().numpy(), channel_axis=-1, **options)
+    return torch.from_numpy(np.asarray(image)).to(case.samples.values)
+
+
+# The filters of figure 2 in Malvar, He and Cutler, "High-Quality Linear Interpolation for Demosaicing of
+# Bayer-Patterned Color Images" (2004), in eighths: green at a red or a blue pixel; the color of its row at a
+# green pixel, transposed that of its column; blue at a red pixel, and red at a blue one.
+_GREEN = [[0, 0, -1, 0, 0], [0, 0, 2, 0, 0], [-1, 2, 4, 2, -1], [0, 0, 2, 0, 0], [0, 0, -1, 0, 0]]
+_OF_ROW = [[0, 0, 0.5, 0, 0], [0, -1, 0, -1, 0], [-1, 4, 5, 4, -1], [0, -1, 0, -1, 0], [0, 0, 0.5, 0, 0]]
+_OPPOSITE = [[0, 0, -1.5, 0, 0], [0, 2, 0, 2, 0], [-1.5, 0, 6, 0, -1.5], [0, 2, 0, 2, 0], [0, 0, -1.5, 0, 0]]
+GREEN, OF_ROW, OPPOSITE = (torch.tensor(kernel) / 8 for kernel in (_GREEN, _OF_ROW, _OPPOSITE))
+BILINEAR = torch.tensor([[1, 2, 1], [2, 4, 2], [1, 2, 1]]) / 4
+
+
+def bilinear(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Fill each color by the mean of its two or four nearest known values, at the border of those that exist."""
+    weights = known.to(mosaic)
+    sums, counts = _convolved(mosaic * weights, BILINEAR), _convolved(weights, BILINEAR)
+    return torch.where(known, mosaic, sums / counts.clamp(min=torch.finfo(mosaic.dtype).tiny))
+
+
+def malvar(mosaic: Picture, known: Bool[Tensor, "height width 3"]) -> Picture:
+    """Correct bilinear values by the Laplacian of the pixel's known color; the mosaic is reflected at its border."""
+    raw = (mosaic * known).sum(-1, keepdim=True)
+    red, green, _ = known.unbind(-1)
+    row_of_red = red.any(1, keepdim=True)
+    green_of, row_of, column_of, opposite = (
+        _convolved(raw, kernel)[..., 0] for kernel in (GREEN, OF_ROW, OF_ROW.T, OPPOSITE)
+    )
+    red_of = torch.where(green, torch.where(row_of_red, row_of, column_of), opposite)
+    blue_of = torch.where(green, torch.where(row_of_red, column_of, row_of), opposite)
+    return torch.where(known, raw, torch.stack([red_of, green_of, blue_of], -1))
+
+
+def _convolved(image: Float[Tensor, "height width c"], kernel: Float[Tensor, "k k"]) -> Float[Tensor, "height width c"]:
+    """Correlate every channel with one kernel; the image is reflected about its outermost pixels."""
+    margin = kernel.shape[0] // 2
+    planes = pad(image.movedim(-1, 0).unsqueeze(1), (margin,) * 4, mode="reflect")
+    return conv2d(planes, kernel.to(image)[None, None])[:, 0].movedim(0, -1)
+
+
+def demosaiced(case: Case, kind: str) -> Tensor:
+    """Demosaic by "bilinear" interpolation, or by the 5×5 filters of Malvar, He and Cutler ("malvar")."""
+    return {"bilinear": bilinear, "malvar": malvar}[kind](case.samples.values, _weights(case) > 0)
+
+
+def menon(case: Case) -> Tensor:
+    """Demosaic by the directional filter of Menon, Andriani and Calvagno (2007), from colour-demosaicing."""
+    from colour_demosaicing import demosaicing_CFA_Bayer_Menon2007  # pyright: ignore[reportMissingImports]
+
+    values, weights = case.samples.values, _weights(case)
+    pattern = "".join("RGB"[int(weights[y, x].argmax())] for y in (0, 1) for x in (0, 1))
+    mosaic = (values * weights).sum(-1).double().cpu().numpy()
+    return torch.from_numpy(demosaicing_CFA_Bayer_Menon2007(mosaic, pattern)).to(values)
+
+
+def _channels(case: Case, method: Callable[[np.ndarray], np.ndarray]) -> Tensor:
+    """Apply a method of scikit-image to the measurements of every channel in float64."""
+    found = [method(values) for values in case.samples.values.double().movedim(-1, 0).numpy()]
+    return torch.from_numpy(np.stack(found, -1)).to(case.samples.values)
+
+
+def _operator(case: Case) -> Any:
+    return case.samples.geometry.operator
+
+
+def _deblurred(case: Case, method: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Tensor:
+    """Apply a method that assumes another border to the picture, continued by reflection."""
+    psf, inside = _operator(case).psf.double().numpy(), (slice(2 * HALF, -2 * HALF),) * 2
+    return _channels(case, lambda y: method(np.pad(y, 2 * HALF, mode="symmetric"), psf)[inside])
+
+
+def unsupervised_wiener(case: Case) -> Tensor:
+    """Deblur by scikit-image's ``unsupervised_wiener``."""
+    return _deblurred(case, lambda y, psf: restoration.unsupervised_wiener(y, psf, rng=case.seed, clip=False)[0])
+
+
+def richardson_lucy(case: Case) -> Tensor:
+    """Deblur by ``richardson_lucy`` with 5 to 40 steps, chosen with hindsight."""
+
+    def steps(count: int) -> Tensor:
+        return _deblurred(case, lambda y, psf: restoration.richardson_lucy(y.clip(1e-4), psf, num_iter=count))
+
+    return case.best(map(steps, (5, 10, 20, 40)))
+
+
+def filtered_back_projection(case: Case) -> Tensor:
+    """Reconstruct by ``iradon`` with the best of its filters, chosen with hindsight."""
+
+    def filtered(name: str) -> Tensor:
+        options: Any = {"circle": False, "output_size": _operator(case).domain[0], "filter_name": name}
+        return _channels(case, lambda y: transform.iradon(y, ANGLES, **options))
+
+    return case.best(map(filtered, ("ramp", "shepp-logan", "cosine", "hamming", "hann")))
+
+
+def sart(case: Case) -> Tensor:
+    """Reconstruct by ``iradon_sart`` with 1 to 8 passes, chosen with hindsight."""
+    height, width = _operator(case).domain
+
+    def passes(count: int) -> Tensor:
+        def one(y: np.ndarray) -> np.ndarray:
+            image: Any = None
+            for _ in range(count):
+                image = transform.iradon_sart(y, ANGLES, image=image)
+            top, left = len(image) // 2 - height // 2, len(image) // 2 - width // 2
+            return image[top : top + height, left : left + width]
+
+        return _channels(case, one)
+
+    return case.best(map(passes, (1, 2, 4, 8)))
+
+
+def zero_filled(case: Case) -> Tensor:
+    """Return the inverse transform with zeros where nothing was measured."""
+    return _operator(case).adjoint(case.samples.values.movedim(-1, 0)).movedim(0, -1)
+
+
+def total_variation(case: Case) -> Tensor:
+    """Minimize squared errors and total variation by accelerated proximal gradients with ``denoise_tv_chambolle``.
+
+    The weight is chosen with hindsight. The operator's rows are orthonormal, so that a gradient step of 1 is stable
+    (Beck and Teboulle, 2009).
+    """
+    operator, y = _operator(case), case.samples.values.movedim(-1, 0)
+
+    def solve(weight: float) -> Tensor:
+        x = z = operator.adjoint(y)
+        momentum = 1.0
+        for _ in range(60):
+            target = (z - operator.adjoint(operator(z) - y)).numpy()
+            options: Any = {"weight": weight, "channel_axis": 0, "max_num_iter": 30}
+            new = torch.from_numpy(restoration.denoise_tv_chambolle(target, **options)).to(y)
+            grown = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+            x, z, momentum = new, new + (momentum - 1) / grown * (new - x), grown
+        return x.movedim(0, -1)
+
+    return case.best(map(solve, (0.002, 0.005, 0.01, 0.02)))

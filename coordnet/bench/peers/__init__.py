@@ -1,1 +1,0 @@
-"""Every other library's method, once, by what it does."""
