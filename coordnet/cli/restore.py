@@ -30,14 +30,14 @@ from coordnet.plots.panels import sampled_picture
 from coordnet.plots.restoration import restoration_figure
 from coordnet.priors.base import Prior
 from coordnet.priors.local.areas import DEGREE
-from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
-from coordnet.restore.divide import UPSCALE_PRIORS
+from coordnet.restore.inpaint import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
-from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
+from coordnet.restore.pixels import PIXEL_KINDS, PixelKind
 from coordnet.restore.restored import Restored
+from coordnet.restore.rows import exceeds, middle, upscale_rows
 from coordnet.restore.tiles import Tiles
-from coordnet.restore.upscale import PIXEL_KINDS, PixelKind, enlarged, nearest
+from coordnet.restore.upscale import UPSCALE_PRIORS, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 

@@ -1,4 +1,4 @@
-"""The outcome of restoring a signal."""
+"""What functions that restore a signal share: their outcome, and the channel of opacity."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,3 +31,11 @@ class Restored:
         expected = None if self.expected_psnr is None else round(self.expected_psnr, 2)
         signal = f"{type(self.signal).__name__} of {self.signal.dtype} and shape {tuple(self.signal.shape)}"
         return f"Restored(<{signal}>{prior}, expected_psnr={expected})"
+
+
+def has_opacity(values: Tensor) -> bool:
+    """Return whether the last channel of pictures is opacity: of two, beside gray, or of four, beside three colors.
+
+    No channel is, where a value is outside of [0, 1], as those of a vector field are.
+    """
+    return values.shape[-1] in (2, 4) and bool(((values >= 0) & (values <= 1)).all())

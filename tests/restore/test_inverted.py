@@ -5,7 +5,7 @@ import torch
 
 import coordnet as cn
 from coordnet.bench.damage import scratches
-from coordnet.restore.inverted import looks_inverted
+from coordnet.restore.inpaint import looks_inverted
 from tests.helpers import synthetic_photograph
 
 
