@@ -9,8 +9,7 @@ from torch import Tensor
 from coordnet.bench.estimation import Case, Estimator, Outcome, Task
 from coordnet.comparison.stopwatch import timed
 from coordnet.linalg.kronecker import mode_product
-from coordnet.restore.pixels import PixelKind
-from coordnet.restore.upscale import upscale
+from coordnet.restore.upscale import PixelKind, upscale
 from coordnet.sampling import AreaLattice, Samples
 
 

@@ -28,8 +28,7 @@ from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
 from coordnet.restore.noise import ClippedNoise, noise_level, refuse_more_than
-from coordnet.restore.restored import Restored, has_opacity
-from coordnet.restore.tiles import Tiles, Window
+from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
 from coordnet.restore.wiener import PASSES, WINDOW_SIDES, wiener_filter
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis

@@ -22,8 +22,7 @@ from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
 from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.noise import refuse_more_than
-from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import Tiles, fit_large
+from coordnet.restore.restored import Restored, Tiles, fit_large
 from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
 from coordnet.sampling.forward import are_clustered
 from coordnet.sampling.patterns import Bayer, Pattern, sample
@@ -101,7 +100,8 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    chosen = _prior(prior, samples, seed, progress=progress)
+    prior = choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior  # type: ignore
+    chosen = as_prior(prior, REQUIRED) if seed is None else as_prior(prior, REQUIRED).seeded(seed)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
@@ -171,12 +171,6 @@ def demosaic(
     made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
     report = {"pattern": bayer.pattern, **({"sigma": sigma} if sigma else {}), **made.report}
     return replace(made, signal=kind.restore(made.signal), report=report)
-
-
-def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
-    """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
-    chosen = as_prior(choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior, REQUIRED)
-    return chosen if seed is None else chosen.seeded(seed)
 
 
 def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:

@@ -15,8 +15,17 @@ from coordnet import _checks
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.linalg.kronecker import Kronecker, Matrix, product_along
 from coordnet.plans.plan import Plan
-from coordnet.restore.pixels import PIXEL_KINDS, PixelKind, center, choose, pixel_plan, smoothed
-from coordnet.restore.upscale import enlarged, premultiplied, unmultiplied
+from coordnet.restore.upscale import (
+    PIXEL_KINDS,
+    PixelKind,
+    center,
+    choose,
+    enlarged,
+    pixel_plan,
+    premultiplied,
+    smoothed,
+    unmultiplied,
+)
 
 LARGEST_BLOCK = 256  # rows of the result in a block; larger blocks are no faster
 COPIES = 4  # copies in memory of a block of the result and of the rows it needs
@@ -24,7 +33,7 @@ PART_SIDE = 1024  # largest side in pixels of the middle part, which decides on 
 PLANNED = 6144  # bytes of a plan per sample of an axis, of the source and of the result
 MIN_PLANNING = 2**26  # bytes of a plan that no limit refuses: the interpreter itself takes more
 SMOOTHING_REACH = 16  # rows beside a block that are smoothed with it: the error is at most 9e-4, at a noise of 0.3
-IN_MEMORY = 12  # peak bytes of enlarging in memory, per byte of the result
+IN_MEMORY = 48  # peak bytes of enlarging a picture in memory, per value of the result
 
 
 @runtime_checkable
@@ -168,11 +177,6 @@ def upscale_rows(
         blocks = (unmultiplied(torch.from_numpy(block)).numpy() for block in blocks)
     report = {"method": "least squares in blocks of rows", "ranks": fit_plan.report.ranks}  # type: ignore[attr-defined]
     return blocks, {**report, "samples": samples, "prior": "none", **chosen}, expected
-
-
-def exceeds(nbytes: int, factor: float, memory: int) -> bool:
-    """Return whether enlarging a picture of ``nbytes`` bytes in float32 needs more than the given memory."""
-    return IN_MEMORY * factor * factor * nbytes > memory
 
 
 def middle(source: Rows, side: int) -> Tensor:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.pixels import choose_strength, stein_strength
 from coordnet.restore.rows import upscale_rows
+from coordnet.restore.upscale import choose_strength, stein_strength
 from tests.helpers import synthetic_photograph
 
 
