@@ -66,7 +66,7 @@ def _reconstruct(
     media, text, pattern = specs.read_sampled(signal, sampling, common)
     with results(common, "reconstruct", media.name) as (staging, final):
         generator = torch.Generator().manual_seed(common.seed)
-        with specs.naming_option("sample"):
+        with specs.naming("`sample`"):
             samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)
         made = _fitted(samples, asked, fitting, tuning, generator, common, uncertainty=uncertainty)
         with common.stage("scoring"):
@@ -198,7 +198,7 @@ def from_points(points: Path, place: Place, fitting: Fitting, uncertainty: bool,
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
     bounds = Bounds.of(coordinates) if place.bounds is None else specs.parse_bounds(place.bounds, len(shape))
     inside = _within(coordinates, bounds, points, clamp=place.clamp)
-    with specs.naming_option("at"):
+    with specs.naming("`at`"):
         query = None if place.at is None else _columns(place.at, len(shape), values=0)
         queried = None if query is None else _within(query, bounds, place.at, clamp=place.clamp)
     with results(common, "fit", points.stem) as (staging, final):

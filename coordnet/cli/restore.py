@@ -3,7 +3,6 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -67,7 +66,7 @@ def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
 
 
 def _inpaint(signal: str, media: Media, values: Tensor, common: Common, asked: Inpainting, prior: Any) -> Shown:
-    with specs.naming_option("mask"):
+    with specs.naming("`mask`"):
         found = _mask_of(signal, asked.mask)
         if not found:
             raise MediaError(f"{asked.mask}: expected a mask of the name {Path(signal).stem}, found none")
@@ -215,7 +214,7 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
     if is_image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with results(common, command, media.name) as (staging, final):
-        with _naming(signal):
+        with specs.naming(signal, unless=MediaError):
             shown, seconds = once(lambda: work(signal, media, media.signal.to(device), common))
         made, fit, name = shown.made, shown.made.fit, media.name
         before, after = shown.before.detach().cpu(), made.signal.detach().cpu()
@@ -231,17 +230,6 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
         if media.kind == "video":  # the .mp4 is compressed
             write_media(restored, staging / "reconstruction.npy")
     return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
-
-
-@contextmanager
-def _naming(path: str | Path) -> Iterator[None]:
-    """Put the name of a file before what is wrong with its signal."""
-    try:
-        yield
-    except MediaError:
-        raise
-    except ValueError as error:
-        raise MediaError(f"{path}: {error}") from None
 
 
 def _record(command: str, name: str, shape: tuple[int, ...], common: Common, found: report.Record) -> report.Record:
@@ -272,7 +260,7 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
     with (
         open_rows(path, common.memory_bytes) as source,
         results(common, "upscale", path.stem) as (staging, final),
-        _naming(path),
+        specs.naming(path, unless=MediaError),
     ):
         shape, free = (*enlarged(source.shape[:-1], factor), source.shape[-1]), shutil.disk_usage(staging).free
         needed = prod(shape) * np.dtype(source.depth).itemsize
@@ -308,7 +296,7 @@ def _written(
 
 def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
     """Yield the blocks; errors in the source's values name its file, not the one that is being written."""
-    with _naming(path):
+    with specs.naming(path, unless=MediaError):
         yield from blocks
 
 

@@ -104,7 +104,7 @@ def read_sampled(signal: str, sampling: Sampling, common: Common) -> tuple[Media
     mask = mask_file(text)
     if mask is not None:
         masking = {"threshold": sampling.threshold, "invert": sampling.invert, "memory": common.memory_bytes}
-        with naming_option("sample"):
+        with naming("`sample`"):
             return media, text, read_mask(mask, media.grid, **masking)
     if text.partition(":")[0] not in PATTERNS:
         raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))
@@ -118,17 +118,19 @@ def mask_file(text: str | None) -> str | None:
 
 
 @contextmanager
-def naming_option(name: str) -> Iterator[None]:
-    """Put the name of an option before what is wrong with what it names, a file or a pattern."""
+def naming(name: object, *, unless: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Put the name of an option or a file before what is wrong with it, ``unless`` the error names its file itself."""
     try:
         yield
+    except unless:
+        raise
     except ValueError as error:
-        raise MediaError(f"`{name}`: {error}") from None
+        raise MediaError(f"{name}: {error}") from None
 
 
 def check_uncertainty(samples: Samples, method: Method) -> None:
     """Raise ``ValueError`` for samples or a method whose fits have no intervals, which ``--uncertainty`` asks for."""
-    with naming_option("uncertainty"):
+    with naming("`uncertainty`"):
         samples.geometry.check_hideable()
     if method.solver != "closed-form":
         raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")

@@ -52,28 +52,12 @@ class Rows(Protocol):
 def stream_render(
     plan: Plan, source: Rows, shape: tuple[int, ...], *, memory: int, progress: bool = False
 ) -> Iterator[np.ndarray]:
-    """Fit a signal and render it block by block: ``plan.fit(source).render(shape)`` in blocks of rows.
+    """Yield the rows of a fitted signal block by block: ``plan.fit(source).render(shape)`` as (rows, *rest, channels).
 
-    The source is read twice in float32, first for its means, then the rows that each block depends on.
-
-    Parameters
-    ----------
-    plan : Plan
-        Least squares on the source's lattice, with centering and without a ridge, in float32 on the CPU.
-    source : (*grid, channels)
-        An array, a NumPy memory map, a Zarr array, or any other object that can be sliced along the first axis.
-    memory : int
-        Bytes for the blocks.
-
-    Yields
-    ------
-    (rows, *shape[1:], channels)
-        float32, one block below the other.
-
-    Raises
-    ------
-    ValueError
-        If the source is not finite, or the memory does not suffice for one row.
+    The plan is least squares on the source's lattice, with centering and without a ridge, in float32 on the CPU. The
+    source (*grid, channels) is an array, a memory map, a Zarr array or any other ``Rows``. It is read twice in float32,
+    first for its means, then the rows that each block depends on. A source that is not finite, or a ``memory`` in bytes
+    that does not suffice for one row, raises a ``ValueError``.
     """
     operator = plan.renderer(shape).operator
     assert isinstance(operator, Kronecker), "a plan of least squares has one matrix per axis"
@@ -147,14 +131,8 @@ def upscale_rows(
     noise is smoothed up to 0.001. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
     memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
 
-    Returns
-    -------
-    iterator
-        The blocks (rows, *rest, channels) of the result in float32, one below the other, computed as they are taken.
-    dict
-        The method, the rank of every axis, and what ``upscale`` reports.
-    float or None
-        The expected PSNR; see ``upscale``.
+    Returned are the blocks (rows, *rest, channels) in float32, computed as they are taken, what ``upscale`` reports with
+    the method and the rank of every axis, and the expected PSNR.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
     grid = tuple(source.shape[:-1])

@@ -108,7 +108,7 @@ def upscale(
         result has more than ``MAX_PIXELS`` pixels.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
-    if samples == "point" and _checks.choice("prior", prior, UPSCALE_PRIORS) == "local":
+    if _checks.choice("prior", prior, UPSCALE_PRIORS) == "local" and samples == "point":
         raise _checks.wrong("prior", "auto or none for points", "local")
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     values = values.detach()
@@ -148,15 +148,14 @@ def division(values: Pictures, factor: float, prior: str) -> int:
     """Return the number of parts along its side into which the local prior divides a pixel; 1 leaves it whole.
 
     "auto" divides pictures that are enlarged by ``DIVIDED_FROM`` or more, if that is expected to take less than
-    ``LONGEST_FIT`` seconds. A ``ValueError`` is raised for another prior, and for pictures of less than ``MIN_SIDE``
-    pixels a side with "local".
+    ``LONGEST_FIT`` seconds. A ``ValueError`` is raised for pictures of less than ``MIN_SIDE`` pixels a side with
+    "local".
     """
-    _checks.choice("prior", prior, UPSCALE_PRIORS)
     count = min(MAX_DIVISION, math.ceil(factor))
     small = min(values.shape[-3:-1]) < MIN_SIDE
     if small and prior == "local":
         raise _checks.wrong("prior", f"auto or none for a picture of less than {MIN_SIDE} pixels a side", "local")
-    if prior == "local" or count == 1:
+    if prior == "local":
         return count
     if prior == "none" or small or factor < DIVIDED_FROM:
         return 1
@@ -245,14 +244,9 @@ def choose_sigma(values: Pictures) -> tuple[dict[str, Any], float | None]:
 def choose_strength(values: Pictures) -> tuple[dict[str, Any], float | None]:
     """Return the smoothing that suits the noise of pictures, and how well it enlarges them from their halves.
 
+    Returned are the estimated standard deviation of the ``noise``, the ``strength`` λ that suits it by
+    ``stein_strength``, and the PSNR in dB of the middle enlarged from its half, None for small or constant pictures.
     The noise is that of the middle ``NOISE_SIDE`` pixels a side, where it is low: fine texture looks like noise.
-
-    Returns
-    -------
-    dict
-        The estimated standard deviation of the ``noise``, and the ``strength`` λ that suits it by ``stein_strength``.
-    float or None
-        The PSNR in dB of the middle enlarged from its half; None for small or constant pictures.
     """
     rows, columns = center(tuple(values.shape[-3:-1]), NOISE_SIDE)
     part = values[..., rows, columns, :]
@@ -291,11 +285,7 @@ def stein_strength(pictures: Pictures, noise: float) -> float:
     """Return the strength λ among ``STRENGTHS`` that minimizes Stein's unbiased estimate of the squared error.
 
     It is Σ (1 - g)² z² + 2 σ² Σ g for noise of a standard deviation σ and modes z that are multiplied by
-    g = 1 / (1 + λ ρ^p).
-
-    Notes
-    -----
-    Stein, "Estimation of the mean of a multivariate normal distribution" (Annals of Statistics, 1981).
+    g = 1 / (1 + λ ρ^p) (Stein, "Estimation of the mean of a multivariate normal distribution", 1981).
     """
     if noise == 0:
         return 0.0
