@@ -131,8 +131,8 @@ def upscale_rows(
     noise is smoothed up to 0.001. ``memory`` is in bytes. A factor below 1, ``samples`` of another kind, too little
     memory, and NaN or infinity raise a ``ValueError``, the last as late as the blocks are taken.
 
-    Returned are the blocks (rows, *rest, channels) in float32, computed as they are taken, what ``upscale`` reports with
-    the method and the rank of every axis, and the expected PSNR.
+    Returned are the blocks (rows, *rest, channels) in float32, computed as they are taken, what ``upscale`` reports
+    with the method and the rank of every axis, and the expected PSNR.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
     grid = tuple(source.shape[:-1])
