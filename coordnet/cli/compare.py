@@ -17,8 +17,9 @@ def run(sampling: Sampling, compared: Compared, common: Common) -> None:
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
     common = report.reading(common, compared.signal, specs.mask_file(sampling.sample))
-    media, text, pattern = specs.read_sampled(compared.signal, sampling, common)
+    media = specs.read_part(compared.signal, sampling, common)
     with results(common, "compare", media.name) as (staging, final):
+        text, pattern = specs.parse_sample(media.grid, sampling, common)
         table = compare(
             media.signal.to(device),
             pattern,

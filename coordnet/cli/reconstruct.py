@@ -63,8 +63,9 @@ def _reconstruct(
 ) -> report.Outcome:
     """Read, sample, fit, render, score, write."""
     asked, device = specs.parse_fitting(fitting), specs.choose_device(common.device)
-    media, text, pattern = specs.read_sampled(signal, sampling, common)
+    media = specs.read_part(signal, sampling, common)
     with results(common, "reconstruct", media.name) as (staging, final):
+        text, pattern = specs.parse_sample(media.grid, sampling, common)
         generator = torch.Generator().manual_seed(common.seed)
         with specs.naming("`sample`"):
             samples = sample(media.signal.to(device), pattern, dimensions=len(media.grid), generator=generator)

@@ -95,20 +95,24 @@ def _value(key: str, text: str, hint: Any) -> Any:
         raise _checks.wrong(key, "a whole number" if whole else "a number", repr(text)) from None
 
 
-def read_sampled(signal: str, sampling: Sampling, common: Common) -> tuple[Media, str, Pattern | torch.Tensor]:
-    """Read a signal; return it with the text of its sampling pattern and the pattern, or mask, that it names."""
+def read_part(signal: str, sampling: Sampling, common: Common) -> Media:
+    """Read the part of a signal that the options choose."""
     part = {name: getattr(sampling, name) for name in ("row", "column", "frames", "size", "crop")}
     with common.stage("reading"):
-        media = read_media(signal, **part, memory=common.memory_bytes)
-    text = sampling.sample or default_pattern(media.grid)
+        return read_media(signal, **part, memory=common.memory_bytes)
+
+
+def parse_sample(grid: tuple[int, ...], sampling: Sampling, common: Common) -> tuple[str, Pattern | torch.Tensor]:
+    """The text of the sampling pattern of a grid, and the pattern, or the mask that ``mask:PATH`` names."""
+    text = sampling.sample or default_pattern(grid)
     mask = mask_file(text)
     if mask is not None:
         masking = {"threshold": sampling.threshold, "invert": sampling.invert, "memory": common.memory_bytes}
         with naming("`sample`"):
-            return media, text, read_mask(mask, media.grid, **masking)
+            return text, read_mask(mask, grid, **masking)
     if text.partition(":")[0] not in PATTERNS:
         raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))
-    return media, text, parse_pattern(text)
+    return text, parse_pattern(text)
 
 
 def mask_file(text: str | None) -> str | None:
