@@ -10,7 +10,7 @@ from coordnet import _checks
 from coordnet.analysis.summary import describe
 from coordnet.cli import report, specs
 from coordnet.cli.common import Output
-from coordnet.cli.origin import origin, reading
+from coordnet.cli.folders import results
 from coordnet.encodings.encoders import Encoder, JointEncoder
 from coordnet.fitting.methods import head_label
 from coordnet.media.files import mismatch
@@ -32,7 +32,7 @@ def run(
     output: Output,
 ) -> None:
     """Look into a model, draw a figure of the papers, or measure encoders, and print what was found."""
-    output = reading(output, model)
+    output = report.reading(output, model)
     start, table = time.perf_counter(), []
     if model is not None and (encoder or figure is not None):
         raise _checks.wrong("model", "no --encoder and no --figure beside it", encoder or figure)
@@ -57,13 +57,13 @@ def run(
         drawn, numbers = encoder_figure(pages, nodes)
         table = [f"{label}\n    {describe(found)}" for label, found in numbers.items()]
     record |= {
-        **origin("analyze", output),
+        **report.origin("analyze", output),
         "analysis": name,
         "numbers": numbers,
         "seconds": time.perf_counter() - start,
     }
     if output.out is not None or not output.json:
-        with report.results(output, "analyze", name) as (staging, final):
+        with results(output, "analyze", name) as (staging, final):
             drawn.savefig(staging / "figure.png", dpi=130)
             report.write_record(staging, record)
         table.append(f"written to {final}")

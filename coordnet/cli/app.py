@@ -1,6 +1,9 @@
 """The commands, each declared once; each imports what does its work, which takes seconds, when it runs."""
 
 import functools
+import re
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -9,10 +12,15 @@ from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
+from typer.exceptions import TyperException
 
 import coordnet.cli.common as options
+from coordnet.cli import folders
 from coordnet.cli.bench import bench
-from coordnet.cli.common import grouped, number
+from coordnet.cli.common import grouped, number, plain_warnings
+
+TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
+MAX_MESSAGE = 500  # characters; the middle of a longer message is left out
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=False)
 app.add_typer(bench, name="bench")
@@ -27,7 +35,7 @@ def command(declared: Callable[..., None]) -> Callable[..., None]:
         shared = len(signals) > 1 or options.is_folder(signals[0])
         for key, group in given.items():
             if isinstance(group, options.Output):
-                group.check(shared=shared)
+                folders.check(group, shared=shared)
                 given[key] = replace(group, settings=options.settings(given))
         declared(**given)
 
@@ -53,22 +61,21 @@ def _root(
 @command
 def reconstruct(
     *,
-    signals: options.Signals,
+    signals: Annotated[list[str], Argument(metavar="SIGNAL…", help=options.FILES)],
     sampling: options.Sampling,
     fitting: options.Fitting,
     tuning: options.Tuning,
     uncertainty: options.Uncertainty = False,
-    many: options.Many,
-    common: options.Common,
+    common: options.Batch,
 ) -> None:
     """Reconstruct a signal from some of its samples, and print how near the result is to the signal."""
-    from coordnet.cli.reconstruct import run
+    from coordnet.cli.reconstruct import from_samples
 
-    run(signals, sampling, fitting, tuning, uncertainty, many, common)
+    from_samples(signals, sampling, fitting, tuning, uncertainty, common)
 
 
 @command
-def compare(*, sampled: options.Sampled, compared: options.Compared, common: options.Common) -> None:
+def compare(*, sampling: options.Sampling, compared: options.Compared, common: options.Common) -> None:
     """Compare methods, and SciPy's interpolations, on one signal: every encoder with every head and solver.
 
     The table is sorted by held-out PSNR. Combinations that do not exist are left out and named; a method that fails is
@@ -77,7 +84,7 @@ def compare(*, sampled: options.Sampled, compared: options.Compared, common: opt
     """
     from coordnet.cli.compare import run
 
-    run(sampled, compared, common)
+    run(sampling, compared, common)
 
 
 @command
@@ -96,26 +103,13 @@ def fit(
     A fit in closed form, or one with a --blending, is evaluated between the nodes as the points were: by the blend of
     the nodes around. Other networks are evaluated at the points themselves.
     """
-    from coordnet.cli.fit import run
+    from coordnet.cli.reconstruct import from_points
 
-    run(points, place, fitting, uncertainty, common)
+    from_points(points, place, fitting, uncertainty, common)
 
 
 @command
-def inpaint(
-    *,
-    signals: options.Pictures,
-    mask: Annotated[
-        Path,
-        Option(help="Picture, animation or array that is not zero where the signal is known; or a folder of them."),
-    ],
-    threshold: options.Threshold = None,
-    invert: options.Invert = False,
-    prior: options.Prior = "auto",
-    uncertainty: options.Uncertainty = False,
-    many: options.Many,
-    common: options.Common,
-) -> None:
+def inpaint(*, signals: options.Pictures, asked: options.Inpainting, common: options.Batch) -> None:
     """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
 
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
@@ -123,7 +117,7 @@ def inpaint(
     """
     from coordnet.cli import restore
 
-    restore.inpaint(signals, mask, threshold, invert, prior, uncertainty, many, common)
+    restore.inpaint(signals, asked, common)
 
 
 @command
@@ -149,8 +143,7 @@ def upscale(
             "expected, or smooth splines, which take a fraction of a second.",
         ),
     ] = "auto",
-    many: options.Many,
-    common: options.Common,
+    common: options.Batch,
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
 
@@ -160,7 +153,7 @@ def upscale(
     """
     from coordnet.cli import restore
 
-    restore.upscale(signals, factor, samples, prior, many, common)
+    restore.upscale(signals, factor, samples, prior, common)
 
 
 @command
@@ -179,13 +172,12 @@ def denoise(
             "which is faster, for large pictures and other signals.",
         ),
     ] = "auto",
-    many: options.Many,
-    common: options.Common,
+    common: options.Batch,
 ) -> None:
     """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
     from coordnet.cli import restore
 
-    restore.denoise(signals, sigma, prior, many, common)
+    restore.denoise(signals, sigma, prior, common)
 
 
 @command
@@ -200,13 +192,12 @@ def demosaic(
         Option(parser=number, help="Standard deviation of the mosaic's noise, to remove it; no noise if not given."),
     ] = None,
     prior: options.Prior = "auto",
-    many: options.Many,
-    common: options.Common,
+    common: options.Batch,
 ) -> None:
     """Turn a Bayer mosaic into a color picture; without --sigma, the color that each pixel measured stays the same."""
     from coordnet.cli import restore
 
-    restore.demosaic(signals, pattern, sigma, prior, many, common)
+    restore.demosaic(signals, pattern, sigma, prior, common)
 
 
 @command
@@ -256,7 +247,7 @@ def samples() -> None:
 @app.command()
 def encoders() -> None:
     """List the encoders with their parameters, units and defaults."""
-    from coordnet.cli.report import encoder_table
+    from coordnet.cli.specs import encoder_table
 
     print("\n".join(encoder_table()))
 
@@ -272,6 +263,57 @@ def data(
     quiet: options.Quiet = False,
 ) -> None:
     """Prepare a folder of data for the benches: center crops, video cubes, and their SHA-256 sums."""
-    from coordnet.cli.data import run
+    from coordnet.cli.bench import prepare_data
 
-    run(source, out, crop, force, as_json, quiet)
+    prepare_data(source, out, crop, options.Output(out=out, force=force, json=as_json, quiet=quiet))
+
+
+def main() -> int:
+    """Run the command line; 0 on success, 2 on bad usage or input with one line on standard error.
+
+    Ctrl-C ends it with 130 and SIGTERM with 143, both without a trace of unfinished results.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # for an ASCII locale
+    plain_warnings()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    arguments = [a for a in sys.argv[1:] if a != "--debug"]
+    traced = Exception if len(arguments) < len(sys.argv) - 1 else ()  # --debug shows their traceback
+    try:
+        return int(app(arguments, standalone_mode=False) or 0)
+    except TyperException as error:
+        message = error.format_message()
+    except traced:
+        raise
+    except (ValueError, OSError, OverflowError, FloatingPointError) as error:
+        message = as_typed(str(error), arguments)
+    except MemoryError:
+        message = TOO_LITTLE
+    except RuntimeError as error:
+        if "memory" not in str(error):  # PyTorch has no MemoryError: it says so in words
+            raise
+        message = TOO_LITTLE
+    except KeyboardInterrupt:  # before typer, which returns 130 too, sees it
+        return 130
+    message, half = " ".join(message.split()), MAX_MESSAGE // 2
+    shown = message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
+    print(f"coordnet: {shown}", file=sys.stderr)
+    return 2
+
+
+def as_typed(message: str, arguments: list[str]) -> str:
+    """Name the option as it was typed in a message that begins with the name of an argument of the library.
+
+    ```sigma`: expected …`` becomes ``--sigma: expected …`` if that option was typed, and
+    ``--encoder gaussian:sigma=-1: `sigma`: expected …`` if it stood within another one.
+    """
+    match = re.match(r"`(\w+)`: ", message)
+    if match is None:
+        return message
+    option = "--" + match[1].replace("_", "-")
+    if any(a == option or a.startswith(f"{option}=") for a in arguments):
+        return f"{option}: {message[match.end() :]}"
+    for before, text in zip(arguments, arguments[1:], strict=False):
+        if before.startswith("--") and re.search(rf"[:,]{match[1]}(=|,|$)", text):
+            return f"{before} {text}: {message}"
+    return message

@@ -11,12 +11,14 @@ from typer import Option
 
 from coordnet import _checks
 from coordnet.bench.catalogue import PAPERS, QUALITY
-from coordnet.cli.common import Device, Many, Quiet, grouped
+from coordnet.cli.common import Device, Many, Output, Quiet, grouped
+from coordnet.cli.folders import results
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
 
 Quick = Annotated[bool, Option("--quick", help="Run a small part: minutes.")]
 Only = Annotated[str | None, Option(help="The parts to run, separated by commas.")]
+LIMITS = {"clip": "cubes of 128×128×128 at most", "sound": "131,072 samples at most"}
 MAX_SIDE = 2**15  # samples along a side of the largest signal that is timed
 
 
@@ -131,6 +133,24 @@ def _run(name: str, records: Records, *groups: Any, **more: Any) -> int:
     if failed:
         print(f"coordnet: {failed} cells failed (--retry runs them again)", file=sys.stderr)
     return min(failed, 1)
+
+
+def prepare_data(source: Path, out: Path, crop: int, output: Output) -> None:
+    """Carry out ``coordnet data``: prepare a folder for the experiments, and print its contents."""
+    from coordnet.bench import signals
+    from coordnet.cli.report import show
+
+    kinds = signals.sources(source, out)
+    with results(output, "data", source.name) as (staging, final):
+        places = signals.prepare(source, kinds, staging, side=crop)
+    limits = {"picture": f"{crop}×{crop} pixels at most", **LIMITS}
+    counts = {kind: list(kinds.values()).count(kind) for kind in limits}
+    files, others = [place.as_posix() for place in places], [place.as_posix() for place in kinds if not kinds[place]]
+    lines = [f"{kind + 's:':10}{counts[kind]:>4}, {text}" for kind, text in limits.items() if counts[kind]]
+    lines += [f"left out: {', '.join(others)}"] if others else []
+    lines.append(f"written to {final}, with {signals.MANIFEST}")
+    record = {"from": str(source), "out": str(out), "crop": crop, **counts, "files": files, "left_out": others}
+    show(record, lines, output)
 
 
 def _names(text: str) -> tuple[str, ...]:

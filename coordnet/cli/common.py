@@ -3,11 +3,11 @@
 import functools
 import inspect
 import math
-import mimetypes
 import re
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_origin
@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_origin
 from typer import Argument, BadParameter, Option
 
 from coordnet import _checks
-from coordnet.cli.folders import HIDDEN, RESULTS, refused, staging_folder
+from coordnet.linalg import waiting
 
 
 def number(text: object) -> float:
@@ -49,7 +49,6 @@ Json = Annotated[bool, Option("--json", help="Print the record alone, as JSON.")
 Force = Annotated[bool, Option("--force", help="Replace results that are already there.")]
 FILES = "Files, folders of files, or a built-in sample by name."
 Pictures = Annotated[list[str], Argument(metavar="IMAGE…", help=FILES)]
-Signals = Annotated[list[str], Argument(metavar="SIGNAL…", help=FILES)]
 Threshold = Annotated[
     float | None,
     Option(
@@ -81,40 +80,16 @@ class Output:
     json: Json = False
     quiet: Quiet = False
     settings: dict[str, Any] = field(default_factory=dict)  # all options that change the results, as a record has them
-    inputs: tuple[dict[str, Any], ...] = ()  # the files that the results follow from, see ``origin.reading``
+    inputs: tuple[dict[str, Any], ...] = ()  # the files that the results follow from, see ``report.reading``
 
     @property
     def progress(self) -> bool:
         """Whether progress bars are shown: not with --quiet, nor if the output is JSON for a script."""
         return not self.quiet and (sys.stderr.isatty() or not self.json)
 
-    def check(self, *, shared: bool = False) -> None:
-        """Raise ``ValueError`` if ``--out`` cannot be the folder for the results.
-
-        Refused are a folder with files unless ``--force`` is given, the folder of an input that a result would replace,
-        one that cannot be written, and a new one named like a picture, a clip or a recording. A folder that is
-        ``shared`` by the results of several files may hold others.
-        """
-        if self.out is None:
-            return
-        try:
-            self.out.exists()
-        except OSError as error:  # a name that is too long
-            raise refused(self.out, "a folder that can be written", error.strerror) from None
-        kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
-        if kind in ("image", "video", "audio") and not self.out.exists():
-            raise refused(self.out, "a folder for the results", f"the name of a file ({kind})")
-        nearest = next(path for path in (self.out, *self.out.absolute().parents) if path.exists())
-        if not nearest.is_dir():
-            raise refused(self.out, "a folder", "a file" if nearest == self.out else f"a file above it, {nearest.name}")
-        is_free = self.force or shared or not self.out.is_dir()
-        if not is_free and any(not path.name.startswith(HIDDEN) for path in self.out.iterdir()):
-            raise refused(self.out, "a new or empty folder", "files in it (--force replaces)")
-        for path in (Path(file["path"]) for file in self.inputs):
-            if path.stem in RESULTS and self.out.exists() and path.parent.exists() and path.parent.samefile(self.out):
-                raise refused(self.out, "another folder than the input's own", f"{path.name}, named like a result")
-        with staging_folder(self.out):
-            pass
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """Show the name of a stage that counts no steps, unless the command is quiet."""
+        return waiting.stage(name, shown=self.progress)
 
 
 def is_folder(path: str | Path) -> bool:
@@ -157,7 +132,12 @@ class Many:
     dask: Annotated[str | None, Option(help="Address of a Dask scheduler whose workers do the work.")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
+class Batch(Common, Many):
+    """The options of every command that takes several files."""
+
+
+@dataclass(frozen=True)
 class Sampling:
     """The options that choose a part of a signal and its samples; they have the names of ``read_media``."""
 
@@ -176,23 +156,6 @@ class Sampling:
     crop: Annotated[str | None, Option(help="Crop to HxW, or HxW+TOP+LEFT, after that.")] = None
     threshold: Threshold = None
     invert: Invert = False
-
-    @property
-    def part(self) -> dict[str, Any]:
-        """The arguments of ``read_media`` that choose the part."""
-        return {name: getattr(self, name) for name in ("row", "column", "frames", "size", "crop")}
-
-    @property
-    def masking(self) -> dict[str, Any]:
-        """The arguments of ``read_mask``."""
-        return {"threshold": self.threshold, "invert": self.invert}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampled(Sampling):
-    """One signal and its samples."""
-
-    signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
 
 
 @dataclass(frozen=True)
@@ -220,9 +183,21 @@ class Fitting:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The options that say which methods are compared."""
+class Tuning:
+    """The options that say how free numbers are chosen."""
 
+    tune: Annotated[bool, Option("--tune", help="Choose the free numbers by hidden samples.")] = False
+    criterion: Annotated[str, Option(help="hold-out, or gcv for noisy lattices.")] = "hold-out"
+    folds: Annotated[
+        int, Option(min=1, max=100, help="Number of hidden sets of samples that --tune averages over.")
+    ] = 1
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The signal and the methods that are compared."""
+
+    signal: Annotated[str, Argument(metavar="SIGNAL", help="A file, or a built-in sample by name.")]
     encoder: Annotated[
         list[str] | None,
         Option(
@@ -245,17 +220,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """The options that say how free numbers are chosen."""
-
-    tune: Annotated[bool, Option("--tune", help="Choose the free numbers by hidden samples.")] = False
-    criterion: Annotated[str, Option(help="hold-out, or gcv for noisy lattices.")] = "hold-out"
-    folds: Annotated[
-        int, Option(min=1, max=100, help="Number of hidden sets of samples that --tune averages over.")
-    ] = 1
-
-
-@dataclass(frozen=True)
 class Place:
     """The options that place scattered points on a lattice."""
 
@@ -270,6 +234,20 @@ class Place:
             "cubic in closed form (linear for three axes and more), none for networks."
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class Inpainting:
+    """The options that say where a signal is known, and what is assumed of it elsewhere."""
+
+    mask: Annotated[
+        Path,
+        Option(help="Picture, animation or array that is not zero where the signal is known; or a folder of them."),
+    ]
+    threshold: Threshold = None
+    invert: Invert = False
+    prior: Prior = "auto"
+    uncertainty: Uncertainty = False
 
 
 UNRECORDED = {"signals", "workers", "dask", "out", "force", "json", "quiet", "settings", "inputs"}

@@ -5,28 +5,24 @@ from dataclasses import replace
 import torch
 
 from coordnet.cli import report, specs
-from coordnet.cli.common import Common, Compared, Sampled
-from coordnet.cli.origin import origin, reading
+from coordnet.cli.common import Common, Compared, Sampling
+from coordnet.cli.folders import results
 from coordnet.comparison.attempts import Attempt
-from coordnet.comparison.table import compare
-from coordnet.media import read_media
-from coordnet.sampling.patterns import default_pattern
+from coordnet.comparison.ranking import compare
 
 
-def run(sampled: Sampled, compared: Compared, common: Common) -> None:
+def run(sampling: Sampling, compared: Compared, common: Common) -> None:
     """Read, compare, write."""
     encoders = [specs.parse_encoder(text) for text in compared.encoder or []]
     heads = [specs.parse_head(text) for text in compared.head or []]
     device = specs.choose_device(common.device)
-    common = reading(common, sampled.signal, specs.mask_file(sampled.sample))
-    memory = common.memory_bytes
-    with report.stage("reading", common):
-        media = read_media(sampled.signal, **sampled.part, memory=memory)
-    with report.results(common, "compare", media.name) as (staging, final):
-        text = sampled.sample or default_pattern(media.grid)
+    common = report.reading(common, compared.signal, specs.mask_file(sampling.sample))
+    media = specs.read_part(compared.signal, sampling, common)
+    with results(common, "compare", media.name) as (staging, final):
+        text, pattern = specs.parse_sample(media.grid, sampling, common)
         table = compare(
             media.signal.to(device),
-            specs.parse_sample(text, media.grid, **sampled.masking, memory=memory),
+            pattern,
             encoders=encoders,
             heads=heads,
             solvers=compared.solver or [],
@@ -38,7 +34,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
         table = replace(table, name=media.name, pattern=text, rate=media.rate)
         record = {
             "signal": table.name,
-            **origin("compare", common),
+            **report.origin("compare", common),
             "shape": list(media.signal.shape),
             "sample": table.pattern,
             "known": table.known,
@@ -50,7 +46,7 @@ def run(sampled: Sampled, compared: Compared, common: Common) -> None:
             "seed": table.seed,
             "versions": report.versions(),
         }
-        with report.stage("drawing", common):
+        with common.stage("drawing"):
             table.figure().savefig(staging / "figure.png", dpi=110)
             if compared.html:
                 table.save_html(staging / "compare.html")

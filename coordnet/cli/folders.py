@@ -1,6 +1,8 @@
 """Folders for results: written out of sight, and put into place when they are complete."""
 
 import fcntl
+import itertools
+import mimetypes
 import os
 import shutil
 import tempfile
@@ -8,11 +10,71 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from coordnet.cli.common import Output
+
 HIDDEN = ".coordnet-"  # prefix of the folders that hold unfinished results
 RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
 # Names of the files that commands write, without their suffix.
 RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "uncertainty")
+
+
+def check(output: Output, *, shared: bool = False) -> None:
+    """Raise ``ValueError`` if ``--out`` cannot be the folder for the results.
+
+    Refused are a folder with files unless ``--force`` is given, the folder of an input that a result would replace,
+    one that cannot be written, and a new one named like a picture, a clip or a recording. A folder that is
+    ``shared`` by the results of several files may hold others.
+    """
+    out = output.out
+    if out is None:
+        return
+    try:
+        out.exists()
+    except OSError as error:  # a name that is too long
+        raise refused(out, "a folder that can be written", error.strerror) from None
+    kind = (mimetypes.guess_type(out.name)[0] or "").partition("/")[0]
+    if kind in ("image", "video", "audio") and not out.exists():
+        raise refused(out, "a folder for the results", f"the name of a file ({kind})")
+    nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise refused(out, "a folder", "a file" if nearest == out else f"a file above it, {nearest.name}")
+    is_free = output.force or shared or not out.is_dir()
+    if not is_free and any(not path.name.startswith(HIDDEN) for path in out.iterdir()):
+        raise refused(out, "a new or empty folder", "files in it (--force replaces)")
+    for path in (Path(file["path"]) for file in output.inputs):
+        if path.stem in RESULTS and out.exists() and path.parent.exists() and path.parent.samefile(out):
+            raise refused(out, "another folder than the input's own", f"{path.name}, named like a result")
+    with staging_folder(out):
+        pass
+
+
+@contextmanager
+def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
+    """Give a hidden folder to write into, and the folder to which the files move when all are written.
+
+    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``check`` for what is
+    refused. A folder that does not exist is made at once, so that no other run takes it, and is exchanged for
+    the hidden one in a single step; a failure removes it again.
+    """
+    check(output)
+    fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
+    places = fresh if output.out is None else [output.out]
+    final, made = next((place, made) for place in places if (made := reserve(place)) or output.out)
+    try:
+        with staging_folder(final.parent if made else final) as staging:
+            try:
+                yield staging, final
+            except (ValueError, OSError) as error:  # a message names the folder for the results, not the hidden one
+                if str(staging) not in str(error):
+                    raise
+                raise ValueError(str(error).replace(str(staging), str(final))) from error
+            (exchange if made else move)(staging, final, output.force)
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 @contextmanager

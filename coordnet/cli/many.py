@@ -1,21 +1,22 @@
 """One command on several files, whose results go into folders of their own."""
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import typer
 from tqdm import tqdm
 
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.cli import report
-from coordnet.cli.common import Common, Many, is_folder, plain_warnings
-from coordnet.cli.folders import refused
-from coordnet.cli.origin import difference, earlier, origin, reading
-from coordnet.cli.report import Outcome
+from coordnet.cli.common import Batch, Common, Output, is_folder, plain_warnings
+from coordnet.cli.folders import RECORD, refused
+from coordnet.cli.report import Outcome, origin, reading
 from coordnet.media import SAMPLES, MediaError
 from coordnet.media.array_files import split_member
 from coordnet.media.formats import KIND_BY_SUFFIX
@@ -25,9 +26,7 @@ Job = Callable[[], Outcome]
 Beside = Callable[[str], Iterable[str | Path]]  # the other files on which the result of a file depends
 
 
-def each(
-    command: str, work: Work, signals: list[str], many: Many, common: Common, beside: Beside = lambda _: ()
-) -> None:
+def each(command: str, work: Work, signals: list[str], common: Batch, beside: Beside = lambda _: ()) -> None:
     """Carry out a command on one signal, or on several files and on those in folders, each into a folder of its own.
 
     If there are several, a file is skipped that has results by the same command and options and has not changed since.
@@ -44,7 +43,7 @@ def each(
     done, lines = len(files) - len(jobs) - len(failures), []
     disable = None if common.progress else True  # None shows the bar on a screen alone, where it hides no failure
     bar = tqdm(total=len(jobs), desc=command, unit="file", disable=disable, dynamic_ncols=True)
-    with bar, outcomes(jobs, workers=many.workers, dask=many.dask) as found:
+    with bar, outcomes(jobs, workers=common.workers, dask=common.dask) as found:
         for file, outcome in found:
             bar.update()
             if isinstance(outcome, Failed):
@@ -68,19 +67,40 @@ def _jobs(command: str, work: Work, files: Mapping[str, Common], folder: Path) -
     names = Counter(map(_name, files))
     for file, options in files.items():
         place, asked = folder / _name(file), origin(command, options)
-        found = {} if options.force else earlier(place)
+        found = {} if options.force else _earlier(place)
         if found == asked:
             continue
         if names[place.name] > 1:
             named = f"{names[place.name]} whose results belong into {place}"
             refusals[file] = f"expected files of different names, found {named}; run them apart, each with an --out"
         elif found:
-            other = f"{difference(found, asked)} (--force replaces)"
+            other = f"{_difference(found, asked)} (--force replaces)"
             refusals[file] = str(refused(place, "a new or empty folder", other))
         else:
             own = replace(options, out=place, quiet=True)
             jobs[file] = partial(_warned_plainly, work, _absolute(file), own)
     return jobs, refusals
+
+
+def _earlier(folder: Path) -> dict[str, Any]:
+    """Return the origin of the results in a folder; an empty one if no record there has one."""
+    try:
+        record = json.loads((folder / RECORD).read_bytes())
+        if isinstance(record["inputs"][0]["path"], str) and isinstance(record["settings"], dict):
+            return {name: record[name] for name in origin("", Output())}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass
+    return {}
+
+
+def _difference(found: dict[str, Any], asked: dict[str, Any]) -> str:
+    """Describe results found in the place of others: by another command, of another file or by other options."""
+    path = found["inputs"][0]["path"]
+    if (found["command"], path) != (asked["command"], asked["inputs"][0]["path"]):
+        return f"the result of {found['command']} on {path}"
+    names = found["settings"].keys() | asked["settings"].keys()
+    others = sorted(name for name in names if found["settings"].get(name) != asked["settings"].get(name))
+    return f"its result by another {', '.join(others)}" if others else "its result from before a file changed"
 
 
 def _files(signals: list[str]) -> list[str]:

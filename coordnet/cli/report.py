@@ -1,33 +1,32 @@
-"""Records, printed tables and output folders, which appear whole or not at all."""
+"""Records of results, with their origin; the files that hold results, and the words for numbers on the screen."""
 
-import itertools
 import json
-import math
 import os
 import platform
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from coordnet.cli.common import Common, Output
-from coordnet.cli.folders import RECORD, exchange, move, reserve, staging_folder
-from coordnet.cli.specs import describe_encoder, describe_prior
-from coordnet.encodings.kinds import ENCODERS
+from coordnet.cli.folders import RECORD
+from coordnet.cli.specs import describe_encoder
+from coordnet.comparison.stopwatch import once
 from coordnet.fitting.methods import Method, head_label
-from coordnet.linalg import waiting
-from coordnet.media import Media, MediaError, write_media
-from coordnet.metrics.scores import Scoring
+from coordnet.media import Media, write_media
+from coordnet.media.array_files import split_member
+from coordnet.metrics.scoring import Scoring
+from coordnet.networks.fit_reports import FitReport, LocalReport
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plots.expected_errors import uncertainty_figure
 
 Record = dict[str, Any]
-TUNINGS = 5  # number of the best candidates of --tune that are printed
+Options = TypeVar("Options", bound=Output)
 SMALL_MODEL = 2**23  # parameters of the largest model that is written without --model
 
 
@@ -40,61 +39,25 @@ class Outcome:
     summary: str
 
 
-@contextmanager
-def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
-    """Give a hidden folder to write into, and the folder to which the files move when all are written.
+def reading(options: Options, *files: str | Path | None) -> Options:
+    """Return the options of a command, completed by the present sizes and times of the files that it reads."""
+    return replace(options, inputs=tuple(_described(file) for file in files if file is not None))
 
-    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``Output.check`` for
-    what is refused. A folder that does not exist is made at once, so that no other run takes it, and is exchanged for
-    the hidden one in a single step; a failure removes it again.
-    """
-    output.check()
-    fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
-    final = output.out or next(path for path in fresh if not path.exists())
-    made = reserve(final)
-    while output.out is None and not made:  # another run was faster
-        final = next(fresh)
-        made = reserve(final)
+
+def origin(command: str, options: Output) -> dict[str, Any]:
+    """Return the part of a record that identifies its results."""
+    return {"command": command, "settings": options.settings, "inputs": list(options.inputs)}
+
+
+def _described(file: str | Path) -> Record:
+    """Return a file's or Zarr array's path, bytes and time of change; for a built-in picture, its name alone."""
+    path = split_member(file)[0]
     try:
-        with staging_folder(final.parent if made else final) as staging:
-            with _naming_final(staging, final):
-                yield staging, final
-            publish = exchange if made else move
-            publish(staging, final, output.force)
-    except BaseException:
-        for folder in made:
-            with suppress(OSError):
-                folder.rmdir()
-        raise
-
-
-@contextmanager
-def _naming_final(staging: Path, final: Path) -> Iterator[None]:
-    """Name the folder for the results, not the hidden one, in what is wrong with a file."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        if str(staging) not in str(error):
-            raise
-        raise MediaError(str(error).replace(str(staging), str(final))) from error
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Put the name of a file before what is wrong with its signal."""
-    try:
-        yield
-    except MediaError:
-        raise
-    except ValueError as error:
-        raise MediaError(f"{path}: {error}") from None
-
-
-def peers(scoring: Scoring, seconds: float) -> Record:
-    """Held-out PSNR of other libraries' interpolations, and the reasons for those left out; see ``Scoring.peers``."""
-    found, left_out = scoring.peers(seconds)
-    reasons = {n: f"takes about {duration(s)}" if math.isfinite(s) else "too many points" for n, s in left_out.items()}
-    return {"baselines": found, "left_out": reasons}
+        parts = [p.stat() for p in (path, *path.rglob("*"))] if path.is_dir() else [path.stat()]
+    except (OSError, ValueError):
+        return {"path": str(file)}
+    changed = max(part.st_mtime for part in parts)
+    return {"path": os.path.abspath(file), "bytes": sum(part.st_size for part in parts), "changed": changed}
 
 
 def describe(method: Method, fit: Reconstruction | None) -> Record:
@@ -105,7 +68,7 @@ def describe(method: Method, fit: Reconstruction | None) -> Record:
         "encoding": method.encoding,
         "head": head_label(method.head),
         "solver": method.solver,
-        "prior": describe_prior(method.prior),
+        "prior": "none" if method.prior is None else method.prior.text,
         "parameters": fit and fit.network.parameter_count,
     }
 
@@ -116,37 +79,59 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
+def uncertainty(fit: Reconstruction, span: float, scoring: Scoring | None = None) -> tuple[Tensor, Record]:
+    """Return the standard deviation of a fit's errors, by six more fits, and the part of a record on it.
+
+    With ``scoring`` the share of the held-out samples within intervals of 90 % is in it.
+    """
+    (lower, upper), seconds = once(fit.interval)
+    found: Record = {"expected_psnr": fit.expected_psnr(span), "seconds": seconds}
+    if scoring is not None:
+        found["coverage"] = scoring.coverage(lower.cpu(), upper.cpu())
+    return fit.std(), {"uncertainty": found}
+
+
 def write_results(
-    folder: Path, media: Media, fit: Reconstruction | None, figure: Figure, made: Record, common: Common
+    folder: Path,
+    media: Media,
+    fit: Reconstruction | None,
+    figure: Figure,
+    record: Record,
+    common: Common,
+    std: Tensor | None = None,
 ) -> None:
-    """Write a reconstruction with its figure, its model where that is small or asked for, and its record."""
+    """Write a reconstruction with its figure, its record, and its model where that is small or asked for.
+
+    The standard deviation ``std`` of the expected errors is written as an array and as a picture.
+    """
     if fit is None and common.keep_model:
         raise ValueError("--model: expected a signal that is fitted as a whole, found one that is restored in tiles")
     if not bool(torch.isfinite(media.signal).all()):
         raise ValueError("`result`: expected finite values, found NaN or infinity")
-    with stage("writing", common):
+    with common.stage("writing"):
         write_media(media, folder / f"reconstruction{media.lossless_suffix}")
         figure.savefig(folder / "figure.png", dpi=110)
         if fit is not None and (common.keep_model or fit.network.parameter_count <= SMALL_MODEL):
             fit.save(folder / "model.safetensors")
-        write_record(folder, made)
+        write_record(folder, record)
+    if std is not None:
+        write_media(std.detach().cpu().float(), folder / "uncertainty.npy")
+        expected = record.get("uncertainty", record)["expected_psnr"]
+        title = f"standard deviation of the errors\nexpected PSNR {decibels(expected)}"
+        uncertainty_figure(std, title, rate=media.rate).savefig(folder / "uncertainty.png", dpi=110)
 
 
-def write_record(folder: Path, made: Record) -> None:
+def write_record(folder: Path, record: Record) -> None:
     """Write a record into a folder; a ``ValueError`` is raised if one of its numbers is not finite."""
-    (folder / RECORD).write_text(_json(made, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(_json(record, indent=1) + "\n", encoding="utf-8")
 
 
-def show(made: Record, lines: list[str], output: Output) -> None:
-    """Print a record as JSON, or lines about it, or nothing."""
-    if output.json or not output.quiet:
-        print_after_writing(_json(made) if output.json else "\n".join(lines))
-
-
-def print_after_writing(text: str) -> None:
-    """Print a text about results that are written, which a full or closed standard output does not undo."""
+def show(record: Record, lines: list[str], output: Output) -> None:
+    """Print a record as JSON, or lines about it, or nothing; a closed standard output does not undo the results."""
+    if output.quiet and not output.json:
+        return
     try:
-        print(text, flush=True)
+        print(_json(record) if output.json else "\n".join(lines), flush=True)
     except OSError as error:
         print(f"coordnet: standard output: {error.strerror}; the results are written", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python fails at its end, when it writes what is left
@@ -157,11 +142,6 @@ def _json(record: Record, indent: int | None = None) -> str:
         return json.dumps(record, indent=indent, allow_nan=False)
     except ValueError:
         raise ValueError("`record`: expected finite numbers alone, found NaN or infinity") from None
-
-
-def stage(name: str, output: Output) -> AbstractContextManager[Any]:
-    """Show the name of a stage that counts no steps, unless the command is quiet."""
-    return waiting.stage(name, shown=output.progress)
 
 
 def size(shape: list[int] | tuple[int, ...]) -> str:
@@ -182,47 +162,6 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e6:.0f} µs"
 
 
-def score_line(made: Record) -> str:
-    """Return the PSNR of the held-out samples in words, or that of the fitted ones if none was held out."""
-    held_out, fitted = made["psnr"]["held_out"], made["psnr"]["fitted"]
-    if held_out is not None:
-        return f"held-out PSNR {held_out:.2f} dB"
-    return "fit exact" if fitted is None else f"fit PSNR {fitted:.2f} dB"
-
-
-BASELINES = {"linear": "linear interpolation", "cubic": "cubic spline", "biharmonic": "biharmonic inpainting"}
-
-
-def reconstruction_table(made: Record, fit: FitReport, folder: Path) -> list[str]:
-    """The lines that ``coordnet reconstruct`` prints."""
-    seconds, held_out = made["seconds"], made["psnr"]["held_out"]
-    quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
-    epochs = f" ({fit.epochs:,} epochs)" if isinstance(fit, TrainingReport) else ""
-    render = "–" if made["parameters"] is None else duration(seconds["render"])  # tiles are rendered as they are fitted
-    weight = local_weight(fit) if made["prior"] == "local" else ""
-    lines = [
-        f"{made['signal']} {size(made['shape'])}, {made['sample']}",
-        f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made, fit)}, "
-        f"{made['solver']}{epochs}, prior {made['prior']}{weight}",
-        "",
-        f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
-        f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{duration(seconds['fit']):>10}{render:>10}",
-    ]
-    if held_out is None:
-        return [*lines, "", f"nothing was held out; {score_line(made)}", f"written to {folder}"]
-    for name, value in made["baselines"].items():
-        if value is not None or name in made["left_out"]:
-            shown = f"{decibels(value):>14}" if value is not None else f"  left out: {made['left_out'][name]}"
-            lines.append(f"{BASELINES[name]:24}{shown}")
-    if made["range"] != 1:
-        lines += ["", f"PSNR is against the signal's own range of {made['range']:.4g}"]
-    if "uncertainty" in made:
-        lines += ["", sure_line(made["uncertainty"])]
-    if "tuning" in made:
-        lines += _tuning(made["tuning"])
-    return [*lines, "", f"written to {folder}"]
-
-
 def sure_line(found: Record) -> str:
     """Return a line with the expected PSNR, and the share of held-out samples within their intervals."""
     covered = found.get("coverage")
@@ -239,36 +178,3 @@ def local_weight(fit: FitReport) -> str:
     if low == high == 0:
         return f", by which nothing was gained at hidden samples: {fit.against} was used"
     return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{faster}"
-
-
-def _extent(made: Record, fit: FitReport) -> str:
-    """Return the number of parameters of a model, or the tiles of a signal that has no model."""
-    if isinstance(fit, TiledReport):
-        return f"in {size(fit.tiles)} tiles"
-    return f"{made['parameters']:,} parameters"
-
-
-def _tuning(tuning: Record) -> list[str]:
-    """Lines for the best candidates of ``--tune``."""
-    lines = ["", f"best of {len(tuning['tried'])} tried, by {tuning['criterion']}"]
-    for row in sorted(tuning["tried"], key=lambda row: row["score"])[:TUNINGS]:
-        numbers = ", ".join(f"{name} {value}" for name, value in row.items() if name != "score")
-        lines.append(f"  {row['score']:.4e}  {numbers}")
-    return lines
-
-
-def encoder_table() -> list[str]:
-    """A line for each encoder, and below it one for each of its scale parameters and one for its options."""
-    lines = [f"{'encoder':20}{'parameter':14}{'unit':12}{'default':12}meaning"]
-    for name, encoder in ENCODERS.items():
-        axes = "several axes jointly: " if encoder.joint else ""
-        lines.append(f"{name:58}{axes}{encoder.summary}")
-        lines += [f"{'':20}{p.name:14}{p.unit:12}{p.default!s:12}{p.meaning}" for p in encoder.scales]
-        lines += [f"{'':20}also {', '.join(encoder.options())}"] if encoder.options() else []
-    return [
-        *lines,
-        "",
-        "lengths are in units of the unit interval or in sample spacings (0.64px); frequencies in cycles",
-        "over it or a spacing (0.25/px); learnable trains them with the gradient solver; every encoder also",
-        "takes features=K and normalize",
-    ]

@@ -13,12 +13,11 @@ import numpy as np
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.cli import report, specs, sureness
-from coordnet.cli.common import Common, Many, is_folder
+from coordnet.cli import report, specs
+from coordnet.cli.common import Batch, Common, Inpainting, is_folder
+from coordnet.cli.folders import results
 from coordnet.cli.many import each
-from coordnet.cli.origin import origin
 from coordnet.cli.report import Outcome
-from coordnet.cli.sureness import Sureness
 from coordnet.comparison.stopwatch import once
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
 from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
@@ -30,14 +29,12 @@ from coordnet.plots.fits import restoration_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
 from coordnet.priors.local.areas import DEGREE
-from coordnet.restore.demosaic import demosaic as demosaiced
 from coordnet.restore.denoise import denoise as denoised
-from coordnet.restore.divide import UPSCALE_PRIORS
+from coordnet.restore.inpaint import demosaic as demosaiced
 from coordnet.restore.inpaint import inpaint as inpainted
-from coordnet.restore.large import UpscaledRows, exceeds, middle, upscale_rows
-from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import Tiles
-from coordnet.restore.upscale import PIXEL_KINDS, PixelKind, enlarged, nearest
+from coordnet.restore.restored import Restored, Tiles
+from coordnet.restore.rows import IN_MEMORY, middle, upscale_rows
+from coordnet.restore.upscale import PIXEL_KINDS, UPSCALE_PRIORS, PixelKind, enlarged, nearest
 from coordnet.restore.upscale import upscale as upscaled
 from coordnet.sampling.patterns import Bayer, Pattern, sample
 
@@ -58,38 +55,26 @@ class Shown:
     settings: dict[str, Any]
 
 
-def inpaint(
-    signals: list[str],
-    mask: Path,
-    threshold: float | None,
-    invert: bool,
-    prior: str,
-    uncertainty: bool,
-    many: Many,
-    common: Common,
-) -> None:
+Work = Callable[[str, Media, Tensor, Common], Shown]  # restores a signal; it takes its name, and values on a device
+
+
+def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    options = {"threshold": threshold, "invert": invert, "memory": common.memory_bytes}
-    reading = partial(read_mask, **options)
-    chosen = {"prior": _prior(prior), "uncertainty": uncertainty}
-    work = partial(_inpaint, mask=mask.absolute(), reading=reading, chosen=chosen)
-    each("inpaint", work, signals, many, common, partial(_mask_of, mask=mask.absolute()))
+    asked = replace(asked, mask=asked.mask.absolute())
+    work = partial(_restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior)))
+    each("inpaint", work, signals, common, partial(_mask_of, mask=asked.mask))
 
 
-def _inpaint(
-    signal: str, common: Common, mask: Path, reading: Callable[..., Tensor], chosen: dict[str, Any]
-) -> Outcome:
-    def work(media: Media, values: Tensor) -> Shown:
-        with specs.naming_option("mask"):
-            found = _mask_of(signal, mask)
-            if not found:
-                raise MediaError(f"{mask}: expected a mask of the name {Path(signal).stem}, found none")
-            known = reading(*found, media.grid)
-        options = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
-        made = inpainted(values, known, **chosen, **options)
-        return _filled(made, media.signal, known)
-
-    return _restored("inpaint", signal, common, work)
+def _inpaint(signal: str, media: Media, values: Tensor, common: Common, asked: Inpainting, prior: Any) -> Shown:
+    with specs.naming("`mask`"):
+        found = _mask_of(signal, asked.mask)
+        if not found:
+            raise MediaError(f"{asked.mask}: expected a mask of the name {Path(signal).stem}, found none")
+        options: Any = {"threshold": asked.threshold, "invert": asked.invert, "memory": common.memory_bytes}
+        known = read_mask(found[0], media.grid, **options)
+    options = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
+    made = inpainted(values, known, prior=prior, uncertainty=asked.uncertainty, **options)
+    return _filled(made, media.signal, known)
 
 
 def _prior(text: str) -> Prior | Literal["auto"]:
@@ -107,32 +92,31 @@ def _mask_of(signal: str, mask: Path) -> list[Path]:
     return sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)[:1]
 
 
-def demosaic(signals: list[str], pattern: str, sigma: float | None, prior: str, many: Many, common: Common) -> None:
+def demosaic(signals: list[str], pattern: str, sigma: float | None, prior: str, common: Batch) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
     work = partial(_demosaic, bayer=Bayer(pattern.upper()), sigma=sigma, prior=_prior(prior))
-    each("demosaic", work, signals, many, common)
+    each("demosaic", partial(_restored, "demosaic", work, is_image=True), signals, common)
 
 
-def _demosaic(raw: str, common: Common, bayer: Bayer, sigma: float | None, prior: Prior | Literal["auto"]) -> Outcome:
-    def work(media: Media, values: Tensor) -> Shown:
-        made = demosaiced(values, bayer.pattern, sigma, prior=prior, seed=common.seed, progress=common.progress)
-        return _filled(made, media.signal.expand(-1, -1, 3), bayer)
-
-    return _restored("demosaic", raw, common, work, image=True)
+def _demosaic(
+    _: str, media: Media, values: Tensor, common: Common, bayer: Bayer, sigma: float | None, prior: Any
+) -> Shown:
+    made = demosaiced(values, bayer.pattern, sigma, prior=prior, seed=common.seed, progress=common.progress)
+    return _filled(made, media.signal.expand(-1, -1, 3), bayer)
 
 
 def _filled(made: Restored, signal: Tensor, known: Pattern | Tensor) -> Shown:
-    expected = made.expected_psnr
-    how, sigma = _learned(made), made.report.get("sigma")
+    how, sigma, expected = _learned(made), made.report.get("sigma"), made.expected_psnr
     how = how if sigma is None else f", noise of standard deviation {sigma:.4g} (given)"
     chosen = f"{100 * made.report['known']:.3g} % known, {made.report['prior']} prior{how}"
-    measured = "hold-out" if made.std is None else "expected"
-    scored = f"{measured} PSNR {report.decibels(expected)}" if made.std is not None else _scored(made)
+    scored = _scored(made) if made.std is None else f"expected PSNR {report.decibels(expected)}"
     part = Tiles(tuple(signal.shape[:-1])).middle
     samples = sample(signal, known, dimensions=signal.ndim - 1)
     before = sampled_picture(samples, signal.shape[-1], float("nan"))[part]
     kept = {name: made.report[name] for name in ("known", "pattern", "sigma", "prior") if name in made.report}
-    return Shown(made, before, chosen, scored, {**kept, f"{measured.replace('-', '_')}_psnr": expected})
+    return Shown(
+        made, before, chosen, scored, {**kept, "hold_out_psnr" if made.std is None else "expected_psnr": expected}
+    )
 
 
 def _scored(made: Restored) -> str:
@@ -159,38 +143,32 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {learned.rounds} round{'s' * (learned.rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, prior: str, many: Many, common: Common) -> None:
+def denoise(signals: list[str], sigma: float | None, prior: str, common: Batch) -> None:
     """Remove white noise of a standard deviation, given or estimated."""
-    each("denoise", partial(_denoise, sigma=sigma, prior=prior), signals, many, common)
+    work = partial(_restored, "denoise", partial(_denoise, sigma=sigma, prior=prior))
+    each("denoise", work, signals, common)
 
 
-def _denoise(signal: str, common: Common, sigma: float | None, prior: Any) -> Outcome:
+def _denoise(_: str, media: Media, values: Tensor, common: Common, sigma: float | None, prior: str) -> Shown:
+    options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
+    made = denoised(values, sigma, prior=prior, progress=common.progress, **options)
+    found = {name: made.report[name] for name in ("sigma", "prior")}
     how = "estimated" if sigma is None else "given"
-
-    def work(media: Media, values: Tensor) -> Shown:
-        options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
-        made = denoised(values, sigma, prior=prior, progress=common.progress, **options)
-        expected, chosen_prior = made.expected_psnr, made.report["prior"]
-        chosen = f"noise of standard deviation {made.report['sigma']:.4g} ({how}), {chosen_prior} prior"
-        chosen += " (--prior adaptive is faster)" * (chosen_prior == "local" and prior == "auto")
-        chosen += f" in {report.size(made.report['tiles'])} tiles" if made.fit is None else ""
-        # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
-        sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
-        found = {"sigma": made.report["sigma"], "prior": chosen_prior, "expected_psnr": expected}
-        return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, found)
-
-    return _restored("denoise", signal, common, work)
+    chosen = f"noise of standard deviation {found['sigma']:.4g} ({how}), {found['prior']} prior"
+    chosen += " (--prior adaptive is faster)" * (found["prior"] == "local" and prior == "auto")
+    chosen += f" in {report.size(made.report['tiles'])} tiles" if made.fit is None else ""
+    # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
+    expected = made.expected_psnr
+    sureness = "no noise found" if expected is None else f"expected PSNR about {expected:.0f} dB"
+    return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 
-def upscale(signals: list[str], factor: float, samples: str, prior: str, many: Many, common: Common) -> None:
+def upscale(signals: list[str], factor: float, samples: str, prior: str, common: Batch) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
-    free = min(available_memory() // (2 * many.workers), UPSCALE_MEMORY)
-    budget = common.memory_bytes or free
+    budget = common.memory_bytes or min(available_memory() // (2 * common.workers), UPSCALE_MEMORY)
     kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
-    work = partial(
-        _upscale, factor=factor, kind=kind, prior=_checks.choice("prior", prior, UPSCALE_PRIORS), budget=budget
-    )
-    each("upscale", work, signals, many, common)
+    _checks.choice("prior", prior, UPSCALE_PRIORS)
+    each("upscale", partial(_upscale, factor=factor, kind=kind, prior=prior, budget=budget), signals, common)
 
 
 def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: str, budget: int) -> Outcome:
@@ -200,7 +178,7 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: 
             raise _checks.wrong("prior", "auto or none for what is read in rows", "local")
         return _upscale_rows(path, factor, kind, budget, common)
 
-    def work(media: Media, values: Tensor) -> Shown:
+    def work(_: str, media: Media, values: Tensor, common: Common) -> Shown:
         options = {"samples": kind, "prior": prior, "progress": common.progress}
         made = upscaled(values, factor, alpha=media.alpha, **options)
         expected = made.expected_psnr
@@ -208,60 +186,54 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: 
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
         before = nearest(media.signal, tuple(made.signal.shape[:2]))
-        return Shown(made, before, _chosen(made), sureness, _settings(made, factor, media.alpha))
+        settings = _upscaling(made.report, factor, media.alpha, expected)
+        return Shown(made, before, _chosen(made.report), sureness, settings)
 
-    return _restored("upscale", image, common, work, image=True)
-
-
-def _chosen(made: Restored | UpscaledRows) -> str:
-    assumed = "no" if made.report["prior"] == "none" else made.report["prior"]
-    chosen = (AREAS if made.report["samples"] == "area" else POINTS).format(assumed=assumed, **made.report)
-    return chosen + " (--prior none is faster)" * (made.report["prior"] == "local")
+    return _restored("upscale", work, image, common, is_image=True)
 
 
-def _settings(made: Restored | UpscaledRows, factor: float, alpha: bool) -> dict[str, Any]:
+def _chosen(found: report.Record) -> str:
+    assumed = "no" if found["prior"] == "none" else found["prior"]
+    chosen = (AREAS if found["samples"] == "area" else POINTS).format(assumed=assumed, **found)
+    return chosen + " (--prior none is faster)" * (found["prior"] == "local")
+
+
+def _upscaling(found: report.Record, factor: float, alpha: bool, expected: float | None) -> report.Record:
+    """Return the part of a record that says how a picture was enlarged."""
     names = ("samples", "prior", "division", "noise", "strength", "sigma", "tried")
-    chosen = {name: made.report[name] for name in names if name in made.report}
-    sigma = made.report.get("sigma")
-    encoder = f"bspline:degree={DEGREE}" if sigma is None else f"gaussian:sigma={sigma}"
-    return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": made.expected_psnr}
+    chosen = {name: found[name] for name in names if name in found}
+    encoder = f"gaussian:sigma={found['sigma']}" if "sigma" in found else f"bspline:degree={DEGREE}"
+    return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": expected}
 
 
-def _restored(
-    command: str, signal: str, common: Common, work: Callable[[Media, Tensor], Shown], *, image: bool = False
-) -> Outcome:
-    """Read a signal, restore it, and write what comes out; ``image`` refuses others than pictures and their arrays."""
+def _restored(command: str, work: Work, signal: str, common: Common, *, is_image: bool = False) -> Outcome:
+    """Read a signal, restore it, and write what comes out; with ``is_image`` only pictures and arrays of two axes."""
     device = specs.choose_device(common.device)
-    with report.stage("reading", common):
+    with common.stage("reading"):
         media = read_media(signal, memory=common.memory_bytes)
-    if image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
+    if is_image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
-    with report.results(common, command, media.name) as (staging, final):
-        with report.naming(signal):
-            shown, seconds = once(lambda: work(media, media.signal.to(device)))
-        made = replace(media, signal=shown.made.signal.detach().cpu(), known=shown.made.known)
-        fit = shown.made.fit
-        found = {**shown.settings, "parameters": fit and fit.network.parameter_count}
-        found |= {"seconds": seconds, "report": shown.made.report, "seed": common.seed}
-        found["device"] = shown.made.report.get("device", str(device))
-        record = _record(command, media.name, made.signal.shape, common, **found)
-        name = media.name if fit else f"{media.name}, its middle"
-        after = made.signal if fit else made.signal[Tiles(made.grid).middle]
-        with report.stage("drawing", common):
-            titles = (name, f"{command}\n{shown.sureness}")
-            figure = restoration_figure(shown.before.detach().cpu(), after, titles, rate=media.rate)
-        report.write_results(staging, made, fit, figure, record, common)
-        if shown.made.std is not None:
-            sure = Sureness(shown.made.std, {"expected_psnr": shown.made.expected_psnr})
-            sureness.write(staging, sure, media)
+    with results(common, command, media.name) as (staging, final):
+        with specs.naming(signal, unless=MediaError):
+            shown, seconds = once(lambda: work(signal, media, media.signal.to(device), common))
+        made, fit, name = shown.made, shown.made.fit, media.name
+        before, after = shown.before.detach().cpu(), made.signal.detach().cpu()
+        restored = replace(media, signal=after, known=made.known)
+        found = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
+        found |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
+        record = _record(command, name, after.shape, common, found)
+        if fit is None:
+            name, after = f"{name}, its middle", after[Tiles(media.grid).middle]
+        with common.stage("drawing"):
+            figure = restoration_figure(before, after, (name, f"{command}\n{shown.sureness}"), rate=media.rate)
+        report.write_results(staging, restored, fit, figure, record, common, made.std)
         if media.kind == "video":  # the .mp4 is compressed
-            write_media(made, staging / "reconstruction.npy")
-    lines = [_heading(record), shown.chosen, shown.sureness, f"written to {final}"]
-    return Outcome(record, lines, shown.sureness)
+            write_media(restored, staging / "reconstruction.npy")
+    return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
 
 
-def _record(command: str, name: str, shape: tuple[int, ...], common: Common, **found: Any) -> report.Record:
-    said = {"signal": name, **origin(command, common), "shape": list(shape)}
+def _record(command: str, name: str, shape: tuple[int, ...], common: Common, found: report.Record) -> report.Record:
+    said = {"signal": name, **report.origin(command, common), "shape": list(shape)}
     return {**said, **found, "versions": report.versions()}
 
 
@@ -276,7 +248,7 @@ def _is_large(path: Path, factor: float, budget: int, memory: int | None) -> boo
         return True
     try:
         with open_rows(path, memory) as source:
-            return len(source.shape) != 3 or exceeds(4 * prod(source.shape), factor, budget)
+            return len(source.shape) != 3 or IN_MEMORY * factor * factor * prod(source.shape) > budget
     except MediaError:  # the reader of rows says what is wrong with an array, that of whole files with others
         return suffix in ARRAY_SUFFIXES
 
@@ -287,8 +259,8 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
         raise _checks.wrong("device", "auto or cpu for what is read in rows", repr(common.device))
     with (
         open_rows(path, common.memory_bytes) as source,
-        report.results(common, "upscale", path.stem) as (staging, final),
-        report.naming(path),
+        results(common, "upscale", path.stem) as (staging, final),
+        specs.naming(path, unless=MediaError),
     ):
         shape, free = (*enlarged(source.shape[:-1], factor), source.shape[-1]), shutil.disk_usage(staging).free
         needed = prod(shape) * np.dtype(source.depth).itemsize
@@ -296,30 +268,35 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
             room = f"one whose result has room ({free / 2**30:,.1f} GiB are free)"
             raise _checks.wrong("factor", room, f"{factor:g}, {needed / 2**30:,.1f} GiB")
         start = time.perf_counter()
-        options = {"samples": kind, "alpha": source.alpha, "progress": common.progress}
-        made = upscale_rows(source, factor, memory=memory, **options)
-        given = split_member(path)[0].suffix.lower()
-        suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
-        written, blocks = staging / f"reconstruction{suffix}", _named(made.blocks, path)
-        options = {"channel_axis": source.channel_axis, "alpha": source.alpha}
-        stored = write_rows(written, shape, source.depth, blocks, **options)
-        if suffix == ".png":
-            with report.stage("writing", common):
-                write_pixels(stored, written)
-        found = {**_settings(made, factor, source.alpha), "memory": memory}
-        found |= {"seconds": time.perf_counter() - start, "report": made.report, "device": "cpu"}
-        record = _record("upscale", path.stem, shape, common, **found)
+        options: Any = {"memory": memory, "samples": kind, "alpha": source.alpha, "progress": common.progress}
+        blocks, made, expected = upscale_rows(source, factor, **options)
+        stored = _written(blocks, shape, source, path, staging, common)
+        found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory}
+        found |= {"seconds": time.perf_counter() - start, "report": made, "device": "cpu"}
+        record = _record("upscale", path.stem, shape, common, found)
         if len(shape) == 3:
-            result = replace(source, stored=stored)
-            _draw_middle(source, result, staging / "figure.png", path.stem)
+            _draw_middle(source, replace(source, stored=stored), staging / "figure.png", path.stem)
         report.write_record(staging, record)
-    chosen = _chosen(made)
-    return Outcome(record, [_heading(record), chosen, f"written to {final}"], chosen)
+    return Outcome(record, [_heading(record), _chosen(made), f"written to {final}"], _chosen(made))
+
+
+def _written(
+    blocks: Iterator[np.ndarray], shape: tuple[int, ...], source: RowFile, path: Path, staging: Path, common: Common
+) -> Any:
+    """Write blocks of rows in the format of their source where it takes rows, and return the array that has them."""
+    given = split_member(path)[0].suffix.lower()
+    suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
+    written, options = staging / f"reconstruction{suffix}", {"channel_axis": source.channel_axis, "alpha": source.alpha}
+    stored = write_rows(written, shape, source.depth, _named(blocks, path), **options)
+    if suffix == ".png":
+        with common.stage("writing"):
+            write_pixels(stored, written)
+    return stored
 
 
 def _named(blocks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]:
     """Yield the blocks; errors in the source's values name its file, not the one that is being written."""
-    with report.naming(path):
+    with specs.naming(path, unless=MediaError):
         yield from blocks
 
 

@@ -8,17 +8,19 @@ from typing import Any, Literal, get_args, get_type_hints
 import torch
 
 from coordnet import _checks
-from coordnet.cli.common import Fitting
+from coordnet.cli.common import Common, Fitting, Sampling
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.encoders import FeatureMap
 from coordnet.encodings.kinds import ENCODERS
-from coordnet.fitting.methods import EncoderChoice
-from coordnet.media import MediaError, read_mask
+from coordnet.fitting.methods import EncoderChoice, Method
+from coordnet.media import Media, MediaError, read_mask, read_media
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import PRIORS
+from coordnet.restore.restored import Tiles
 from coordnet.sampling.axes import Bounds
-from coordnet.sampling.patterns import PATTERNS, Pattern, parse_pattern
+from coordnet.sampling.patterns import PATTERNS, Pattern, default_pattern, parse_pattern
+from coordnet.sampling.samples import Samples
 
 
 def parse_encoder(text: str) -> EncoderChoice:
@@ -93,15 +95,24 @@ def _value(key: str, text: str, hint: Any) -> Any:
         raise _checks.wrong(key, "a whole number" if whole else "a number", repr(text)) from None
 
 
-def parse_sample(text: str, grid: tuple[int, ...], **masking: Any) -> Pattern | torch.Tensor:
-    """The sampling pattern of a text, or the mask for a grid that ``mask:PATH`` names, read with some options."""
+def read_part(signal: str, sampling: Sampling, common: Common) -> Media:
+    """Read the part of a signal that the options choose."""
+    part = {name: getattr(sampling, name) for name in ("row", "column", "frames", "size", "crop")}
+    with common.stage("reading"):
+        return read_media(signal, **part, memory=common.memory_bytes)
+
+
+def parse_sample(grid: tuple[int, ...], sampling: Sampling, common: Common) -> tuple[str, Pattern | torch.Tensor]:
+    """The text of the sampling pattern of a grid, and the pattern, or the mask that ``mask:PATH`` names."""
+    text = sampling.sample or default_pattern(grid)
     mask = mask_file(text)
     if mask is not None:
-        with naming_option("sample"):
-            return read_mask(mask, grid, **masking)
+        masking = {"threshold": sampling.threshold, "invert": sampling.invert, "memory": common.memory_bytes}
+        with naming("`sample`"):
+            return text, read_mask(mask, grid, **masking)
     if text.partition(":")[0] not in PATTERNS:
         raise _checks.wrong("sample", f"{', '.join(PATTERNS.values())} or mask:PATH", repr(text))
-    return parse_pattern(text)
+    return text, parse_pattern(text)
 
 
 def mask_file(text: str | None) -> str | None:
@@ -111,12 +122,24 @@ def mask_file(text: str | None) -> str | None:
 
 
 @contextmanager
-def naming_option(name: str) -> Iterator[None]:
-    """Put the name of an option before what is wrong with what it names, a file or a pattern."""
+def naming(name: object, *, unless: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Put the name of an option or a file before what is wrong with it, ``unless`` the error names its file itself."""
     try:
         yield
+    except unless:
+        raise
     except ValueError as error:
-        raise MediaError(f"`{name}`: {error}") from None
+        raise MediaError(f"{name}: {error}") from None
+
+
+def check_uncertainty(samples: Samples, method: Method) -> None:
+    """Raise ``ValueError`` for samples or a method whose fits have no intervals, which ``--uncertainty`` asks for."""
+    with naming("`uncertainty`"):
+        samples.geometry.check_hideable()
+    if method.solver != "closed-form":
+        raise _checks.wrong("uncertainty", "a fit in closed form", "the gradient solver")
+    if len(Tiles(samples.grid)) > 1:
+        raise _checks.wrong("uncertainty", "a signal that is fitted as a whole", "one in tiles")
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
@@ -176,6 +199,18 @@ def describe_encoder(text: str, encoding: Encoding) -> str:
     return f"{name}:" + ",".join([*parts, *(["learnable"] if encoders[0].learnable else [])])
 
 
-def describe_prior(prior: Prior | None) -> str:
-    """The text of a prior, as records have it."""
-    return "none" if prior is None else prior.text
+def encoder_table() -> list[str]:
+    """A line for each encoder, and below it one for each of its scale parameters and one for its options."""
+    lines = [f"{'encoder':20}{'parameter':14}{'unit':12}{'default':12}meaning"]
+    for name, encoder in ENCODERS.items():
+        axes = "several axes jointly: " if encoder.joint else ""
+        lines.append(f"{name:58}{axes}{encoder.summary}")
+        lines += [f"{'':20}{p.name:14}{p.unit:12}{p.default!s:12}{p.meaning}" for p in encoder.scales]
+        lines += [f"{'':20}also {', '.join(encoder.options())}"] if encoder.options() else []
+    return [
+        *lines,
+        "",
+        "lengths are in units of the unit interval or in sample spacings (0.64px); frequencies in cycles",
+        "over it or a spacing (0.25/px); learnable trains them with the gradient solver; every encoder also",
+        "takes features=K and normalize",
+    ]

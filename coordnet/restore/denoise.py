@@ -4,7 +4,7 @@ import math
 import statistics
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -27,13 +27,9 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
-from coordnet.restore.clipping import ClippedNoise
-from coordnet.restore.noise_level import clipped_noise, noise_level, refuse_more_than
-from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import Tiles, Window
-from coordnet.restore.upscale import has_opacity
-from coordnet.restore.wiener import PASSES, wiener_filter
-from coordnet.restore.windows import WINDOW_SIDES
+from coordnet.restore.noise import ClippedNoise, noise_level, refuse_more_than
+from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
+from coordnet.restore.wiener import PASSES, WINDOW_SIDES, wiener_filter
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
@@ -50,6 +46,16 @@ ADDED = 0.7  # standard deviation of the noise added for the comparison, relativ
 
 Signal = Float[Tensor, "*grid channels"]
 Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise that a filter removes, and how it works."""
+
+    level: float  # standard deviation of the noise
+    given: bool  # whether it was given, and not estimated
+    seed: int | None = None  # the seed of the probe for the error that remains, which is not estimated without one
+    progress: bool = False
 
 
 @full_precision()
@@ -124,17 +130,17 @@ def denoise(
     tiles = Tiles(tuple(values.shape[:-1]), largest)
     level = _level(tiles, values, sigma, progress=progress)
     chosen, tried = _better_prior(values, level, seed) if asked is None else (asked, None)
-    clean_part = partial(_cleaned, chosen, level=level, given=sigma is not None, progress=progress)
+    noise = Noise(level, sigma is not None, seed, progress)
     report = DenoiseReport(
         prior=chosen.name, sigma=level, sigma_given=sigma is not None, tried=tried, expected_psnr=None
     )
     fit, cut = None, {}
     if len(tiles) == 1:
         options: Any = {"dtype": values.dtype, "device": values.device}
-        fit = NoisePlan(tiles.grid, partial(clean_part, seed=seed), report, **options).fit(values)
+        fit = NoisePlan(tiles.grid, partial(_cleaned, chosen, noise=noise), report, **options).fit(values)
         expected, clean = cast(DenoiseReport, fit.report).expected_psnr, fit.render(alignment="sample")
     else:
-        clean, error = _in_tiles(tiles, values, clean_part, seed=seed, progress=progress)
+        clean, error = _in_tiles(tiles, values, chosen, noise)
         expected, cut = _psnr(error, clean, level), tiles.report()
     found = {**replace(report, expected_psnr=expected).as_dict(), **cut}
     return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, found, expected)
@@ -195,9 +201,7 @@ def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[
     noisier, noise, sigma = _noisier(part, level, seed)
     target = part - noise / ADDED
     errors = {
-        prior.name: (_cleaned(prior, noisier, level=sigma, given=True, seed=None, progress=False)[0] - target)
-        .double()
-        .square()
+        prior.name: (_cleaned(prior, noisier, Noise(sigma, given=True))[0] - target).double().square()
         for prior in (Local(), Adaptive())
     }
     gain = errors["adaptive"] - errors["local"]
@@ -213,55 +217,49 @@ def _noisier(part: Tensor, level: float, seed: int) -> tuple[Tensor, Tensor, flo
     return part + ADDED * noise, noise, level * math.sqrt(1 + ADDED**2)
 
 
-def _in_tiles(
-    tiles: Tiles, signal: Signal, clean_part: Callable[..., Cleaned], *, seed: int, progress: bool
-) -> tuple[Signal, float | None]:
+def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None]:
     """Return the estimate of a signal in tiles, and the mean squared error that some of them lead to expect."""
     errors: list[float | None] = []
 
     def estimate(tile: Window) -> Signal:
         probed = len(errors) % PROBED == 0
-        clean, error, _ = clean_part(signal[tile], seed=seed if probed else None)
+        clean, error, _ = _cleaned(prior, signal[tile], noise if probed else replace(noise, seed=None))
         errors.append(error)
         return clean
 
-    clean, found = tiles.restore(estimate, progress=progress), [error for error in errors if error is not None]
+    clean, found = tiles.restore(estimate, progress=noise.progress), [error for error in errors if error is not None]
     return clean, statistics.fmean(found) if found else None
 
 
-def _cleaned(prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
+def _cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     """Return the estimate by a prior, which sees the signal in units of its size, its error and what was learned.
 
     Noise below the rounding of the values leaves them as they are.
     """
     units = units_of(signal.unsqueeze(0))[0]
-    if level <= torch.finfo(signal.dtype).eps * float(units):
+    if noise.level <= torch.finfo(signal.dtype).eps * float(units):
         return signal, None, {}
-    options = {"level": level / float(units), "given": given, "seed": seed, "progress": progress}
-    estimate, error, learned = CLEANERS.get(prior.name, _by_plan)(prior, signal / units, **options)
+    work = CLEANERS.get(prior.name, _by_plan)
+    estimate, error, learned = work(prior, signal / units, replace(noise, level=noise.level / float(units)))
     if "patch_deviation" in learned:
         learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
     return units * estimate, None if error is None else error * float(units) * float(units), learned
 
 
-def _by_patches(
-    prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool
-) -> Cleaned:
-    """Return the estimate by the local prior, its expected error unless the seed is None, and the classes.
+def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the estimate by the local prior, its expected error and the classes.
 
     The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
     each value, and the error in that of clipped ones is larger than the risk.
     """
-    noise, values = clipped_noise(signal, level, given=given), signal.movedim(-1, 0)
-    made = LocalDenoiser(
-        cast(Local, prior.with_noise(level)), lambda means: noise.variance(means) / level**2, progress
-    )(values)
-    error = None
-    if seed is not None:
-        spread = _sharpness(prior, values, made.f, level, seed) * made.spread
-        ideal = max(float((noise.gain(made.f) * spread).mean()), 1e-12)
-        error = ideal if any(noise.clips) else _expected_error(values, made.f, spread, noise, exact=given)
-    return noise.unclipped(made.f).movedim(0, -1), error, made.learned
+    clipped, values = ClippedNoise.on(signal, noise.level, given=noise.given), signal.movedim(-1, 0)
+    local, error = cast(Local, prior.with_noise(noise.level)), None
+    made = LocalDenoiser(local, lambda means: clipped.variance(means) / noise.level**2, noise.progress)(values)
+    if noise.seed is not None:
+        spread = _sharpness(prior, values, made.f, noise.level, noise.seed) * made.spread
+        ideal = max(float((clipped.gain(made.f) * spread).mean()), 1e-12)
+        error = ideal if any(clipped.clips) else _expected_error(values, made.f, spread, clipped, exact=noise.given)
+    return clipped.unclipped(made.f).movedim(0, -1), error, made.learned
 
 
 def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, level: float, seed: int) -> float:
@@ -277,39 +275,37 @@ def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, level: float, see
     return max(kept, 0.0) / max(float(made.spread.mean()) / sigma**2, 1e-12)
 
 
-def _by_windows(
-    prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool
-) -> Cleaned:
-    """Return the estimate by the Wiener filter, its expected error unless the seed is None, and its spectrum."""
-    noise, values = clipped_noise(signal, level, given=given), signal.movedim(-1, 0).unsqueeze(0)
-    total = (1 + PASSES) * (1 if seed is None else 2)
+def _probe(values: Tensor, noise: Noise) -> Tensor:
+    """Return a small step up or down at every value, from which a difference quotient estimates a divergence."""
+    signs = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(noise.seed or 0))
+    return PROBE * noise.level * (2 * signs - 1).to(values)
+
+
+def _by_windows(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the estimate by the Wiener filter, its expected error and its spectrum."""
+    clipped, values = ClippedNoise.on(signal, noise.level, given=noise.given), signal.movedim(-1, 0).unsqueeze(0)
+    total = (1 + PASSES) * (1 if noise.seed is None else 2)
     error = None
-    with tqdm(total=total, desc="denoising", leave=None, disable=not progress, dynamic_ncols=True) as bar:
-        means, learned = wiener_filter(values, noise, bar.update)
-        if seed is not None:
-            probe = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(seed))
-            step = PROBE * level * (2 * probe - 1).to(values)
-            derivative = (wiener_filter(values + step, noise, bar.update)[0] - means) / step
-            exact = given and not any(noise.clips)
-            error = _expected_error(values, means, noise.variance(means) * derivative, noise, exact=exact)
-    return noise.unclipped(means)[0].movedim(0, -1), error, learned
+    with tqdm(total=total, desc="denoising", leave=None, disable=not noise.progress, dynamic_ncols=True) as bar:
+        means, learned = wiener_filter(values, clipped.variance, bar.update)
+        if noise.seed is not None:
+            step = _probe(values, noise)
+            derivative = (wiener_filter(values + step, clipped.variance, bar.update)[0] - means) / step
+            exact = noise.given and not any(clipped.clips)
+            error = _expected_error(values, means, clipped.variance(means) * derivative, clipped, exact=exact)
+    return clipped.unclipped(means)[0].movedim(0, -1), error, learned
 
 
-def _by_plan(prior: Prior, signal: Signal, *, level: float, given: bool, seed: int | None, progress: bool) -> Cleaned:
-    """Return the fit of a prior to all samples, and its expected error unless the seed is None."""
+def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the fit of a prior to all samples, and its expected error."""
     lattice = Lattice(tuple(signal.shape[:-1]))
-    options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": progress}
-    made = prior.with_noise(level).plan(FourierEncoding.like(lattice), lattice, **options)
-
-    def estimate(values: Signal) -> Signal:
-        return made.fit(values).render(alignment="sample")
-
-    clean, error = estimate(signal), None
-    if seed is not None:
-        probe = torch.randint(0, 2, signal.shape, generator=torch.Generator().manual_seed(seed))
-        step = PROBE * level * (2 * probe - 1).to(signal)
-        spread = level**2 * (estimate(signal + step) - clean) / step
-        error = _expected_error(signal, clean, spread, clipped_noise(signal, level, given=True), exact=given)
+    options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": noise.progress}
+    made = prior.with_noise(noise.level).plan(FourierEncoding.like(lattice), lattice, **options)
+    clean, error = made.fit(signal).render(alignment="sample"), None
+    if noise.seed is not None:
+        step = _probe(signal, noise)
+        spread = noise.level**2 * (made.fit(signal + step).render(alignment="sample") - clean) / step
+        error = _expected_error(signal, clean, spread, ClippedNoise.on(signal, noise.level), exact=noise.given)
     return clean, error, {}
 
 
@@ -338,9 +334,7 @@ class NoisePlan(Plan):
         return Fitted(make_periodic(f, self.encoding.shape), report, learned)
 
 
-def _expected_error(
-    values: Tensor, estimate: Tensor, spread: Tensor, noise: ClippedNoise, *, exact: bool = False
-) -> float:
+def _expected_error(values: Tensor, estimate: Tensor, spread: Tensor, noise: ClippedNoise, *, exact: bool) -> float:
     """Return Stein's unbiased estimate of the mean squared error, |f(y) - y|² - v + 2 v div f per sample.
 
     The mean of ``spread`` is v div f. An error of a few hundredths in v is as large as the whole risk of a smooth

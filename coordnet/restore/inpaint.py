@@ -1,11 +1,13 @@
-"""Inpainting: the unknown part of a signal by a prior that learns from the known part, which stays as it is."""
+"""Inpainting: the unknown part of a signal, or the colors that a mosaic lacks, by a prior that learns from the rest."""
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet import _checks
@@ -17,18 +19,21 @@ from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.gaps import are_wide
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
+from coordnet.priors.local import Local
 from coordnet.priors.registry import REQUIRED, as_prior
-from coordnet.restore.inverted import looks_inverted
-from coordnet.restore.restored import Restored
-from coordnet.restore.tiles import Tiles, fit_large
+from coordnet.restore.noise import refuse_more_than
+from coordnet.restore.restored import Restored, Tiles, fit_large
 from coordnet.sampling.arrays import MOST_CHANNELS, Array, as_mask, as_signal
-from coordnet.sampling.patterns import Pattern, sample
+from coordnet.sampling.forward import are_clustered
+from coordnet.sampling.patterns import Bayer, Pattern, sample
 from coordnet.sampling.samples import Samples, check_weights
 
 # Photographs with a random share of 2 to 25 % known reach 30.0 + 5.2 log10(share) dB of PSNR in the mean. Holes are
 # harder, so nothing higher is expected of larger shares; single photographs are up to 5 dB below the mean.
 TYPICAL = (30.0, 5.2)
 MARGIN = 12.0  # dB
+MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
+MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border, relative to that inside it
 INVERTED = (
     "only {:.3g} % is known, and what the mask calls unknown holds a picture: is the mask inverted? "
     "The command takes --invert, Python `~known`"
@@ -95,7 +100,8 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    chosen = _prior(prior, samples, seed, progress=progress)
+    prior = choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior  # type: ignore
+    chosen = as_prior(prior, REQUIRED) if seed is None else as_prior(prior, REQUIRED).seeded(seed)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)
@@ -122,10 +128,49 @@ def inpaint(
     return Restored(kind.restore(made), model, report, expected, sure and sure.std(), stays)
 
 
-def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
-    """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
-    chosen = as_prior(choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior, REQUIRED)
-    return chosen if seed is None else chosen.seeded(seed)
+def demosaic(
+    raw: Array,
+    pattern: str = "RGGB",
+    sigma: float | None = None,
+    *,
+    prior: Prior | Literal["auto"] = "auto",
+    seed: int | None = None,
+    progress: bool = False,
+) -> Restored:
+    """Inpaint the colors that a Bayer mosaic lacks; the color that a pixel measured stays as it is, to the bit.
+
+    With noise on the mosaic, none stays: the local prior then removes the noise from all colors jointly.
+
+    Parameters
+    ----------
+    raw : NumPy array or tensor, (height, width) or (height, width, 1)
+        The mosaic, at least 2 by 2 pixels. Integers of 8 and 16 bits are scaled to [0, 1].
+    pattern : str
+        The colors of its upper left 2 by 2 pixels, row by row: RGGB, BGGR, GRBG or GBRG, in any case.
+    sigma : float, optional
+        Standard deviation of white noise on the mosaic, of integers after they are scaled; none if not given.
+    prior, seed
+        Those of ``inpaint``. Noise needs a prior that takes it, as the local one does, which "auto" then is.
+
+    Raises
+    ------
+    ValueError
+        If the mosaic has more than one channel or less than two rows or columns, there is no such pattern, sigma is
+        negative or above the mosaic's own standard deviation, or the prior takes no noise.
+    """
+    bayer = Bayer(str(pattern).upper())
+    mosaic, kind = as_signal(raw, "raw", dimensions=2)
+    height, width, channels = mosaic.shape
+    if channels != 1:
+        raise _checks.wrong("raw", "a gray picture of one channel", f"{channels} channels")
+    if min(height, width) < 2:
+        raise _checks.wrong("raw", "at least 2 by 2 pixels, all colors", f"{height} by {width}")
+    if sigma:
+        refuse_more_than(mosaic, _checks.nonnegative("sigma", sigma))
+        prior = Local(noise=sigma) if prior == "auto" else as_prior(prior, REQUIRED).with_noise(sigma)
+    made = inpaint(mosaic.expand(height, width, 3), bayer, prior=prior, dimensions=2, seed=seed, progress=progress)
+    report = {"pattern": bayer.pattern, **({"sigma": sigma} if sigma else {}), **made.report}
+    return replace(made, signal=kind.restore(made.signal), report=report)
 
 
 def _dimensions(signal: Array, known: str | Pattern | Array) -> int | None:
@@ -165,3 +210,36 @@ def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"
         warnings.warn(f"{usual}: is the mask right, and not inverted?", _checks.CoordnetWarning, stacklevel=3)
     return psnr + 20 * math.log10(span)
+
+
+def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid channels"]) -> bool:
+    """Return whether a mask seems to call the picture unknown, and its damage known.
+
+    Less than half is then known, in areas or strokes and not in single points; the unknown values are a picture: they
+    vary, and neighbors are alike. They go on where the mask begins, or the mask has values of one color.
+    """
+    if 2 * int(known.sum()) >= known.numel() or bool(values.isnan().any()):
+        return False
+    known_part = known.any(-1)
+    if not are_clustered(known_part.unsqueeze(0)):
+        return False
+    unknown = (values[~known_part] - values[~known_part].mean(0)).double()
+    spread = 2 * float(unknown.square().mean())
+    inside, across = _differences(values.double(), known_part)
+    if not (spread > 0 and inside < MAX_INSIDE * spread):
+        return False
+    is_one_color = bool((values[known_part] == values[known_part][0]).all())
+    return is_one_color or across <= MAX_ACROSS * inside
+
+
+def _differences(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid"]) -> tuple[float, float]:
+    """Return the mean squared difference of neighbors that are unknown, and of those of which one is known."""
+    inside, across = [], []
+    for axis in range(known.ndim):
+        if known.shape[axis] > 1:
+            squared = values.diff(dim=axis).square().mean(-1)
+            first, second = (known.narrow(axis, k, known.shape[axis] - 1) for k in (0, 1))
+            inside.append(squared[~first & ~second])
+            across.append(squared[first != second])
+    means = [float(torch.cat(parts).mean()) if parts else float("nan") for parts in (inside, across)]
+    return means[0], means[1]

@@ -48,10 +48,14 @@ def regrid(
         If the array has no numbers or no coordinates, or a dimension's are not finite, not monotonic, or outside the
         array's own.
     """
-    _check_array(array)
+    if not all(hasattr(array, name) for name in ("dims", "coords", "attrs", "transpose", "dtype")):
+        raise _checks.wrong("array", "an xarray.DataArray", type(array).__name__)
+    if array.dtype.kind not in "biuf" or not array.size:
+        raise _checks.wrong("array", "real numbers, at least one", f"shape {array.shape} of {array.dtype}")
     _checks.instance("coordinates", coordinates, Mapping | None, "a mapping from names of dimensions to numbers")
     _checks.instance("dims", dims, Sequence | None, "a sequence of names of dimensions")
-    new, axes = dict(coordinates or {}), tuple(_axes_of(array) if dims is None else dict.fromkeys(dims))
+    found = [d for d in array.dims if d in array.indexes and array[d].dtype.kind in "iufM"]  # numbers or times
+    new, axes = dict(coordinates or {}), tuple(dict.fromkeys(found if dims is None else dims))
     for name in new if axes else ():
         _checks.choice("coordinates", name, axes)
     if not axes or not all(d in array.indexes for d in axes):
@@ -64,26 +68,12 @@ def regrid(
     onto = [np.asarray(new.get(d, x), dtype=x.dtype if _is_time(x) else None) for d, x in zip(axes, own, strict=True)]
     numbers = [_increasing(_numbers(x, x)) for x in own]
     signal = _flipped(values, own).reshape(*(len(x) for x in own), -1)
-    found = fit(RectilinearLattice(*numbers).sample(torch.from_numpy(signal.copy())), prior=prior)
-    result = found.at(*(_increasing(_numbers(x, o)) for x, o in zip(onto, own, strict=True))).numpy()
+    made = fit(RectilinearLattice(*numbers).sample(torch.from_numpy(signal.copy())), prior=prior)
+    result = made.at(*(_increasing(_numbers(x, o)) for x, o in zip(onto, own, strict=True))).numpy()
     result = _flipped(result.reshape(*(len(x) for x in onto), *values.shape[len(axes) :]), onto)
     kept = {k: c for k, c in array.coords.items() if k not in axes and not set(c.dims) & set(new)}
     labels = {d: (d, x, array[d].attrs) for d, x in zip(axes, onto, strict=True)}
-    made = type(array)(result, {**labels, **kept}, (*axes, *channels), array.name, array.attrs)
-    return made.transpose(*array.dims)
-
-
-def _check_array(array: Any) -> None:
-    """Refuse what is no ``xarray.DataArray`` of real numbers with a ``ValueError``."""
-    if not all(hasattr(array, name) for name in ("dims", "coords", "attrs", "transpose", "dtype")):
-        raise _checks.wrong("array", "an xarray.DataArray", type(array).__name__)
-    if array.dtype.kind not in "biuf" or not array.size:
-        raise _checks.wrong("array", "real numbers, at least one", f"shape {array.shape} of {array.dtype}")
-
-
-def _axes_of(array: Any) -> list[str]:
-    """Return the dimensions whose coordinates are numbers or times."""
-    return [d for d in array.dims if d in array.indexes and array[d].dtype.kind in "iufM"]
+    return type(array)(result, {**labels, **kept}, (*axes, *channels), array.name, array.attrs).transpose(*array.dims)
 
 
 def _is_time(x: np.ndarray) -> bool:

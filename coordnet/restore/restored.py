@@ -1,11 +1,30 @@
-"""The outcome of restoring a signal."""
+"""Restored signals, and the overlapping tiles in which those too large for one fit are restored and blended."""
 
+import itertools
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
+from tqdm import tqdm
 
+from coordnet import _checks
+from coordnet.linalg.kronecker import outer_product
+from coordnet.networks.fit_reports import FitReport, TiledReport
 from coordnet.networks.reconstruction import Reconstruction
+from coordnet.plans.hold_out import middle
+from coordnet.sampling.samples import Samples
+
+MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
+FIGURE_POINTS = 2**18  # points of the middle of a lattice in tiles, which a figure shows
+FEWER = 4  # a tile has at most a quarter of the points of the largest uncut lattice
+OVERLAP = {1: 1024, 2: 64, 3: 16, 4: 8}  # samples that neighboring tiles share along an axis, by the number of axes
+
+Window = tuple[slice, ...]
+Part = tuple[slice, Float[Tensor, " length"]]  # a part of an axis, and its weights
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,3 +50,124 @@ class Restored:
         expected = None if self.expected_psnr is None else round(self.expected_psnr, 2)
         signal = f"{type(self.signal).__name__} of {self.signal.dtype} and shape {tuple(self.signal.shape)}"
         return f"Restored(<{signal}>{prior}, expected_psnr={expected})"
+
+
+def has_opacity(values: Tensor) -> bool:
+    """Return whether the last channel of pictures is opacity: of two, beside gray, or of four, beside three colors.
+
+    No channel is, where a value is outside of [0, 1], as those of a vector field are.
+    """
+    return values.shape[-1] in (2, 4) and bool(((values >= 0) & (values <= 1)).all())
+
+
+class Tiles:
+    """The tiles of a lattice: one if it has at most ``largest`` points, else some with a quarter of that or fewer.
+
+    The longest sides are cut first. Where tiles overlap, their weights fall linearly, and the sum of all weights is 1.
+    """
+
+    def __init__(self, grid: tuple[int, ...], largest: int | None = None) -> None:
+        largest = MAX_POINTS if largest is None else _checks.integer("largest", largest, 1)
+        lengths, self.overlap = list(grid), OVERLAP.get(len(grid), 0)
+        self.counts = [1] * len(grid)
+        while math.prod(grid) > largest and math.prod(lengths) > largest // FEWER:
+            axis = max(range(len(grid)), key=lengths.__getitem__)
+            if lengths[axis] <= 2 * self.overlap:
+                break
+            self.counts[axis] += 1
+            lengths[axis] = _length(grid[axis], self.counts[axis], self.overlap)
+        self.grid = grid
+        self.parts = [_parts(n, count, self.overlap) for n, count in zip(grid, self.counts, strict=True)]
+
+    def __len__(self) -> int:
+        """Return the number of tiles."""
+        return math.prod(self.counts)
+
+    def __iter__(self) -> Iterator[Window]:
+        """Yield the windows of the tiles on the lattice, row by row."""
+        return itertools.product(*([window for window, _ in parts] for parts in self.parts))
+
+    @property
+    def middle(self) -> Window:
+        """The middle of the lattice, from even positions on: all of it, or a part that a figure can show."""
+        if len(self) == 1:
+            return tuple(slice(0, n) for n in self.grid)
+        part = middle(self.grid, FIGURE_POINTS)
+        return tuple(slice(s.start // 2 * 2, s.start // 2 * 2 + s.stop - s.start) for s in part)
+
+    def restore(
+        self, work: Callable[[Window], Float[Tensor, "*tile channels"]], *, progress: bool = False
+    ) -> Float[Tensor, "*grid channels"]:
+        """Return the blended results of some work on every tile, beneath a bar."""
+        total: Tensor | None = None
+        with tqdm(total=len(self), desc="tiles", disable=not progress, dynamic_ncols=True) as bar:
+            for parts in itertools.product(*self.parts):
+                window = tuple(part for part, _ in parts)
+                result = work(window)
+                total = result.new_zeros(*self.grid, result.shape[-1]) if total is None else total
+                total[window] += result * outer_product([weights for _, weights in parts]).to(result).unsqueeze(-1)
+                bar.update()
+        assert total is not None, "a lattice has a tile"
+        return total
+
+    def report(self) -> dict[str, Any]:
+        """Return what a record says of the tiles."""
+        return {"tiles": self.counts, "overlap": self.overlap}
+
+
+def crop(samples: Samples, window: Window) -> Samples:
+    """Return the samples of a masked lattice in a window of it."""
+    part = samples.part(window)
+    assert part is not None, "the samples of a masked lattice"
+    return part
+
+
+def fit_large(
+    samples: Samples,
+    fit: Callable[[Samples], Reconstruction],
+    *,
+    largest: int | None = None,
+    is_noisy: bool = False,
+    progress: bool = False,
+) -> tuple[Reconstruction | Float[Tensor, "*grid channels"], FitReport]:
+    """Return the model of some samples, or the signal itself where that is too large for one; and the fit's report.
+
+    Samples of a masked lattice on the signal's own grid are cut into ``Tiles`` if it has more than ``largest`` points;
+    the report is then a ``TiledReport``. A tile that is known as a whole stays as it is, unless the
+    samples are noisy; one of which nothing is known gets the mean of all samples.
+    """
+    tiles, geometry = Tiles(samples.grid, largest), samples.geometry
+    is_grid = geometry.gaps is not None and geometry.shape == geometry.grid and geometry.footprint == "point"
+    if len(tiles) == 1 or samples.weights is None or not is_grid:
+        model = fit(samples)
+        return model, model.report
+    weights, reports = samples.weights, []
+
+    def render(window: Window) -> Tensor:
+        values, known = samples.values[window], weights[window]
+        if not bool((known > 0).any()):
+            return samples.mean().expand_as(values)
+        if not is_noisy and bool((known > 0).all()):
+            return values
+        found = fit(crop(samples, window))
+        reports.append(found.report)
+        return found.render(alignment="sample")
+
+    return tiles.restore(render, progress=progress), TiledReport(**tiles.report(), fits=reports)
+
+
+def _length(length: int, count: int, overlap: int) -> int:
+    """Return the length of each of ``count`` parts of an axis."""
+    return -(-(length + (count - 1) * overlap) // count)
+
+
+def _parts(length: int, count: int, overlap: int) -> list[Part]:
+    size = _length(length, count, overlap)
+    starts = [round(k * (length - size) / max(1, count - 1)) for k in range(count)]
+    position = torch.arange(size, dtype=torch.float64)
+    ramp = torch.minimum(position + 1, size - position).clamp(max=overlap)
+    total = torch.zeros(length, dtype=torch.float64)
+    for start in starts:
+        total[start : start + size] += ramp
+    windows = [slice(start, start + size) for start in starts]
+    return [(window, ramp / total[window]) for window in windows]

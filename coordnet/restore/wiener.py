@@ -1,4 +1,4 @@
-"""The adaptive Wiener filter: one learned spectrum for the full signal, then spectra of overlapping windows."""
+"""The adaptive Wiener filter: one learned spectrum for the full signal, then spectra of windows that overlap."""
 
 import itertools
 from collections.abc import Callable
@@ -8,40 +8,38 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import reflect
+from coordnet.linalg.kronecker import outer_product
 from coordnet.linalg.operators import rotate
+from coordnet.plans.fourier_modes import FourierModes
 from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, growth
 from coordnet.priors.smoothness import Smoothness
-from coordnet.restore.clipping import ClippedNoise
-from coordnet.restore.windows import (
-    OVERLAP,
-    principal,
-    side_by_side,
-    window_means,
-    window_modes,
-    window_root,
-    window_shape,
-)
+from coordnet.sampling.axes import Axis
 
 LEARNING_ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
 PASSES = 2  # local filters in a row; each takes its spectra from the estimate before it
 LOCAL_WIDTH = 0.7  # deviation in modes of a local spectrum's smoothing; photographs lose 0.2 dB if wider, 0.1 without
 START = Smoothness(1.5, 0.03)  # the spectrum before the first round
+WINDOW_SIDES = {1: 512, 2: 32, 3: 16, 4: 8}  # samples along each axis of a window, by the number of axes
+OVERLAP = 4  # windows that cover a sample, along an axis
 
 Values = Float[Tensor, "signals channels *lattice"]
 Levels = Float[Tensor, "signals channels *ones"]  # a number for each channel
 
 
-def wiener_filter(values: Values, noise: ClippedNoise, advance: Callable[[], Any]) -> tuple[Values, dict[str, Tensor]]:
+def wiener_filter(
+    values: Values, variance_at: Callable[[Tensor], Tensor], advance: Callable[[], Any]
+) -> tuple[Values, dict[str, Tensor]]:
     """Apply a Wiener filter with the signal's own spectrum, then filters of windows with spectra of their own.
 
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
     signal is learned in rounds of expectation-maximization: they multiply it by its ``growth`` for the posterior
-    moments |gz|² + gs² with the gain g = P / (P + s²), where s² is the noise's variance. The energies of the filtered
-    signal in overlapping windows are then the variances of a filter in each window, ``PASSES`` times. The result is the
-    estimate of the values' means, with the penalty of every mode and the channels' rotation; ``advance`` is called
-    after each filter.
+    moments |gz|² + gs² with the gain g = P / (P + s²), where s² is the noise's variance, which ``variance_at`` returns
+    for the values' means. The energies of the filtered signal in overlapping windows are then the variances of a filter
+    in each window, ``PASSES`` times. The result is the estimate of the values' means, with the penalty of every mode
+    and the channels' rotation; ``advance`` is called after each filter.
     """
     mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
     rotation, _ = principal(values - mean)
@@ -49,7 +47,7 @@ def wiener_filter(values: Values, noise: ClippedNoise, advance: Callable[[], Any
 
     def variance(means: Tensor) -> Tensor:
         """Return the mean variance of the noise in each rotated channel where the values' means are known."""
-        return rotate(rotation.mT.square(), noise.variance(means).mean(tuple(range(2, values.ndim)), keepdim=True))
+        return rotate(rotation.mT.square(), variance_at(means).mean(tuple(range(2, values.ndim)), keepdim=True))
 
     estimate, penalty = _whole(rotated, variance(window_means(values)))
     advance()
@@ -107,3 +105,44 @@ def _local(values: Values, pilot: Values, noise: Levels) -> Values:
 def _inside(f: Tensor, lattice: tuple[int, ...], margin: tuple[int, ...]) -> Tensor:
     """Cut the lattice out of a padded one with a margin before it."""
     return f[..., *(slice(m, m + n) for n, m in zip(lattice, margin, strict=True))]
+
+
+def window_shape(lattice: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a window's length along each axis: a multiple of the overlap, or 1 on an axis too short for one."""
+    size = WINDOW_SIDES[len(lattice)]
+    return tuple(min(size, n // OVERLAP * OVERLAP) if n >= 2 * OVERLAP else 1 for n in lattice)
+
+
+def window_root(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
+    """Return the root of a Hann window with mean square 1, so that the modes of white noise keep its variance."""
+    phases = [2 * torch.pi * (torch.arange(n, dtype=torch.float64) + 0.5) / n for n in shape]
+    return outer_product([(1 - torch.cos(p)).sqrt() if len(p) > 1 else torch.ones_like(p) for p in phases])
+
+
+def side_by_side(
+    f: Float[Tensor, "1 channels *lattice"], shape: tuple[int, ...], shifts: tuple[int, ...]
+) -> Float[Tensor, "..."]:
+    """View the windows that lie side by side from ``shifts`` on, as (*counts, channels, *window)."""
+    for axis, (length, shift) in enumerate(zip(shape, shifts, strict=True), start=2):
+        f = f.narrow(axis, shift, f.shape[axis] - shift).unfold(axis, length, length)
+    return f[0].movedim(0, len(shape))
+
+
+def window_modes(f: Tensor) -> FourierModes:
+    """Return the Fourier modes of windows (windows, channels, *window)."""
+    lattice = tuple(f.shape[2:])
+    return FourierModes(FourierEncoding(tuple(Axis(n) for n in lattice), lattice), dtype=f.dtype, device=f.device)
+
+
+def principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tensor, "signals c"]]:
+    """Return eigenvectors and ascending eigenvalues of the channels' covariance."""
+    y = values.flatten(2).double()
+    variance, rotation = torch.linalg.eigh(y @ y.mT / y.shape[-1])
+    return rotation.to(values), variance
+
+
+def window_means(values: Float[Tensor, "1 channels *lattice"]) -> Float[Tensor, "1 channels *counts"]:
+    """Return the means of parts that lie side by side and are as long as two windows lie apart."""
+    shape = tuple(max(1, length // OVERLAP) for length in window_shape(tuple(values.shape[2:])))
+    parts = side_by_side(values, shape, (0,) * len(shape))
+    return parts.mean(tuple(range(-len(shape), 0))).movedim(-1, 0).unsqueeze(0)

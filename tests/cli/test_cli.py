@@ -15,8 +15,7 @@ from PIL import Image
 
 from coordnet.cli import specs
 from coordnet.cli.common import Output
-from coordnet.cli.folders import HIDDEN
-from coordnet.cli.report import results
+from coordnet.cli.folders import HIDDEN, results
 from coordnet.media import SAMPLES, load, write_media
 from coordnet.metrics.scores import psnr
 from coordnet.networks.reconstruction import Reconstruction
@@ -270,4 +269,4 @@ def test_help_is_complete(run, command):
 
 @pytest.mark.parametrize("text", ["plates", "plates:order=4,cutoff=inf", "plates:order=3,cutoff=0.5"])
 def test_plates_are_described_as_they_are_asked_for(text):
-    assert specs.describe_prior(specs.parse_prior(text)) == text
+    assert specs.parse_prior(text).text == text

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from coordnet.cli.common import Output
-from coordnet.cli.folders import HIDDEN, RESULTS, staging_folder
-from coordnet.cli.report import results
+from coordnet.cli.folders import HIDDEN, RESULTS, results, staging_folder
 from coordnet.media import write_media
 from tests.helpers import synthetic_photograph
 

@@ -11,7 +11,7 @@ import torch
 
 import coordnet as cn
 from coordnet.cli import main
-from coordnet.cli.specs import describe_prior, parse_prior
+from coordnet.cli.specs import parse_prior
 from coordnet.fitting.choice import suited
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import FitReport
@@ -106,8 +106,8 @@ def test_it_is_chosen_where_it_suits_and_no_earlier_prior_does():
 
 def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert describe_prior(parse_prior("flat:step=0.75")) == "flat:step=0.75"
-    assert describe_prior(parse_prior("flat")) == "flat"
+    assert parse_prior("flat:step=0.75").text == "flat:step=0.75"
+    assert parse_prior("flat").text == "flat"
     np.save("signal.npy", SIGNAL.numpy())
     np.save("mask.npy", KNOWN.numpy().astype(np.float32))
     command = "coordnet inpaint signal.npy --mask mask.npy --prior flat:step=0.75 --out made --quiet"

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.clipping import ClippedNoise
-from coordnet.restore.noise_level import noise_level, seen_level
+from coordnet.restore.noise import ClippedNoise, noise_level, seen_level
 from tests.helpers import synthetic_photograph
 
 

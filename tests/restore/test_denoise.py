@@ -6,9 +6,8 @@ import torch
 import coordnet as cn
 from coordnet._checks import CoordnetWarning
 from coordnet.linalg.borders import make_periodic, reflect
-from coordnet.restore.noise_level import noise_level
-from coordnet.restore.wiener import _local
-from coordnet.restore.windows import side_by_side, window_root, window_shape
+from coordnet.restore.noise import noise_level
+from coordnet.restore.wiener import _local, side_by_side, window_root, window_shape
 from tests.helpers import synthetic_photograph
 
 

@@ -27,8 +27,8 @@ def planned(grid, encoder=Gaussian, **options):
     return cn.plan(ComplexEncoding.like(encoder, geometry), geometry, **options)
 
 
-def streamed(plan, source, shape, **options):
-    return torch.from_numpy(np.concatenate(list(stream_render(plan, source, shape, **options))))
+def streamed(plan, source, shape):
+    return torch.from_numpy(np.concatenate(list(stream_render(plan, source, shape, memory=2**30))))
 
 
 @pytest.mark.parametrize("rows", [7, 64, 65, 1000])
@@ -53,7 +53,7 @@ def test_any_number_of_axes_and_little_memory(grid, generator):
 def test_what_cannot_be_streamed(generator):
     values = torch.rand(9, 8, 1, generator=generator).numpy()
     with pytest.raises(ValueError, match="`source`: expected finite"):
-        list(stream_render(planned((9, 8)), np.full_like(values, np.nan), (18, 16)))
+        list(stream_render(planned((9, 8)), np.full_like(values, np.nan), (18, 16), memory=2**20))
     with pytest.raises(ValueError, match="`memory`: expected at least"):
         list(stream_render(planned((9, 8)), values, (18, 16), memory=100))
 

@@ -6,7 +6,7 @@ import torch
 
 import coordnet as cn
 from coordnet.media import read_media, write_media
-from coordnet.restore.tiles import Tiles
+from coordnet.restore.restored import Tiles
 from tests.helpers import synthetic_photograph
 
 
@@ -66,7 +66,7 @@ def test_noise_is_removed_from_tiles_that_are_known_as_a_whole():
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 @pytest.mark.parametrize("command", ["reconstruct", "denoise"])
 def test_commands_say_that_they_cut_and_keep_no_model(run, monkeypatch, tmp_path, command):
-    monkeypatch.setattr("coordnet.restore.tiles.MAX_POINTS", 12_000)
+    monkeypatch.setattr("coordnet.restore.restored.MAX_POINTS", 12_000)
     write_media(synthetic_photograph(260, 60, 1), tmp_path / "a.png")
     options = {
         "reconstruct": ("--sample", "random:0.5", "--prior", "smooth"),

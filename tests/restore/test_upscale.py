@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import coordnet as cn
-from coordnet.restore.areas import choose_strength, stein_strength
-from coordnet.restore.large import upscale_rows
+from coordnet.restore.rows import upscale_rows
+from coordnet.restore.upscale import choose_strength, stein_strength
 from tests.helpers import synthetic_photograph
 
 
@@ -71,10 +71,10 @@ def test_stein_s_strength_is_near_the_best():
 @pytest.mark.parametrize("memory", [300_000, 2**26])
 def test_noisy_rows_are_smoothed_as_pictures_are(memory):
     picture = noisy(140, 33, 0.05)
-    made = upscale_rows(picture.numpy(), 1.5, memory=memory)
+    blocks, report, _ = upscale_rows(picture.numpy(), 1.5, memory=memory)
     expected = cn.upscale(picture, 1.5, prior="none")
-    assert made.report["strength"] == expected.report["strength"] > 0
-    found = torch.from_numpy(np.concatenate(list(made.blocks)))
+    assert report["strength"] == expected.report["strength"] > 0
+    found = torch.from_numpy(np.concatenate(list(blocks)))
     assert torch.allclose(found, expected.signal, atol=2e-3)
     assert float((found - expected.signal).square().mean().sqrt()) < 1e-4
 

@@ -1,0 +1,177 @@
+"""White noise on a signal: its standard deviation, estimated from the signal, and its moments where it was clipped."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.special import ndtr
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.linalg.machine import lower_median
+from coordnet.linalg.operators import rotate
+from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
+from coordnet.restore.wiener import principal, side_by_side, window_means, window_modes, window_root, window_shape
+from coordnet.sampling.samples import units_of
+
+CLIPPED = 1e-3  # an end of the range clipped the values if a larger share of them lies exactly there
+FEW = 10  # this many samples at an end are no evidence of clipping
+NODES = 4097  # number of entries of the tables of moments
+FAR = 8.0  # standard deviations; the mass of a normal distribution beyond them is neglected
+CORNER = 0.75  # fraction of the highest frequency; modes above it on every axis are taken for noise
+UNCLIPPING = 20  # iterations of the fixed point that undoes the clipping
+SCATTER = 3.0  # a sample's standard deviation may be too small by this number of its standard errors
+
+Signal = Float[Tensor, "*grid channels"]
+
+
+def noise_level(signal: Signal) -> float:
+    """Estimate the standard deviation of white noise on a signal from its highest frequencies.
+
+    If values were clipped, it is that of the noise before: the one whose variance after clipping, in the median over
+    windows, is as seen.
+    """
+    units = units_of(signal.unsqueeze(0))[0]
+    signal = signal / units
+    seen = level = seen_level(signal)
+    noise = ClippedNoise.on(signal, level)
+    if level > 0 and any(noise.clips):
+        values = signal.movedim(-1, 0).unsqueeze(0)
+        mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
+        means, rotation = window_means(values), principal(values - mean)[0]
+        for _ in range(UNCLIPPING):
+            variance = rotate(rotation.mT.square(), replace(noise, sigma=level).variance(means))
+            clipped = float(lower_median(variance.flatten(2)).min().sqrt())
+            if not clipped > 0:  # nearly all values are at the ends and say nothing about the noise before clipping
+                level = seen
+                break
+            level *= seen / clipped
+    return float(units) * level
+
+
+def seen_level(signal: Signal, share: float = 0.5) -> float:
+    """Return the root of the noise's variance at the highest frequencies, where it was least clipped.
+
+    It is the median over windows of the mean energy of the modes above ``CORNER`` of the highest frequency on every
+    axis, averaged over the rotated channels where it is least: details of color are seldom as fine as a pixel. With
+    another ``share`` than a half it follows from that quantile instead; a lower one is less misled by fine texture.
+    """
+    values = (signal - signal.mean(tuple(range(signal.ndim - 1)))).movedim(-1, 0).unsqueeze(0)
+    rotation, variance = principal(values)
+    lattice = tuple(values.shape[2:])
+    shape = window_shape(lattice)
+    kept = int((variance[0] > PENALTY_FLOOR * variance.max()).sum())  # channels that have any energy
+    if not kept or max(shape) == 1:
+        return 0.0
+    rotated = rotate(rotation.mT, values)[:, -kept:]
+    axes = zip(lattice, shape, strict=True)
+    shifts = itertools.product(*(sorted({s for s in (0, b // 2) if n - s >= b}) for n, b in axes))
+    tiles = torch.cat([side_by_side(rotated, shape, s).flatten(0, -len(shape) - 2) for s in shifts])
+    taper = window_root(shape).square().to(tiles)  # keeps smooth signals from leaking into the highest modes
+    taper = taper / taper.square().mean().sqrt()
+    modes = window_modes(tiles)
+    z = modes.adjoint(tiles * taper)
+    indices = [torch.arange(n, device=signal.device) for n in z.shape[2:]]
+    high = [torch.minimum(k, b - k) >= CORNER * (b // 2) for k, b in zip(indices, shape, strict=True)]
+    energy = z.abs().square()[..., torch.stack(torch.meshgrid(*high, indexing="ij")).all(0)]
+    count = energy.shape[-1] / float(taper.pow(4).mean())  # effective number of modes: the taper couples neighbors
+    deviations = NormalDist().inv_cdf(share)
+    # The quantile of a mean of exponential variables is approximated as by Wilson and Hilferty (1931).
+    quantile = (1 - 1 / (9 * count) + deviations / math.sqrt(9 * count)) ** 3
+    level = energy.mean(-1).quantile(share, dim=0, interpolation="lower") / quantile
+    spread = 4 / math.sqrt(energy.shape[0] * energy.shape[-1])  # three standard deviations of a median of means
+    return float(level[level <= (1 + spread) * level.min()].mean().sqrt())
+
+
+def refuse_more_than(signal: Signal, sigma: float) -> None:
+    """Raise a ``ValueError`` for a standard deviation of noise that is above the signal's own.
+
+    Noise that leaves a share p of the samples at the ends of the values' range, where they may have been clipped, has a
+    standard deviation of at least (1 - p) σ there (Cacoullos, "On upper and lower bounds for the variance of a function
+    of a random variable", 1982).
+    """
+    share = float(((signal == signal.min()) | (signal == signal.max())).double().mean())
+    centered = (signal - signal.mean(tuple(range(signal.ndim - 1)))).double()
+    deviation = float(centered.square().mean().sqrt())
+    most = deviation + SCATTER * sigma / math.sqrt(2 * signal.numel())
+    if (1 - share) * sigma > most:
+        hint = f"; did you mean {sigma:g}/255 = {sigma / 255:.3g}?" if sigma > 1 and sigma / 255 <= deviation else ""
+        expected = f"at most the signal's own standard deviation, {deviation:.3g}"
+        raise _checks.wrong("sigma", expected, f"{sigma:g}{hint}")
+
+
+@dataclass(frozen=True)
+class ClippedNoise:
+    """Noise of standard deviation ``sigma`` on values from ``low`` to ``high``, which are clipped at some of the ends.
+
+    A value μ becomes y = clip(μ + σn) for a standard normal n. Its mean m(μ) and variance v(μ) are those of a censored
+    normal distribution (Tobin, "Estimation of relationships for limited dependent variables", 1958). Functions of the
+    mean take y's mean, m(μ), and interpolate in a table over μ.
+    """
+
+    sigma: float
+    low: float
+    high: float
+    clips: tuple[bool, bool]  # whether values are clipped at ``low``, and at ``high``
+    most: float = math.inf  # the variance as seen, in the median: at the smooth means of an estimate, v is larger
+
+    @classmethod
+    def on(cls, signal: Signal, sigma: float, *, given: bool = True) -> "ClippedNoise":
+        """Return the noise on a signal, clipped at the ends of its range that hold many samples.
+
+        Its variance is that as seen if ``sigma`` was not ``given``.
+        """
+        low, high = float(signal.min()), float(signal.max())
+        many = max(FEW, CLIPPED * signal.numel())
+        at_low, at_high = (low < high and int((signal == end).sum()) > many for end in (low, high))
+        most = math.inf if given or not (at_low or at_high) else seen_level(signal) ** 2 or math.inf
+        return cls(sigma, low, high, (at_low, at_high), most)
+
+    def variance(self, mean: Tensor) -> Tensor:
+        """Return v(μ), with a median of at most ``most``."""
+        if not any(self.clips):
+            return torch.full_like(mean, self.sigma**2)
+        variance = self._at(mean, 2)
+        return variance * min(1.0, self.most / max(float(variance.median()), 1e-30))
+
+    def gain(self, mean: Tensor) -> Tensor:
+        """Return (dμ/dm)², by which ``unclipped`` multiplies small squared errors; it is 0 beyond the ends.
+
+        dm/dμ is the probability that μ + σn is not clipped.
+        """
+        return self._at(mean, 3, beyond=0.0) if any(self.clips) else torch.ones_like(mean)
+
+    def unclipped(self, mean: Tensor) -> Tensor:
+        """Return μ, or the end that is nearest to it."""
+        return self._at(mean, 0) if any(self.clips) else mean
+
+    def _at(self, mean: Tensor, row: int, beyond: float | None = None) -> Tensor:
+        seen, column = (torch.from_numpy(self._table[i]).to(mean.device) for i in (1, row))
+        x = mean.double()
+        left = (torch.searchsorted(seen, x.contiguous(), right=True) - 1).clamp(0, NODES - 2)
+        share = (x.clamp(seen[0], seen[-1]) - seen[left]) / (seen[left + 1] - seen[left])
+        found = column[left] + share * (column[left + 1] - column[left])
+        if beyond is not None:
+            found = torch.where((x < seen[0]) | (x > seen[-1]), beyond, found)
+        return found.to(mean)
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        """The values μ, and m, v and (dμ/dm)² there, (4, nodes)."""
+        room = FAR * self.sigma
+        first, last = self.low - room * (not self.clips[0]), self.high + room * (not self.clips[1])
+        value = np.linspace(first, last, NODES)
+        a = (self.low - value) / self.sigma if self.clips[0] else np.full(NODES, -2 * FAR)
+        b = (self.high - value) / self.sigma if self.clips[1] else np.full(NODES, 2 * FAR)
+        inside = ndtr(b) - ndtr(a)
+        density_a, density_b = (np.exp(-x * x / 2) / math.sqrt(2 * math.pi) for x in (a, b))
+        # These are the moments of clip(n, a, b) for a standard normal n.
+        first_moment = a * ndtr(a) + b * ndtr(-b) + density_a - density_b
+        second_moment = a * a * ndtr(a) + b * b * ndtr(-b) + inside + a * density_a - b * density_b
+        variance = self.sigma**2 * (second_moment - first_moment**2)
+        return np.stack([value, value + self.sigma * first_moment, variance, 1 / inside**2])
