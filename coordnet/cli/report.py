@@ -25,7 +25,7 @@ from coordnet.linalg import progress
 from coordnet.media import Media, MediaError, write_media
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.networks.reports import FitReport, LocalReport, TiledReport, TrainingReport
+from coordnet.networks.reports import FitReport, LocalReport, StackReport, TiledReport, TrainingReport
 
 Record = dict[str, Any]
 TUNINGS = 5  # number of the best candidates of --tune that are printed
@@ -191,6 +191,7 @@ def score_line(made: Record) -> str:
     return "fit exact" if fitted is None else f"fit PSNR {fitted:.2f} dB"
 
 
+FASTER = " (--prior adaptive is faster)"
 BASELINES = {"linear": "linear interpolation", "cubic": "cubic spline", "biharmonic": "biharmonic inpainting"}
 
 
@@ -200,11 +201,10 @@ def reconstruction_table(made: Record, fit: FitReport, folder: Path) -> list[str
     quality = "" if made["ssim"] is None else f"{made['ssim']:.3f}"
     epochs = f" ({fit.epochs:,} epochs)" if isinstance(fit, TrainingReport) else ""
     render = "–" if made["parameters"] is None else duration(seconds["render"])  # tiles are rendered as they are fitted
-    weight = local_weight(fit) if made["prior"] == "local" else ""
     lines = [
         f"{made['signal']} {size(made['shape'])}, {made['sample']}",
         f"{made['encoding']} {made['encoder']}, {made['head']} head, {_extent(made, fit)}, "
-        f"{made['solver']}{epochs}, prior {made['prior']}{weight}",
+        f"{made['solver']}{epochs}, prior {fit.used(made['prior'])}{weight_words(fit)}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
         f"{'coordnet':24}{decibels(held_out):>14}{quality:>8}{duration(seconds['fit']):>10}{render:>10}",
@@ -231,15 +231,18 @@ def sure_line(found: Record) -> str:
     return f"expected PSNR {decibels(found['expected_psnr'])}{shown} (in {duration(found['seconds'])})"
 
 
-def local_weight(fit: FitReport) -> str:
-    """Return the words on the weight α of a local prior, from the report of its fit, and on a faster prior."""
-    faster = " (--prior adaptive is faster)"
-    if not isinstance(fit, LocalReport) or fit.alpha_range is None:
-        return faster
+def weight_words(fit: FitReport) -> str:
+    """Return the words on the weights of a fit's candidates, or on those of a local prior, and on a faster prior."""
+    if isinstance(fit, StackReport):
+        return weight_words(fit.fits[0]) if len(fit.fits) == 1 else f", weighed at hidden samples{FASTER}"
+    if not isinstance(fit, LocalReport):
+        return ""
+    if fit.alpha_range is None:
+        return FASTER
     low, high = fit.alpha_range
     if low == high == 0:
-        return f", by which nothing was gained at hidden samples: {fit.against} was used"
-    return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{faster}"
+        return f": patches gained nothing over {fit.against} at hidden samples"
+    return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{FASTER}"
 
 
 def _extent(made: Record, fit: FitReport) -> str:

@@ -15,7 +15,6 @@ from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.gaps import are_wide
-from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
 from coordnet.priors.registry import REQUIRED, as_prior
 from coordnet.restore.inverted import looks_inverted
@@ -115,7 +114,7 @@ def inpaint(
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
-    report |= {**found.as_dict(), "prior": Adaptive.name if found.is_pilot else chosen.name}
+    report |= {**found.as_dict(), "prior": found.used(chosen.name)}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)
@@ -124,7 +123,7 @@ def inpaint(
 
 def _prior(prior: Prior | Literal["auto"], samples: Samples, seed: int | None, *, progress: bool) -> Prior:
     """Return the prior that was asked for, or the one that suits samples, with the seed that was asked for."""
-    chosen = as_prior(choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior, REQUIRED)
+    chosen = as_prior(choose_prior(samples, learned=True) if prior == "auto" else prior, REQUIRED)
     return chosen if seed is None else chosen.seeded(seed)
 
 
