@@ -18,7 +18,7 @@ MOST_NODES = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
 INTERPOLATING = ByAxes(
     {1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)}
 )  # orders of plates without other free numbers, lowest first
-SMOOTHED = 3, 1.0  # order of the plate that smooths, and its cut-off relative to the samples' own Nyquist frequency
+SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class ThinPlate(PlateParameters, Prior):
         geometry = setting.geometry
         if geometry.has_cells or geometry.operator is not None or not setting.fourier or setting.robust:
             return ()
-        if math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
+        if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
             return ()
         plates = tuple(cls(order, math.inf, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
         if not geometry.is_whole_lattice:
-            order, cutoff = SMOOTHED
+            order, cutoffs = SMOOTHED
             frequency = nyquist(geometry.density, dimensions(geometry.grid))
-            return (*plates, cls(order, round(cutoff * frequency, 3), 0.0), cls())
+            return (*plates, *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls())
         return (*plates, cls(cutoff=math.inf)) if geometry.shape != geometry.grid and geometry.is_even else ()
 
     @property

@@ -31,8 +31,8 @@ class Stack(Prior):
 
     Attributes
     ----------
-    candidates : tuple of Prior
-        The priors, in the order in which they are tried: cheap ones first. The first one draws the hidden samples, if
+    priors : tuple of Prior
+        The candidates, in the order in which they are tried: cheap ones first. The first one draws the hidden samples, if
         it hides some itself, and is what remains where too few samples are left to hide some.
 
     Notes
@@ -43,7 +43,7 @@ class Stack(Prior):
 
     name: ClassVar[str] = "stack"
     learns: ClassVar[bool] = True
-    candidates: tuple[Prior, ...]
+    priors: tuple[Prior, ...]
 
     def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
         """Return the plan."""
@@ -56,11 +56,11 @@ class Stack(Prior):
 
     def __repr__(self) -> str:
         """Return the candidates as the command line reads them."""
-        return f"Stack({', '.join(prior.text for prior in self.candidates)})"
+        return f"Stack({', '.join(prior.text for prior in self.priors)})"
 
     def seeded(self, seed: int) -> "Stack":
         """Return the candidates with another seed of the samples that they hide."""
-        return replace(self, candidates=tuple(prior.seeded(seed) for prior in self.candidates))
+        return replace(self, priors=tuple(prior.seeded(seed) for prior in self.priors))
 
 
 class StackPlan(Plan):
@@ -73,7 +73,7 @@ class StackPlan(Plan):
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
         self.prior, self._options = prior, options | {"progress": False}
-        self.plans = [candidate.plan(encoding, geometry, **options) for candidate in prior.candidates]
+        self.plans = [candidate.plan(encoding, geometry, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)
 
     def solve(self, values: CenteredValues) -> Fitted:
@@ -82,7 +82,7 @@ class StackPlan(Plan):
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         with torch.no_grad():
-            trial = Trial(self.prior.candidates, self.plans, values.detach())
+            trial = Trial(self.prior.priors, self.plans, values.detach())
         weights = trial.weights()
         used = sorted(np.flatnonzero(weights), key=lambda k: -weights[k])
         fits = {} if is_tracked(values) else trial.fits
@@ -92,8 +92,8 @@ class StackPlan(Plan):
                 fits[k] = self.plans[k].solve(CenteredValues.of(values))
         coefficients = torch.stack([float(weights[k]) * fits[k].coefficients for k in used]).sum(0)
         learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
-        reports = [replace(fits[k].report, prior=self.prior.candidates[k].text) for k in used]
-        report = _report(trial, self.prior.candidates, weights, reports)
+        reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
+        report = _report(trial, self.prior.priors, weights, reports)
         return Fitted(coefficients, report, learned)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
