@@ -31,6 +31,8 @@ from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local
 from .priors.plates import ThinPlate as ThinPlate
 from .priors.smoothness import Smoothness as Smoothness
+from .priors.spline import Spline as Spline
+from .priors.stack import Stack as Stack
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import demosaic as demosaic
 from .restore.inpaint import inpaint as inpaint

@@ -66,7 +66,7 @@ RADIAL = [
 QUARTER = (GRIDDATA, SMOOTH, TUNED, ADAPTED, PATCHES)
 EVERY_START = tuple(
     ClosedForm(FOURIER, prior=Adaptive((start,), rounds, hold_out=0.0))
-    for start in Adaptive().candidates(2)
+    for start in Adaptive().starts_in(2)
     for rounds in range(9)
 )
 EVERY_SMOOTH = tuple(

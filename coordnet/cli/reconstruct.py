@@ -158,13 +158,12 @@ def _table(record: report.Record, fit: FitReport, folder: Path) -> list[str]:
     epochs = f" ({fit.epochs:,} epochs)" if isinstance(fit, TrainingReport) else ""
     # Tiles are rendered as they are fitted.
     render = "–" if record["parameters"] is None else report.duration(seconds["render"])
-    weight = report.local_weight(fit) if record["prior"] == "local" else ""
     tiles = f"in {report.size(fit.tiles)} tiles" if isinstance(fit, TiledReport) else None
     extent = tiles or f"{record['parameters']:,} parameters"
     lines = [
         f"{record['signal']} {report.size(record['shape'])}, {record['sample']}",
         f"{record['encoding']} {record['encoder']}, {record['head']} head, {extent}, "
-        f"{record['solver']}{epochs}, prior {record['prior']}{weight}",
+        f"{record['solver']}{epochs}, prior {fit.used(record['prior'])}{report.weight_words(fit)}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
         f"{'coordnet':24}{report.decibels(held_out):>14}{quality:>8}{report.duration(seconds['fit']):>10}{render:>10}",

@@ -21,9 +21,9 @@ from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, write_media
 from coordnet.media.array_files import split_member
 from coordnet.metrics.scoring import Scoring
-from coordnet.networks.fit_reports import FitReport, LocalReport
+from coordnet.networks.fit_reports import FitReport, LocalReport, StackReport
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.plots.expected_errors import uncertainty_figure
+from coordnet.plots.fits import uncertainty_figure
 
 Record = dict[str, Any]
 Options = TypeVar("Options", bound=Output)
@@ -162,6 +162,9 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e6:.0f} µs"
 
 
+FASTER = " (--prior adaptive is faster)"
+
+
 def sure_line(found: Record) -> str:
     """Return a line with the expected PSNR, and the share of held-out samples within their intervals."""
     covered = found.get("coverage")
@@ -169,12 +172,15 @@ def sure_line(found: Record) -> str:
     return f"expected PSNR {decibels(found['expected_psnr'])}{shown} (in {duration(found['seconds'])})"
 
 
-def local_weight(fit: FitReport) -> str:
-    """Return the words on the weight α of a local prior, from the report of its fit, and on a faster prior."""
-    faster = " (--prior adaptive is faster)"
-    if not isinstance(fit, LocalReport) or fit.alpha_range is None:
-        return faster
+def weight_words(fit: FitReport) -> str:
+    """Return the words on the weights of a fit's candidates, or on those of a local prior, and on a faster prior."""
+    if isinstance(fit, StackReport):
+        return weight_words(fit.fits[0]) if len(fit.fits) == 1 else f", weighed at hidden samples{FASTER}"
+    if not isinstance(fit, LocalReport):
+        return ""
+    if fit.alpha_range is None:
+        return FASTER
     low, high = fit.alpha_range
     if low == high == 0:
-        return f", by which nothing was gained at hidden samples: {fit.against} was used"
-    return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{faster}"
+        return f": patches gained nothing over {fit.against} at hidden samples"
+    return f", α = {fit.alpha_mean:.2f} ({low:.2f} to {high:.2f}) against {fit.against}{FASTER}"

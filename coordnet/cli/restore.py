@@ -24,7 +24,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
-from coordnet.networks.fit_reports import AdaptiveReport
+from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
@@ -134,9 +134,10 @@ def _learned(made: Restored) -> str:
     if made.fit is None:
         return f" in {report.size(made.report['tiles'])} tiles"
     learned = made.fit.report
-    if made.report.get("prior") == "local":
-        return report.local_weight(learned)
-    learned = getattr(learned, "pilot", learned)  # a local prior whose patches have no weight leaves its pilot
+    if isinstance(learned, StackReport) and len(learned.fits) == 1:
+        learned = learned.fits[0]
+    if words := report.weight_words(learned):
+        return words
     if not isinstance(learned, AdaptiveReport) or learned.start is None:
         return ""
     law = f"power {learned.start.power:g}, strength {learned.start.strength:g}"

@@ -48,10 +48,9 @@ def plan(
     geometry : Lattice, MaskedLattice, RectilinearLattice, AreaLattice, ScatteredPoints or OperatorGeometry
         Where the values will be; ``samples.geometry``.
     prior : Prior, "auto" or None
-        The assumption about the signal. A plan has no values that could be hidden, so that "auto" is the first prior
-        that suits the geometry (``suited``); fits of values compare it with thin plates (``choose_prior``). With None
-        a whole lattice is fitted by least squares, and other samples get the interpolation of least norm, with a
-        ``CoordnetWarning``.
+        The assumption about the signal. With "auto" it is what suits the geometry: the ``Stack`` of several priors, or
+        one. With None a whole lattice is fitted by least squares, and other samples get the interpolation of least
+        norm, with a ``CoordnetWarning``.
     solver : ConjugateGradients, optional
         The stopping rule of plans that iterate.
     center : bool
@@ -121,8 +120,7 @@ def fit_closed_form(
         samples = samples.on_even_nodes()
     values = samples.values
     if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
-        shown = options.get("progress", False)
-        prior = choose_prior(samples, fourier=not encoding.axis_encoders, progress=shown)
+        prior = choose_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options)
     quiet = {**options, "progress": False}

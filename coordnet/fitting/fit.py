@@ -112,7 +112,7 @@ def choose(
         prior = None
     elif prior == "auto":
         fourier = (encoder is None or encoder.is_fourier) and not tunable
-        prior = choose_prior(samples, fourier=fourier, robust=robust, progress=progress)
+        prior = choose_prior(samples, fourier=fourier, robust=robust)
     elif robust and prior is None:
         raise _checks.wrong("robust", "a smoothness prior", "none")
     elif prior is not None:
@@ -190,7 +190,7 @@ def combinations(
     """
     for solver in solvers:
         _checks.choice("solver", solver, SOLVERS)
-    prior, plain = choose_prior(samples, progress=progress), choose_prior(samples, fourier=False)
+    prior, plain = choose_prior(samples), choose_prior(samples, fourier=False)
     usual = EncoderChoice(default_encoder(samples.geometry, plain))  # with an adaptive prior fine encoders are alike
     compared = [usual] if usual.is_fourier else [EncoderChoice(family) for family in COMPARED]
     methods: list[Method] = []

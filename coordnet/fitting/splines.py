@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet.encodings.encoders import UnevenSpline
-from coordnet.fitting.choice import GAIN, choose_prior
+from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.defaults import default_encoder
 from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.linalg.waiting import stage
@@ -15,6 +15,7 @@ from coordnet.plans.hold_out import middle
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 
+GAIN = 10**0.6  # 6 dB: of the squared hidden error, by which splines replace another fit
 DEGREES = (1, 3, 5)
 LONGEST = 2048  # coordinates of an axis up to which splines are tried: at unequal ones their matrices are dense
 STENCIL = (3 / 256, 0.0, -25 / 256, 0.0, 150 / 256, 0.0, 150 / 256, 0.0, -25 / 256, 0.0, 3 / 256)

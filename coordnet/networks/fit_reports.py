@@ -43,10 +43,9 @@ class FitReport(Reported):
         """Return the best PSNR at hidden samples; for ``wide`` holes that of hidden copies of them. None without."""
         return max(self.hold_out_psnr.values()) if self.hold_out_psnr and not wide else None
 
-    @property
-    def is_pilot(self) -> bool:
-        """Whether hidden samples gave patches no weight anywhere, so that the fit is that of the prior before them."""
-        return False
+    def used(self, prior: str) -> str:
+        """Return the text of the prior that was used, where another one was asked for: by default that one."""
+        return prior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class PlateReport(FitReport):
     samples.
     """
 
-    order: int
+    order: int | float
     cutoff: float | None
     tried: list[dict[str, Any]]
     beyond_samples: float
@@ -161,10 +160,47 @@ class LocalReport(PatchWeights, FitReport):
             return super().best_psnr(wide=wide)
         return self.pilot.best_psnr(wide=wide)
 
-    @property
-    def is_pilot(self) -> bool:
-        """Whether hidden samples gave patches no weight at any unknown sample."""
-        return self.pilot is not None and self.alpha_range == [0.0, 0.0]
+    def used(self, prior: str) -> str:
+        """Return "adaptive" where hidden samples gave patches no weight at any unknown sample; see ``FitReport``."""
+        return "adaptive" if self.pilot is not None and self.alpha_range == [0.0, 0.0] else prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate(Reported):
+    """A prior that was weighed: its PSNR in dB at hidden samples, as of values in [0, 1], and its weight."""
+
+    prior: str
+    weight: float
+    hold_out_psnr: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackReport(FitReport):
+    """The report of a weighted sum of fits.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        Every prior that was tried at hidden samples; empty where there were too few to hide some.
+    fits : list of FitReport
+        The reports of the fits that have a weight, the one with the largest first; the iterations and the residual
+        are those of that one.
+    """
+
+    candidates: list[Candidate]
+    fits: list[FitReport]
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the PSNR of the sum; see ``FitReport``."""
+        return self.fits[0].best_psnr(wide=True) if wide else super().best_psnr()
+
+    def used(self, prior: str) -> str:
+        """Return the candidates that have a weight, with their weights if there are several; see ``FitReport``."""
+        texts = [str(fit.prior) for fit in self.fits]
+        weights = {candidate.prior: candidate.weight for candidate in self.candidates}
+        if len(texts) == 1:
+            return self.fits[0].used(texts[0])
+        return " + ".join(f"{weights[text]:.2f} {text}" for text in texts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,10 +215,10 @@ class TrainingReport(FitReport):
 class SeveralReports(FitReport):
     """The report of several fits."""
 
-    @property
-    def is_pilot(self) -> bool:
-        """Whether hidden samples gave patches no weight in any of the fits."""
-        return bool(self.each) and all(report.is_pilot for report in self.each)
+    def used(self, prior: str) -> str:
+        """Return what was used in all of the fits, or the prior that was asked for if that differs among them."""
+        used = {report.used(prior) for report in self.each}
+        return used.pop() if len(used) == 1 else prior
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,167 @@
-"""Hidden samples: the part of the samples by whose error the free numbers of a method are chosen."""
+"""Hidden samples: the part of the samples by whose error methods are weighed and their free numbers are chosen."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from coordnet.sampling.forward import ForwardModel
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.forward import MIN_LEFT, ForwardModel
+from coordnet.sampling.grids import Lattice, MaskedLattice
+from coordnet.sampling.samples import Geometry, Samples
+
+SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
+MARGIN = 4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Entries of a lattice that were hidden from a fit, and its estimate of them.
+
+    Attributes
+    ----------
+    part : tuple of slice
+        Where the lattice is in the one that it is a part of.
+    values : (channels, *lattice)
+        The centered signal.
+    shown : (1 or channels, *lattice)
+        The entries that the fit saw.
+    hidden : (1 or channels, *lattice)
+        The entries by which it is judged.
+    estimate : (channels, *lattice)
+        What the fit says of them; it may say anything of others.
+    steps, offsets : tuple of int
+        Those of the lattice that was shown, if it skips entries; empty for a mask.
+    """
+
+    part: tuple[slice, ...]
+    values: Float[Tensor, "channels *lattice"]
+    shown: Bool[Tensor, "#channels *lattice"]
+    hidden: Bool[Tensor, "#channels *lattice"]
+    estimate: Float[Tensor, "channels *lattice"]
+    steps: tuple[int, ...] = ()
+    offsets: tuple[int, ...] = ()
+
+    @classmethod
+    def draw(cls, samples: Samples, share: float, seed: int) -> "HeldOut | None":
+        """Hide a part of the samples that has the shape of what is missing, without an estimate; None if too few are.
+
+        Gaps of a mask are hidden as ``ForwardModel.hide`` has it. Of a lattice that skips samples its own part with the
+        same steps is shown, if that has ``SHORTEST`` samples along each axis that is skipped on.
+        """
+        geometry, values = samples.geometry, samples.values.movedim(-1, 0)
+        part = tuple(slice(0, n) for n in geometry.shape)
+        if geometry.filled_axes is None:
+            known = (geometry.full_weights > 0).movedim(-1, 0).to(values.device)
+            mask = ForwardModel.mask(known.unsqueeze(0).to(values))
+            hidden = mask.hide(share, torch.Generator().manual_seed(seed))
+            if hidden is None:
+                return None
+            return cls(part, values, known & (hidden[0] == 0), hidden[0] > 0, values)
+        own = own_part(geometry)
+        if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
+            return None
+        shown = own.known(1).movedim(-1, 0).to(values.device)
+        return cls(part, values, shown, ~shown, values, own.steps, own.offsets)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing else could have been hidden: a lattice has one own part."""
+        return bool(self.steps)
+
+    @property
+    def samples(self) -> Samples:
+        """What was shown, as samples."""
+        values, grid = torch.where(self.shown, self.values, 0.0).movedim(0, -1), tuple(self.values.shape[1:])
+        if not self.steps:
+            return Samples(MaskedLattice(grid, weights=self.shown.movedim(0, -1).to(values)), values)
+        geometry = Lattice(grid, self.steps, self.offsets)
+        return Samples(geometry, values[geometry.slices])
+
+    def errors(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, " hidden"]:
+        """Return the errors of an estimate at the hidden entries, in float64."""
+        return (f.double() - self.values.double())[self.hidden.expand_as(f)]
+
+    def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
+        """Return the errors of a fit to what was shown."""
+        return self.errors(fit.render(alignment="sample").movedim(-1, 0))
+
+    def windows(self, size: int) -> "list[HeldOut]":
+        """Return windows of about ``size`` nodes in all that have hidden entries: in the middle of these, and corners.
+
+        There is one of all nodes if these are not more than ``size``.
+        """
+        lattice = tuple(self.values.shape[1:])
+        if math.prod(lattice) <= size:
+            return [replace(self, part=tuple(slice(0, n) for n in lattice))]
+        lengths = [s.stop - s.start for s in middle(lattice, size // 3)]
+        at = self.hidden.any(0).nonzero().double().median(0).values.tolist()
+        center = [round(c - m / 2) for c, m in zip(at, lengths, strict=True)]
+        corners = [0] * len(lattice), [n - m for n, m in zip(lattice, lengths, strict=True)]
+        found = [self._window(starts, lengths) for starts in (center, *corners)]
+        return [window for window in found if bool(window.hidden.any())]
+
+    def window(self, size: int) -> "HeldOut":
+        """Return one window of about ``size`` nodes around the middle of the hidden entries."""
+        lengths = [s.stop - s.start for s in middle(tuple(self.values.shape[1:]), size)]
+        at = self.hidden.any(0).nonzero().double().median(0).values.tolist()
+        return self._window([round(c - m / 2) for c, m in zip(at, lengths, strict=True)], lengths)
+
+    def _window(self, starts: Sequence[int], lengths: Sequence[int]) -> "HeldOut":
+        lattice = tuple(self.values.shape[1:])
+        parts = zip(starts, lengths, lattice, self.steps or (1,) * len(lattice), strict=True)
+        begins = [min(max(0, start), n - m) // k * k for start, m, n, k in parts]
+        cut = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
+        inner = torch.zeros(lattice, dtype=torch.bool, device=self.hidden.device)
+        margins = [(MARGIN * (s.start > 0), MARGIN * (s.stop < n)) for s, n in zip(cut, lattice, strict=True)]
+        inner[tuple(slice(s.start + a, s.stop - b) for s, (a, b) in zip(cut, margins, strict=True))] = True
+        names = {name: getattr(self, name)[(..., *cut)] for name in ("values", "shown", "estimate")}
+        return replace(self, part=cut, hidden=(self.hidden & inner)[(..., *cut)], **names)
+
+
+@dataclass(frozen=True)
+class HiddenPoints:
+    """Scattered samples of which some are hidden, (n, channels); the methods are those of ``HeldOut``."""
+
+    asked: Samples
+    hidden: Bool[Tensor, "n channels"]
+    is_exhausted = False
+
+    @classmethod
+    def draw(cls, samples: Samples, share: float, seed: int) -> "HiddenPoints | None":
+        """Hide a random share of the points; None if too few are left."""
+        known = samples.geometry.full_weights.to(samples.values.device) > 0
+        drawn = torch.rand(len(known), 1, generator=torch.Generator().manual_seed(seed)) < share
+        hidden = drawn.to(known.device) & known
+        if int(hidden.sum()) < 2 or int((known & ~hidden).sum()) < MIN_LEFT:
+            return None
+        return cls(samples, hidden.expand_as(samples.values))
+
+    @property
+    def samples(self) -> Samples:
+        """What was shown."""
+        return self.asked.without(self.hidden)
+
+    def windows(self, size: int) -> "list[HiddenPoints]":
+        """Return all points: they have no windows."""
+        return [self]
+
+    def window(self, size: int) -> "HiddenPoints":
+        """Return all points."""
+        return self
+
+    def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
+        """Return the errors of a fit to what was shown, in float64."""
+        return (self.asked.geometry.at_samples(fit).double() - self.asked.values.double())[self.hidden]
+
+
+def own_part(geometry: Geometry) -> Lattice:
+    """Return the part of a lattice's samples that the lattice is of its signal: every k-th one, from the same on."""
+    offsets = tuple(min(o, n - 1) for o, n in zip(geometry.offsets, geometry.shape, strict=True))  # type: ignore[attr-defined]
+    return Lattice(geometry.shape, geometry.steps, offsets)  # type: ignore[attr-defined]
 
 
 def hidden_error(

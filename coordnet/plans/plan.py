@@ -4,9 +4,10 @@ import copy
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -25,6 +26,7 @@ from coordnet.networks.heads import Linear
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import Reconstruction, Uncertainty
 from coordnet.plans.capture import CudaGraph
+from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment
 from coordnet.sampling.rectilinear import Coordinates
@@ -39,6 +41,11 @@ class CenteredValues:
     means: Float[Tensor, "signals channels"]
     batch: tuple[int, ...]  # the leading dimensions that are flattened to ``signals``
     of_constant: Tensor | float  # the samples of the constant 1: 1, or (*samples)
+
+    @classmethod
+    def of(cls, centered: Float[Tensor, "signals channels *samples"]) -> "CenteredValues":
+        """Return values that are centered already."""
+        return cls(centered, centered.new_zeros(centered.shape[:2]), tuple(centered.shape[:1]), 1.0)
 
     def subtracted(self) -> Float[Tensor, "signals channels *samples"]:
         """Return the differences in new memory."""
@@ -76,6 +83,10 @@ class Fitted:
     learned: dict[str, Tensor] = field(default_factory=dict)  # further estimates, such as a spectrum
 
 
+Judged = tuple[Fitted, HeldOut | None]
+Begun = Mapping[Any, Judged]  # by the prior
+
+
 def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:
     """Solve each signal independently, for methods that estimate something which signals must not share."""
     each = [solve(signal) for signal in values.subtracted().split(1)]
@@ -103,6 +114,7 @@ class Plan(ABC):
     encoding itself.
     """
 
+    holds_out: bool = False  # whether a fit hides samples itself, and says what it makes of them
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear
 
@@ -131,6 +143,21 @@ class Plan(ABC):
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, and how the solve went."""
 
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of samples that were hidden on the way.
+
+        ``begun`` has what this method returned for other priors. The second is None, as by default, where no sample was
+        hidden.
+        """
+        return self.solve(CenteredValues.of(values)), None
+
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether a fit is worth its time, by the mean squared hidden errors of priors that were tried before.
+
+        By default it is.
+        """
+        return True
+
     def fit(
         self,
         values: Float[Tensor, "*batch_samples channels"],
@@ -149,7 +176,7 @@ class Plan(ABC):
             value is not finite, or their sum overflows. Values on a GPU are not looked at, which would wait for it.
             Also if gradients are followed to the values, and the plan ``has_gradient`` not.
         """
-        self._check_gradients(values)
+        self.check_gradients(values)
         centered = self.centered(values)
         if values.numel() == 0:
             raise _checks.wrong("values", "at least one signal and one channel", f"shape {tuple(values.shape)}")
@@ -197,7 +224,8 @@ class Plan(ABC):
             raise _checks.wrong("values", "finite values, with a finite sum", "NaN, infinity or an overflow")
         return CenteredValues(stack, means if self.center else torch.zeros_like(means), batch, of_constant)
 
-    def _check_gradients(self, values: Tensor) -> None:
+    def check_gradients(self, values: Tensor) -> None:
+        """Refuse values with a ``ValueError`` whose gradients are followed where the plan has none."""
         if self.direct or not isinstance(values, Tensor):
             return
         if is_transformed(values):

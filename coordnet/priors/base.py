@@ -82,9 +82,9 @@ class Prior(ABC):
         """
 
     @classmethod
-    def suited(cls, setting: Setting) -> "Prior | None":
-        """Return the prior that suits a setting, which is taken unasked; None, as by default, if none does."""
-        return None
+    def candidates(cls, setting: Setting) -> "tuple[Prior, ...]":
+        """Return the priors of this kind that suit a setting and are weighed unasked; none by default."""
+        return ()
 
     def seconds(self, setting: Setting) -> float:
         """Estimate the seconds of a fit on one core, or on a graphics processor; 0 where they hardly count."""
@@ -101,6 +101,11 @@ class Prior(ABC):
     def with_noise(self, sigma: float) -> "Prior":
         """Return the prior for noise of a standard deviation; a ``ValueError`` is raised if it takes none."""
         raise _checks.wrong("prior", "auto, or cn.Local() (--prior local), because the samples have noise", repr(self))
+
+    @property
+    def searches(self) -> bool:
+        """Whether a fit tries many numbers of the prior, so that it is tried after all other candidates."""
+        return False
 
     @property
     def stationary(self) -> "Prior":

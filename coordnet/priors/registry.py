@@ -9,9 +9,11 @@ from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
 from coordnet.priors.smoothness import Smoothness
+from coordnet.priors.spline import Spline
 
-# They are asked in this order whether they suit samples; the first that does is taken.
-PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in (Local, ThinPlate, Adaptive, Smoothness, LeastSquares)}
+# Their candidates are tried in this order, cheap ones first.
+KINDS = (Spline, Adaptive, ThinPlate, Local, Smoothness, LeastSquares)
+PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in KINDS}
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # what is expected where None is no prior
 
 

@@ -17,7 +17,6 @@ from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.gaps import are_wide
-from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
 from coordnet.priors.local import Local
 from coordnet.priors.registry import REQUIRED, as_prior
@@ -100,7 +99,7 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    prior = choose_prior(samples, learned=True, progress=progress) if prior == "auto" else prior  # type: ignore
+    prior = choose_prior(samples, learned=True) if prior == "auto" else prior  # type: ignore
     chosen = as_prior(prior, REQUIRED) if seed is None else as_prior(prior, REQUIRED).seeded(seed)
 
     def fit(part: Samples) -> Reconstruction:
@@ -121,7 +120,7 @@ def inpaint(
     made = made if isinstance(made, Tensor) else made.render(alignment="sample")
     sure = model if uncertainty else None
     hidden = found.best_psnr(wide=report["wide_holes"]) if sure is None else sure.expected_psnr()
-    report |= {**found.as_dict(), "prior": Adaptive.name if found.is_pilot else chosen.name}
+    report |= {**found.as_dict(), "prior": found.used(chosen.name)}
     expected = _expected(hidden, values[kept.expand_as(values) & ~values.isnan()], report["known"])
     made, stays = made.to(values), None if chosen.noise else kept.expand_as(values)
     made = made if stays is None else torch.where(stays, values, made)

@@ -156,7 +156,7 @@ class MeasuredPlan(LearnedPlan):
 
     def _start(self, problem: Problem, values: Float[Tensor, "1 channels *samples"], units: float) -> Learning:
         """Return the power law of the values' energy, the noise that is given or a guess, and random draws."""
-        penalty = start_penalty(problem, self.prior.candidates(len(self.modes.lattice))[0])
+        penalty = start_penalty(problem, self.prior.starts_in(len(self.modes.lattice))[0])
         shape = 1 / penalty.clamp(min=float(penalty[penalty > 0].min()))
         generator = torch.Generator().manual_seed(self.prior.seed)
 

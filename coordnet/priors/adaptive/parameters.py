@@ -26,7 +26,7 @@ class AdaptiveParameters:
         if not 0 <= _checks.nonnegative("hold_out", self.hold_out) < 1:
             raise _checks.wrong("hold_out", "a number of at least 0 and below 1", self.hold_out)
 
-    def candidates(self, dims: int) -> tuple[Smoothness, ...]:
+    def starts_in(self, dims: int) -> tuple[Smoothness, ...]:
         """Return the power laws to start from, for a number of axes."""
         return self.starts or STARTS[dims]
 

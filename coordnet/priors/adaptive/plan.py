@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -20,8 +20,8 @@ from coordnet.linalg.operators import rotate
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import AdaptiveReport, PowerLaw, WideHolesReport
 from coordnet.plans.gaps import are_wide, error_in_gaps
-from coordnet.plans.hold_out import middle
-from coordnet.plans.plan import CenteredValues, Fitted, solve_each
+from coordnet.plans.hold_out import HeldOut, middle
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, solve_each
 from coordnet.plans.systems import System, penalized_system
 from coordnet.priors.adaptive.learned import LearnedPlan
 from coordnet.priors.adaptive.parameters import AdaptiveParameters
@@ -87,15 +87,6 @@ class Trail:
         return replace(_power_law(self.start), hold_out_psnr=[decibels(e, 1 / units) for e in self.errors])
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Hidden samples of a part of the lattice, and the estimate of a fit that did not see them."""
-
-    part: tuple[slice, ...]  # where the part is on the lattice
-    hidden: Bool[Tensor, "#channels *part"]
-    estimate: Float[Tensor, "channels *part"]  # of the centered signal
-
-
 class AdaptivePlan(LearnedPlan):
     """Minimize Σ w (S f - y)² / s² + Σ |z|² / P over modes z, with the variances P learned from the samples.
 
@@ -107,6 +98,8 @@ class AdaptivePlan(LearnedPlan):
     Gradients flow to the values through the last solve, while the spectrum and the rotation of the channels are held
     fixed. A ``ConvergenceWarning`` is given if the steps did not suffice for the last solve.
     """
+
+    holds_out = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: AdaptiveParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, prior, **options)
@@ -131,14 +124,14 @@ class AdaptivePlan(LearnedPlan):
             return problem.system(penalty)
         return penalized_system(problem.modes, problem.measurement, penalty)
 
-    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"]) -> tuple[Fitted, HeldOut | None]:
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
         """Return the coefficients of one centered signal, and the estimate of its hidden samples.
 
         The second is None if no sample was hidden, or the samples are no mask.
         """
         values, units = self.normalized(values)
         problem = self.problem(values)
-        starts, limit = self.prior.candidates(len(self.modes.lattice)), self.prior.rounds
+        starts, limit = self.prior.starts_in(len(self.modes.lattice)), self.prior.rounds
         if problem.constrained:
             limit, starts = min(limit, STRUCTURED_ROUNDS), self.prior.starts or (STRUCTURED_START,)
         deciding = problem if problem.constrained else self._deciding_problem(problem, values)
@@ -165,7 +158,7 @@ class AdaptivePlan(LearnedPlan):
             solution = self.system(problem, last.penalty).solve(problem.values, **options)
         solution.warn_unless_converged(self.tolerance)
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
-        held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, units)
+        held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
         report = AdaptiveReport(
             method=f"conjugate gradients, adaptive prior, {'constrained' if problem.constrained else 'modes'} form",
             start=_power_law(start),
@@ -175,11 +168,11 @@ class AdaptivePlan(LearnedPlan):
             relative_residual=float(solution.relative_residual.max()),
         )
         if chosen is not None and held_out is not None and are_wide(self.measurement.weights[0] > 0):
-            copies = [held_out, *self._copies(deciding, chosen, units)]
-            report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies, (units * values)[0]))
+            copies = [held_out, *self._copies(deciding, chosen, values, units)]
+            report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies))
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
 
-    def _copies(self, problem: Problem, chosen: Trail, units: Tensor) -> Iterator[HeldOut]:
+    def _copies(self, problem: Problem, chosen: Trail, values: Tensor, units: Tensor) -> Iterator[HeldOut]:
         """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""
         for copy in range(1, COPIES if problem.constrained else 1):
             hidden = self._hidden(problem, copy)
@@ -187,17 +180,16 @@ class AdaptivePlan(LearnedPlan):
                 shown = replace(problem, measurement=problem.measurement.reweighted(1 - hidden))
                 trail = Trail(shown, chosen.start, chosen.penalties[chosen.best], chosen.best_z)
                 z = trail.advance(self.learning_tolerance, COPY_STEPS).x
-                held_out = self._held_out(problem, z, hidden, units)
+                held_out = self._held_out(problem, z, hidden, values, units)
                 if held_out is not None:
                     yield held_out
 
-    def _gap_psnr(self, copies: list[HeldOut], values: Float[Tensor, "channels *lattice"]) -> float | None:
+    def _gap_psnr(self, copies: list[HeldOut]) -> float | None:
         """Return the PSNR to expect in wide gaps, in dB, None where hidden copies of them do not tell it."""
         known, errors = self.measurement.weights[0] > 0, []
         for copy in copies:
-            inside = (..., *copy.part)
-            squared = (copy.estimate - values[inside]).square()
-            errors.append(error_in_gaps(known, known[inside] & ~copy.hidden, squared, copy.hidden))
+            squared = (copy.estimate - copy.values).square()
+            errors.append(error_in_gaps(known, copy.shown, squared, copy.hidden))
         found = [error for error in errors if error is not None]
         return decibels(statistics.fmean(found)) if found else None
 
@@ -210,7 +202,9 @@ class AdaptivePlan(LearnedPlan):
         hidden = self.measurement.hide(share, generator)
         return None if hidden is None else zero_pad(hidden, problem.modes.lattice)
 
-    def _held_out(self, problem: Problem, z: Tensor | None, hidden: Tensor | None, units: Tensor) -> HeldOut | None:
+    def _held_out(
+        self, problem: Problem, z: Tensor | None, hidden: Tensor | None, values: Tensor, units: Tensor
+    ) -> HeldOut | None:
         if z is None or hidden is None or not self.measurement.is_mask:
             return None
         lattice = self.measurement.operator.domain
@@ -218,8 +212,10 @@ class AdaptivePlan(LearnedPlan):
         if not problem.constrained and problem.modes.lattice != lattice:
             part = middle(lattice, CROP)
         f = (units * rotate(problem.rotation, problem.modes(z)))[0]
-        inside = tuple(slice(0, s.stop - s.start) for s in part)
-        return HeldOut(part, hidden[0][(..., *inside)] > 0, f[(..., *inside)])
+        inside = (..., *(slice(0, s.stop - s.start) for s in part))
+        without = hidden[0][inside] > 0
+        shown = (self.measurement.weights[0] > 0)[(..., *part)] & ~without
+        return HeldOut(part, (units * values)[0][(..., *part)], shown, without, f[inside])
 
     def _deciding_problem(self, problem: Problem, values: Tensor) -> Problem:
         """Return the problem that decides the start and the rounds: the middle of a large lattice, or all of it."""

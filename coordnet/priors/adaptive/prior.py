@@ -29,12 +29,12 @@ class Adaptive(AdaptiveParameters, Prior):
         return (AdaptivePlan if geometry.operator is None else MeasuredPlan)(encoding, geometry, self, **options)
 
     @classmethod
-    def suited(cls, setting: Setting) -> "Adaptive | None":
+    def candidates(cls, setting: Setting) -> "tuple[Adaptive, ...]":
         """Return it for samples with gaps, scattered ones, measurements, and cells of pixels on long axes."""
         geometry = setting.geometry
         is_open = geometry.operator is not None or not geometry.is_whole_lattice
         suits = is_open or (geometry.has_cells and setting.is_long)
-        return cls() if suits and not setting.robust else None
+        return (cls(),) if suits and not setting.robust else ()
 
     def seeded(self, seed: int) -> "Adaptive":
         """Return the prior with another seed of the hidden samples."""

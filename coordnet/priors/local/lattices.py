@@ -1,30 +1,29 @@
 """Strided lattices with the local prior: interpolation between them by the posterior means of patches."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
 from coordnet.encodings import FourierEncoding
-from coordnet.encodings.encoders import UnevenSpline
 from coordnet.linalg.borders import make_periodic
-from coordnet.linalg.kronecker import Kronecker
 from coordnet.networks.fit_reports import LocalReport, PatchWeights
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.hold_out import HeldOut
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import LocalClasses
 from coordnet.priors.local.estimate import Estimate
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
-from coordnet.priors.local.weights import Weights, choose_weights
+from coordnet.priors.local.weights import HOPE, Weights, choose_weights
+from coordnet.priors.spline import Spline, interpolated
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.samples import Samples
-
-SHORTEST = 4  # samples that must be left along an axis when the lattice's own part is enlarged
 
 
 class LocalLatticePlan(Plan):
@@ -38,19 +37,26 @@ class LocalLatticePlan(Plan):
     The parameters are those of ``plan``; the encoding is replaced by Fourier's of the signal's grid.
     """
 
+    holds_out = True
+
     def __init__(self, encoding: FourierEncoding, geometry: Lattice, prior: LocalParameters, **options: Any) -> None:
         super().__init__(FourierEncoding.on(tuple(Axis(n) for n in geometry.grid)), geometry, **options)
         self.lattice, self.prior = geometry, prior
         prior.patch_on(geometry.grid)
 
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether linear interpolation is nearly as good as others: patches improve on it by a few dB."""
+        return errors.get(Spline(1), 0.0) <= HOPE * min(errors.values(), default=0.0)
+
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own weight."""
-        return solve_each(self._solve, values)
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
-    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of it from its own part; see ``Plan``."""
         samples = Samples(self.lattice, values[0].movedim(0, -1))
         with tqdm(total=3, desc="patches", disable=not self.progress) as bar:
-            weights, grouped = self._weights(samples)
+            weights, grouped, held_out = self._weights(samples)
             bar.update()
             signal, linear, estimate, local = self._both(samples)
             record = weights.record(signal.range, signal.known, "linear interpolation")
@@ -63,23 +69,26 @@ class LocalLatticePlan(Plan):
         coefficients = make_periodic(signal.range * signal.kept(f).unsqueeze(0), self.encoding.shape)
         method = "posterior means of patches, local prior, against linear interpolation"
         report = LocalReport(method=method, patch=list(self.prior.patch_on(self.lattice.grid)), **record)
-        return Fitted(coefficients, report, estimate.learned(signal.range))
+        return Fitted(coefficients, report, estimate.learned(signal.range)), held_out
 
-    def _weights(self, samples: Samples) -> tuple[Weights, Weights]:
-        """Return the weights of patches against linear interpolation, and of groups, from the lattice's own part."""
-        shape = tuple(samples.values.shape[:-1])
-        offsets = tuple(min(o, n - 1) for o, n in zip(self.lattice.offsets, shape, strict=True))
-        own = Lattice(shape, self.lattice.steps, offsets)
-        if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
-            return Weights.none(), Weights.none()
-        signal, linear, _, local = self._both(Samples(own, samples.values[own.slices]))
-        truth = samples.values.movedim(-1, 0) / signal.range
+    def _weights(self, samples: Samples) -> tuple[Weights, Weights, HeldOut | None]:
+        """Return the weights of patches against linear interpolation, and of groups, from the lattice's own part.
+
+        The last is the estimate of the lattice with these weights.
+        """
+        judged = HeldOut.draw(samples, 0.0, 0)
+        if judged is None:
+            return Weights.none(), Weights.none(), None
+        signal, linear, _, local = self._both(judged.samples)
+        truth = judged.values / signal.range
         hidden = (~signal.known).expand_as(truth)
         weights = choose_weights(signal.known, hidden, truth, linear, local)
-        if weights.are_zero or len(shape) != 2:
-            return weights, Weights.none()
-        f = signal.kept(linear + weights.on(signal.known) * (local - linear))
-        return weights, choose_weights(signal.known, hidden, truth, f, signal.from_similar(f, ~signal.known))
+        f, grouped = signal.kept(linear + weights.on(signal.known) * (local - linear)), Weights.none()
+        if f.ndim == 3 and not weights.are_zero:
+            third = signal.from_similar(f, ~signal.known)
+            grouped = choose_weights(signal.known, hidden, truth, f, third)
+            f = f + grouped.on(signal.known) * (third - f)
+        return weights, grouped, replace(judged, estimate=signal.range * f)
 
     def _both(self, samples: Samples) -> tuple[Signal, Tensor, Estimate, Tensor]:
         """Return samples on their grid, in units of their range, and both interpolations of them."""
@@ -93,19 +102,3 @@ class LocalLatticePlan(Plan):
         observed = classes.observe(signal.values, known, cubic)
         estimate = classes.estimate(observed, Patches.every(self.prior.stride, samples.grid, shape, values.device))
         return signal, linear, estimate, classes.restore(estimate.f)
-
-
-def interpolated(samples: Samples, degree: int) -> Float[Tensor, "channels *grid"]:
-    """Return the tensor spline through all samples of a lattice on its signal's grid, with the end values beyond it."""
-    values = samples.values.movedim(-1, 0)
-    pairs = zip(samples.axes, samples.grid, strict=True)
-    matrices = [_spline_matrix(axis, Axis(length), degree, values.device) for axis, length in pairs]
-    return Kronecker(matrices)(values.double()).to(values)
-
-
-def _spline_matrix(knots: Axis, onto: Axis, degree: int, device: torch.device) -> Float[Tensor, "positions knots"]:
-    """Return the matrix, in float64, from values at the knots of a spline to its values at other positions."""
-    encoder = UnevenSpline.for_axes((knots,), None, degree=degree)
-    x = knots.points(device=device)
-    at = onto.points(device=device).clamp(x[0], x[-1])
-    return torch.linalg.solve(encoder(x), encoder(at), left=False)

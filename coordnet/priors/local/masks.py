@@ -1,7 +1,7 @@
 """Closed-form fits with the local prior: a second reconstruction by patches, after one with the adaptive prior."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,9 +12,9 @@ from tqdm import tqdm
 from coordnet.encodings import FourierEncoding
 from coordnet.linalg.borders import make_periodic
 from coordnet.networks.fit_reports import LocalReport, PatchWeights
-from coordnet.plans.hold_out import middle
-from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
-from coordnet.priors.adaptive.plan import AdaptivePlan, HeldOut
+from coordnet.plans.hold_out import HeldOut, middle
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.classes import KNOWN_NOISE, LocalClasses
 from coordnet.priors.local.estimate import Estimate, Observed
@@ -22,7 +22,7 @@ from coordnet.priors.local.mixture import MOST_ROUNDS
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.similar_unknown import GROUP_SHARE, fill_from_similar
-from coordnet.priors.local.weights import FARTHEST, Weights, choose_weights, distances
+from coordnet.priors.local.weights import FARTHEST, HOPE, Weights, choose_weights, distances
 from coordnet.sampling.samples import Geometry
 
 LEARNED_STRIDE = 4  # distance of the patches that adapt the classes
@@ -82,6 +82,8 @@ class LocalPlan(Plan):
     Known samples stay as they are, and the Fourier encoding interpolates the resulting lattice.
     """
 
+    holds_out = True
+
     def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: LocalParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)
         self.prior, self.shape = prior, prior.patch_on(geometry.shape)
@@ -89,19 +91,24 @@ class LocalPlan(Plan):
         self.measurement = self.pilot.measurement
         self.exact = self.measurement.is_plain_mask and not prior.noise
 
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether the pilot is nearly as good as others: patches improve on it by a few dB."""
+        return errors.get(self.prior.pilot, 0.0) <= HOPE * min(errors.values(), default=0.0)
+
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values, each signal with its own classes."""
-        return solve_each(self._solve, values)
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
 
-    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
-        fitted, held_out = self.pilot.solve_and_hold_out(values)
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of what the pilot hid; see ``Plan``."""
+        fitted, held_out = (begun or {}).get(self.prior.pilot) or self.pilot.solve_and_hold_out(values)
         signal = Signal.of(values[0], self.measurement.weights[0] > 0)
         pilot = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.shape))] / signal.range
         f, record, learned = pilot, Weights.none().record(signal.range, signal.known, PILOT), {}
         sought = ~signal.known if self.exact else torch.ones_like(signal.known)
         near = distances(signal.known, clustered=self.measurement.is_structured_mask) <= FARTHEST
         if held_out is not None and bool((sought & near).any()):
-            f, record, learned = self._second(signal, pilot, held_out, sought)
+            f, record, learned, held_out = self._second(signal, pilot, held_out, sought)
         f = self._kept(signal, f)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
         report = LocalReport(
@@ -112,7 +119,7 @@ class LocalPlan(Plan):
             iterations=fitted.report.iterations or 0,
             relative_residual=fitted.report.relative_residual or 0.0,
         )
-        return Fitted(coefficients, report, {**fitted.learned, **learned})
+        return Fitted(coefficients, report, {**fitted.learned, **learned}), held_out
 
     def _kept(self, signal: Signal, f: Lattice) -> Lattice:
         """Return an estimate with the known samples in their places, if they have no noise."""
@@ -120,18 +127,18 @@ class LocalPlan(Plan):
 
     def _second(
         self, signal: Signal, pilot: Lattice, held_out: HeldOut, sought: Mask
-    ) -> tuple[Lattice, dict[str, Any], dict[str, Tensor]]:
+    ) -> tuple[Lattice, dict[str, Any], dict[str, Tensor], HeldOut]:
         """Return the estimate with the weights that hidden samples give to patches and groups, its report and classes.
 
-        The estimate is the pilot if they give no weight to the patches.
+        The estimate is the pilot if they give no weight to the patches. The last is the estimate of hidden samples.
         """
         is_part = held_out.estimate.shape != pilot.shape
         bar = tqdm(total=self._rounds * (1 + is_part) + 4, desc="patches", disable=not self.progress)
         with bar:
-            classes, weights, grouped = self._decide(signal, held_out, bar.update)
+            classes, weights, grouped, held_out = self._decide(signal, held_out, bar.update)
             record = weights.record(signal.range, signal.known, PILOT)
             if weights.are_zero:
-                return pilot, record, {}
+                return pilot, record, {}, held_out
             if is_part:
                 classes = self._adapted(self._begin(signal), signal, pilot, bar.update)
             estimate = self._estimate(classes, signal, pilot, self.prior.stride, sought)
@@ -141,12 +148,15 @@ class LocalPlan(Plan):
                 record["groups"] = PatchWeights(**grouped.record(signal.range, signal.known, "the patches"))
                 f = f + grouped.on(signal.known) * (signal.from_similar(f, sought, self._noise(signal)) - f)
             bar.update()
-        return f, record, estimate.mapped(signal.range)
+        return f, record, estimate.mapped(signal.range), held_out
 
     def _decide(
         self, signal: Signal, held_out: HeldOut, update: Callable[[], Any]
-    ) -> tuple[LocalClasses, Weights, Weights]:
-        """Adapt classes to the samples that are not hidden; return them with the weights of patches and of groups."""
+    ) -> tuple[LocalClasses, Weights, Weights, HeldOut]:
+        """Adapt classes to the samples that are not hidden; return them with the weights of patches and of groups.
+
+        The last is the estimate with these weights.
+        """
         clustered = self.measurement.is_structured_mask
         deciding = signal.part(held_out.part)
         shown, first = deciding.without(held_out.hidden), held_out.estimate / signal.range
@@ -156,15 +166,16 @@ class LocalPlan(Plan):
         weights = choose_weights(shown.known, hidden, deciding.values, first, second, clustered=clustered)
         update()
         lattice = tuple(first.shape[1:])
-        if weights.are_zero or len(lattice) != 2:
-            return classes, weights, Weights.none()
         f = self._kept(shown, first + weights.on(shown.known) * (second - first))
+        if weights.are_zero or len(lattice) != 2:
+            return classes, weights, Weights.none(), replace(held_out, estimate=signal.range * f)
         part = tuple(slice(0, n) for n in lattice) if clustered else middle(lattice, GROUPED)
-        shown, f, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
-        third = shown.from_similar(f, hidden, self._noise(signal))
-        grouped = choose_weights(shown.known, hidden, deciding.part(part).values, f, third, clustered=clustered)
+        shown, inner, hidden = shown.part(part), f[(..., *part)], hidden[(..., *part)]
+        third = shown.from_similar(inner, hidden, self._noise(signal))
+        grouped = choose_weights(shown.known, hidden, deciding.part(part).values, inner, third, clustered=clustered)
+        f[(..., *part)] += grouped.on(shown.known) * (third - inner)
         update()
-        return classes, weights, grouped
+        return classes, weights, grouped, replace(held_out, estimate=signal.range * f)
 
     def _noise(self, signal: Signal) -> float:
         return max(KNOWN_NOISE, self.prior.noise_in(signal.range) ** 2)

@@ -98,16 +98,16 @@ class Local(LocalParameters, Prior):
         return kind(encoding, geometry, self, **options)
 
     @classmethod
-    def suited(cls, setting: Setting) -> "Local | None":
-        """Return it for pictures and clips with gaps or cells, which it fills better than others do."""
+    def candidates(cls, setting: Setting) -> "tuple[Local, ...]":
+        """Return it for pictures and clips with gaps or cells."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
         is_lattice = geometry.is_even and not geometry.is_scattered and geometry.operator is None
         if setting.robust or not setting.fourier or not is_lattice:
-            return None
+            return ()
         if geometry.weights is None:
-            return cls() if dims == 2 and geometry.shape != geometry.grid else None
+            return (cls(),) if dims == 2 and geometry.shape != geometry.grid else ()
         is_mask = not geometry.has_cells and bool(((geometry.weights == 0) | (geometry.weights == 1)).all())
-        return cls() if dims in (2, 3) and is_mask else None
+        return (cls(),) if dims in (2, 3) and is_mask else ()
 
     def seconds(self, setting: Setting) -> float:
         """Estimate the seconds of a fit; see ``local_seconds``."""

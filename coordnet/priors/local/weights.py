@@ -14,6 +14,7 @@ EDGES = (1, 2, 4, FARTHEST)  # the largest distances of the regions
 MIN_HIDDEN = 50  # hidden samples that a region needs for a weight of its own
 MIN_IMPROVEMENT = 0.005  # relative fall of the squared error at hidden samples that gives any weight
 MAX_WEIGHT = 1.2
+HOPE = 10**0.6  # 6 dB: of squared hidden error, by which others may be better than what patches improve on
 CELL = 16  # lattice points along an axis within which hidden samples say the same: twice a patch
 
 

@@ -12,9 +12,8 @@ from scipy.interpolate import BSpline
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
-from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.plate import INTERPOLATED, spline_through
+from coordnet.priors.plates.plate import INTERPOLATED, is_spline, spline_through
 from coordnet.priors.plates.solve import solve
 
 
@@ -34,14 +33,14 @@ class FollowedPlate(torch.autograd.Function):
         return ctx.adjoint(gradients[0]), None, None
 
 
-def adjoint(field: Field, order: int, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
+def adjoint(field: Field, order: int | float, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
     """Return Tᵀ g, (n, columns), for the linear map T of the samples' values to ``plate``'s lattice signal.
 
     The systems are symmetric, so that it takes one more solve of the same system.
     """
-    if field.dims == 1 and field.on_nodes and cutoff == math.inf:
-        return _spline_adjoint(field, order, g)
-    k = plate_energy(field.lattice, order)
+    if is_spline(field, order, cutoff):
+        return _spline_adjoint(field, int(order), g)
+    k = field.energy(order)
     if field.on_nodes and cutoff == math.inf:
         unknown = np.ones(len(g), dtype=bool)
         unknown[field.nodes] = False

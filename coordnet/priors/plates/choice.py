@@ -12,7 +12,6 @@ import torch
 from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
-from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plate import plate
@@ -47,11 +46,11 @@ class FieldErrors:
     def __init__(self, field: Field, prior: PlateParameters, rounds: int | None = None) -> None:
         self.field, self.prior = field, prior
         self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
-        self.tried: dict[tuple[int, float], float] = {}
+        self.tried: dict[tuple[int | float, float], float] = {}
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
-        """The hidden samples of each fold, as a mask; none if there are too few samples."""
+        """The hidden samples of each fold, as a mask; none if there are too few samples, or none shall be hidden."""
         generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
         count = len(self.field.values)
         known = torch.ones(1, 1, count)
@@ -59,11 +58,11 @@ class FieldErrors:
             known = torch.zeros(1, 1, *self.field.lattice)
             known.view(-1)[self.field.nodes] = 1.0
         mask = ForwardModel.mask(known)
-        drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds))
+        drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds if self.prior.hold_out else 0))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
-    def of_plate(self, order: int, cutoff: float) -> float:
+    def of_plate(self, order: int | float, cutoff: float) -> float:
         """Return the error of plates; infinity if the samples do not determine them."""
         if (order, cutoff) not in self.tried:
             try:
@@ -72,9 +71,9 @@ class FieldErrors:
                 self.tried[order, cutoff] = math.inf
         return self.tried[order, cutoff]
 
-    def squares_of_plate(self, order: int, cutoff: float) -> np.ndarray:
+    def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
         """Return the squared error at each hidden sample."""
-        energy = plate_energy(self.field.lattice, order)
+        energy = self.field.energy(order)
         return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
 
     def squares_of(self, fit: Callable[[Samples], Reconstruction]) -> np.ndarray:

@@ -11,13 +11,20 @@ from scipy import sparse
 Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not describe
 
 
-def plate_energy(lattice: tuple[int, ...], order: int) -> Sparse:
+def plate_energy(lattice: tuple[int, ...], order: int | float, frequency: float = math.pi) -> Sparse:
     """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
     The differences are those of the open lattice: each stays within it, so that polynomials of degree below p have no
     energy. K is (size, size) in float64, with the first axis of the lattice slowest.
+
+    The energy of order p + 1/2 is |ω|^(2p+1) in frequencies, which no differences have. In its place is its tangent,
+    (ω₀ |ω|^2p + |ω|^(2p+2) / ω₀) / 2, at a ``frequency`` ω₀ in radians a node; it is nowhere below.
     """
-    size = math.prod(lattice)
+    if order % 1:
+        lower = int(order)
+        below, above = (plate_energy(lattice, p) for p in (lower, lower + 1))
+        return sparse.csr_array(0.5 * (frequency * below + above / frequency))
+    size, order = math.prod(lattice), int(order)
     total: Sparse = sparse.csr_array((size, size))
     for alpha in itertools.product(range(order + 1), repeat=len(lattice)):
         if sum(alpha) == order:
@@ -27,9 +34,9 @@ def plate_energy(lattice: tuple[int, ...], order: int) -> Sparse:
     return sparse.csr_array(total)
 
 
-def polynomials(order: int, dims: int) -> int:
-    """Return the number of monomials of a degree below the order, which have no energy."""
-    return math.comb(order - 1 + dims, dims)
+def polynomials(order: int | float, dims: int) -> int:
+    """Return the number of monomials of a degree below the order, rounded down, which have no energy."""
+    return math.comb(int(order) - 1 + dims, dims)
 
 
 def _axis_energy(count: int, power: int) -> Sparse:

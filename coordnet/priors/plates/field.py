@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from coordnet.encodings.blending import Blending
-from coordnet.priors.plates.energy import Sparse
+from coordnet.priors.plates.energy import Sparse, plate_energy
 from coordnet.sampling.grids import MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -64,6 +64,10 @@ class Field:
         """The number of axes of more than one node, at least 1."""
         return dimensions(self.lattice)
 
+    def energy(self, order: int | float) -> Sparse:
+        """Return the energy of plates on the lattice; see ``plate_energy``."""
+        return plate_energy(self.lattice, order, nyquist(len(self.values) / math.prod(self.lattice), self.dims))
+
     @property
     def nodes(self) -> np.ndarray:
         """The flat indices of the samples, where they are nodes."""
@@ -102,6 +106,11 @@ class Field:
 def dimensions(lattice: tuple[int, ...]) -> int:
     """Return the number of axes of more than one node, at least 1: a picture of one column is a row."""
     return max(1, sum(n > 1 for n in lattice))
+
+
+def nyquist(density: float, dims: int) -> float:
+    """Return the Nyquist frequency, in radians a node, of samples at equal distances with a density, at most π."""
+    return math.pi * min(1.0, density) ** (1 / dims)
 
 
 def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:

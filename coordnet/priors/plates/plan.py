@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +52,20 @@ class ThinPlatePlan(Plan):
         super().__init__(encoding, geometry.blended("quintic"), **options)
         self.prior = prior
 
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
+
+        Of the plates that were tried, the best of all must be the one of the highest order, or one that smooths.
+        """
+        tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
+        if self.prior.is_chosen or not errors:
+            return True
+        if not tried:
+            return False
+        highest = max(prior.order or 0 for prior in tried)
+        best = min(errors, key=errors.__getitem__)
+        return best in tried and (best.order == highest or best.cutoff < math.inf)
+
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""
         with stage("fitting plates", shown=self.progress):
@@ -68,7 +83,8 @@ class ThinPlatePlan(Plan):
             for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
         ]
         order = max(order for _, order, _ in solved)
-        extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, order)  # type: ignore[arg-type]
+        shape: Any = self.encoding.shape
+        extended = continue_smoothly(torch.cat(lattices, dim=1), shape, math.ceil(order))
         solutions = [solution for *_, solution in solved]
         report = PlateReport(
             method=f"thin plates, {solutions[0].method}",
@@ -98,14 +114,14 @@ class ThinPlatePlan(Plan):
         return FollowedPlate.apply(values, plate, onto_samples)
 
 
-def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int, PlateSolution]:
+def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int | float, PlateSolution]:
     """Return the plate with a prior's numbers, its order and the solve.
 
     A system that is singular to rounding is solved with a lower order, with a ``CoordnetWarning``; if there is none, a
     ``ValueError`` is raised.
     """
     given = prior.order or 1
-    for order in range(given, 0, -1):
+    for order in (given, *range(math.ceil(given) - 1, 0, -1)):
         try:
             f, solution = plate(field, order, prior.cutoff or math.inf)
         except SingularPlate as error:

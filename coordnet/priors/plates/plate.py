@@ -7,14 +7,16 @@ from scipy import sparse
 from scipy.interpolate import BSpline, make_interp_spline
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
-from coordnet.priors.plates.energy import Sparse, plate_energy, polynomials
+from coordnet.priors.plates.energy import Sparse, polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.solve import ACCEPTED, PlateSolution, SingularPlate, solve
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 
 
-def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None) -> tuple[np.ndarray, PlateSolution]:
+def plate(
+    field: Field, order: int | float, cutoff: float, energy: Sparse | None = None
+) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
 
     Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and
@@ -30,9 +32,9 @@ def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None)
     count, dims = len(field.values), field.dims
     if count < polynomials(order, dims):
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
-    if dims == 1 and field.on_nodes and cutoff == math.inf:
-        return natural_spline(field, order)
-    k = plate_energy(field.lattice, order) if energy is None else energy
+    if is_spline(field, order, cutoff):
+        return natural_spline(field, int(order))
+    k = field.energy(order) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
         f = np.zeros((k.shape[0], field.values.shape[1]))
         f[field.nodes] = field.values
@@ -46,6 +48,11 @@ def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None)
     strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
     solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
     return solution.x, solution
+
+
+def is_spline(field: Field, order: int | float, cutoff: float) -> bool:
+    """Return whether a plate is a natural spline: on a line, through samples at nodes, and of a whole order."""
+    return field.dims == 1 and field.on_nodes and cutoff == math.inf and order % 1 == 0
 
 
 def natural_spline(field: Field, order: int) -> tuple[np.ndarray, PlateSolution]:

@@ -7,11 +7,18 @@ from typing import Any, ClassVar
 from coordnet.encodings import Encoding
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Setting
+from coordnet.priors.plates.field import dimensions, nyquist
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plan import ThinPlatePlan
+from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
-LONGEST_ROW = 2**21  # points of a row up to which it is taken unasked: they need half a kilobyte each
+# Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
+MOST_NODES = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
+INTERPOLATING = ByAxes(
+    {1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)}
+)  # orders of plates without other free numbers, lowest first
+SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
 
 
 @dataclass(frozen=True)
@@ -25,14 +32,16 @@ class ThinPlate(PlateParameters, Prior):
 
     Attributes
     ----------
-    order : int, optional
-        The order p of the derivatives, from 1 to 8; hidden samples choose it if it is not given.
+    order : int or half-integer, optional
+        The order p of the derivatives, from 1 to 8; hidden samples choose a whole one if it is not given. In two
+        dimensions those of order 1.5, 2, 2.5 and 3.5 are like radial basis functions r, r² log r, r³ and r⁵; of order
+        p + 1/2 the energy is the tangent of |ω|^(2p+1) at the samples' own Nyquist frequency (``plate_energy``).
     cutoff : float, optional
         The frequency ω, in radians a sample of the lattice, above which samples count as noise, from 1e-9 to 1e9: the
         energy has the weight ω^(-2p) against squared errors of weight 1. With ``math.inf`` samples are interpolated.
         Hidden samples choose it if it is not given.
     hold_out : float
-        The fraction of the samples that is hidden for a choice.
+        The fraction of the samples that is hidden for a choice, or for the report; 0 where neither is wanted.
     seed : int
         The seed of the hidden samples.
 
@@ -56,17 +65,33 @@ class ThinPlate(PlateParameters, Prior):
         return ThinPlatePlan(encoding, geometry, self, **options)
 
     @classmethod
-    def suited(cls, setting: Setting) -> "ThinPlate | None":
-        """Return splines for rows that skip samples, of an order that hidden samples choose.
+    def candidates(cls, setting: Setting) -> "tuple[ThinPlate, ...]":
+        """Return plates that interpolate, and one whose numbers hidden samples choose, where samples skip nodes.
 
-        Cut-offs would be chosen too low, as a hidden sample is twice as far from its neighbors as the points between
-        samples are. Smooth fields take plates if hidden samples say so (``fitting.choice``).
+        On lattices that skip samples cut-offs would be chosen too low, as a hidden sample is twice as far from its
+        neighbors as the points between samples are.
         """
         geometry = setting.geometry
-        skips = geometry.is_whole_lattice and not geometry.has_cells and geometry.shape != geometry.grid
-        is_row = len(geometry.grid) == 1 and geometry.is_even and geometry.grid[0] <= LONGEST_ROW
-        suits = skips and is_row and geometry.operator is None and setting.fourier and not setting.robust
-        return cls(cutoff=math.inf) if suits else None
+        if geometry.has_cells or geometry.operator is not None or not setting.fourier or setting.robust:
+            return ()
+        if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
+            return ()
+        plates = tuple(cls(order, math.inf, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
+        if not geometry.is_whole_lattice:
+            order, cutoffs = SMOOTHED
+            frequency = nyquist(geometry.density, dimensions(geometry.grid))
+            return (*plates, *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls())
+        return (*plates, cls(cutoff=math.inf)) if geometry.shape != geometry.grid and geometry.is_even else ()
+
+    @property
+    def text(self) -> str:
+        """The prior as the command line reads it, without what does not matter where both numbers are given."""
+        return self._text("order", "cutoff") if self.is_chosen else super().text
+
+    @property
+    def searches(self) -> bool:
+        """Whether its order or its cut-off is to be chosen."""
+        return not self.is_chosen
 
     def seeded(self, seed: int) -> "ThinPlate":
         """Return the prior with another seed of the hidden samples."""

@@ -43,16 +43,19 @@ class Smoothness(SmoothnessParameters, Prior):
         return (FoldedPlan if folds else SmoothLatticePlan)(encoding, geometry, self, **options)
 
     @classmethod
-    def suited(cls, setting: Setting) -> "Smoothness | None":
-        """Return it for lattices that skip samples or have a long axis, and with Huber's loss for outliers."""
+    def candidates(cls, setting: Setting) -> "tuple[Smoothness, ...]":
+        """Return it for lattices that skip samples or have a long axis, and with Huber's loss for outliers.
+
+        Pictures that skip samples have better ones.
+        """
         geometry, dims = setting.geometry, len(setting.geometry.grid)
         if setting.robust:
-            return cls(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber")
+            return (cls(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber"),)
         if geometry.has_cells:
-            return None
-        if geometry.shape != geometry.grid:
-            return cls(*STRIDED[dims])
-        return cls(POWER[dims], 1e-3) if setting.is_long else None
+            return ()
+        if geometry.is_whole_lattice and geometry.shape != geometry.grid:
+            return () if dims == 2 and setting.fourier else (cls(*STRIDED[dims]),)
+        return (cls(POWER[dims], 1e-3),) if setting.is_long and geometry.is_whole_lattice else ()
 
     def robust(self) -> "Smoothness":
         """Return the prior with Huber's loss."""

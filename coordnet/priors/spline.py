@@ -1,0 +1,98 @@
+"""Tensor splines through the samples of a lattice, the plain interpolation that others have to be better than."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.encodings.encoders import UnevenSpline
+from coordnet.linalg.borders import make_periodic
+from coordnet.linalg.kronecker import Kronecker
+from coordnet.networks.fit_reports import FitReport
+from coordnet.plans.plan import CenteredValues, Fitted, Plan
+from coordnet.priors.base import Prior, Setting
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Geometry, Samples
+
+DEGREES = (1, 3, 5)
+LONGEST = 2048  # knots of an axis up to which splines are taken unasked: their matrices are dense
+
+
+@dataclass(frozen=True)
+class Spline(Prior):
+    """The tensor spline of a degree through all samples of a lattice that skips samples.
+
+    Its knots are the samples, without those next to the ends for higher degrees ("not a knot", as SciPy has it);
+    beyond the outermost samples the values stay as they are there. A ``ValueError`` is raised if the degree is not odd
+    or not in [1, 7].
+
+    Notes
+    -----
+    de Boor, "A Practical Guide to Splines" (1978), chapter 13.
+    """
+
+    name: ClassVar[str] = "spline"
+    learns: ClassVar[bool] = True
+    degree: int = 3
+
+    def __post_init__(self) -> None:
+        if _checks.integer("degree", self.degree, 1) not in (1, 3, 5, 7):
+            raise _checks.wrong("degree", "1, 3, 5 or 7", self.degree)
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan."""
+        return SplinePlan(encoding, geometry, self.degree, **options)
+
+    @classmethod
+    def candidates(cls, setting: Setting) -> tuple["Spline", ...]:
+        """Return those of degree 1, 3 and 5 for equally spaced lattices that skip samples."""
+        geometry = setting.geometry
+        skips = geometry.filled_axes is not None and geometry.shape != geometry.grid and not geometry.has_cells
+        fits = skips and geometry.is_even and geometry.operator is None and max(geometry.shape) <= LONGEST
+        return tuple(cls(degree) for degree in DEGREES) if fits and setting.fourier and not setting.robust else ()
+
+
+class SplinePlan(Plan):
+    """Interpolate a lattice along one axis after another; the Fourier encoding holds the result.
+
+    The parameters are those of ``plan``; the encoding is replaced by that of the signal's grid. A ``ValueError`` is
+    raised if the encoding is not Fourier's, or not every node of the lattice has a sample.
+    """
+
+    has_gradient = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, degree: int, **options: Any) -> None:
+        if encoding.axis_encoders:
+            raise _checks.wrong("encoding", "a FourierEncoding for splines", type(encoding).__name__)
+        geometry.check_filled("prior", "cn.ThinPlate() or cn.Adaptive() where samples are missing", "cn.Spline")
+        super().__init__(FourierEncoding.on(tuple(Axis(n) for n in geometry.grid)), geometry, **options)
+        self.degree = degree
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values."""
+        f = _onto_grid(self.geometry, self.degree, self.device)(values.subtracted().double())
+        report = FitReport(method=f"tensor spline of degree {self.degree}")
+        return Fitted(make_periodic(f, self.encoding.shape).to(self.dtype), report)
+
+
+def interpolated(samples: Samples, degree: int) -> Float[Tensor, "channels *grid"]:
+    """Return the tensor spline through all samples of a lattice on its signal's grid, with the end values beyond it."""
+    values = samples.values.movedim(-1, 0)
+    return _onto_grid(samples.geometry, degree, values.device)(values.double()).to(values)
+
+
+def _onto_grid(geometry: Geometry, degree: int, device: torch.device) -> Kronecker:
+    pairs = zip(geometry.axes, geometry.grid, strict=True)
+    return Kronecker([_spline_matrix(axis, Axis(length), degree, device) for axis, length in pairs])
+
+
+def _spline_matrix(knots: Axis, onto: Axis, degree: int, device: torch.device) -> Float[Tensor, "positions knots"]:
+    """Return the matrix, in float64, from values at the knots of a spline to its values at other positions."""
+    encoder = UnevenSpline.for_axes((knots,), None, degree=degree)
+    x = knots.points(device=device)
+    at = onto.points(device=device).clamp(x[0], x[-1])
+    return torch.linalg.solve(encoder(x), encoder(at), left=False)

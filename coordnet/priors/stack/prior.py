@@ -1,0 +1,118 @@
+"""Stacking: the weighted sum of the fits under several priors, with weights that hidden samples give."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.encodings import Encoding
+from coordnet.linalg.machine import is_tracked
+from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import Candidate, FitReport, StackReport
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.plans.posterior import Posterior
+from coordnet.priors.base import Prior
+from coordnet.priors.stack.trial import Trial
+from coordnet.sampling.samples import Geometry
+
+
+@dataclass(frozen=True)
+class Stack(Prior):
+    """The fits under several priors, summed with weights that are least squares at hidden samples.
+
+    Hidden samples have the shape of what is missing. Every candidate is fitted without them, and the weights, which are
+    not negative and have the sum 1, are those of ``stacked_weights``. What has a weight is fitted to all samples. A
+    candidate that takes long is tried where those before it say that it may help (``Plan.is_promising``).
+
+    Attributes
+    ----------
+    priors : tuple of Prior
+        The candidates, in the order in which they are tried: cheap ones first. The first one draws the hidden samples,
+        if it hides some itself, and is what remains where too few samples are left to hide some.
+
+    Notes
+    -----
+    Wolpert, "Stacked generalization" (1992); Breiman, "Stacked regressions" (1996), has the constraints on the weights;
+    van der Laan, Polley and Hubbard, "Super learner" (2007).
+    """
+
+    name: ClassVar[str] = "stack"
+    learns: ClassVar[bool] = True
+    priors: tuple[Prior, ...]
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan."""
+        return StackPlan(encoding, geometry, self, **options)
+
+    @property
+    def text(self) -> str:
+        """The word by which the command line knows it."""
+        return "auto"
+
+    def __repr__(self) -> str:
+        """Return the candidates as the command line reads them."""
+        return f"Stack({', '.join(prior.text for prior in self.priors)})"
+
+    def seeded(self, seed: int) -> "Stack":
+        """Return the candidates with another seed of the samples that they hide."""
+        return replace(self, priors=tuple(prior.seeded(seed) for prior in self.priors))
+
+
+class StackPlan(Plan):
+    """Fit every candidate without hidden samples, weigh them, and sum the fits of those that have a weight.
+
+    The parameters are those of ``plan``; the encoding is that of the first candidate's plan.
+    """
+
+    has_gradient = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
+        self.prior, self._options = prior, options | {"progress": False}
+        self.plans = [candidate.plan(encoding, geometry, **options) for candidate in prior.priors]
+        super().__init__(self.plans[0].encoding, geometry, **options)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own weights."""
+        return solve_each(self._solve, values)
+
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        with torch.no_grad():
+            trial = Trial(self.prior.priors, self.plans, values.detach())
+        weights = trial.weights()
+        used = sorted(np.flatnonzero(weights).tolist(), key=lambda k: -weights[k])
+        fits = {} if is_tracked(values) else trial.fits
+        for k in used:
+            if k not in fits:
+                self.plans[k].check_gradients(values)
+                fits[k] = self.plans[k].solve(CenteredValues.of(values))
+        coefficients = torch.stack([float(weights[k]) * fits[k].coefficients for k in used]).sum(0)
+        learned = {name: part for fitted in fits.values() for name, part in fitted.learned.items()}
+        reports = [replace(fits[k].report, prior=self.prior.priors[k].text) for k in used]
+        report = _report(trial, self.prior.priors, weights, reports)
+        return Fitted(coefficients, report, learned)
+
+    def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
+        """Return that of the first candidate with a posterior; see ``Plan``."""
+        for plan in self.plans:
+            with contextlib.suppress(ValueError, KeyError):
+                return plan.posterior(values, learned)
+        return super().posterior(values, learned)
+
+
+def _report(trial: Trial, candidates: Sequence[Prior], weights: np.ndarray, fits: list[FitReport]) -> StackReport:
+    """Return the report: every candidate with its hidden error and its weight, and the fits that have one."""
+    psnr = {k: decibels(error) if error else None for k, error in trial.tried.items()}
+    total = trial.error(weights)
+    return StackReport(
+        method="; ".join(str(fit.method) for fit in fits),
+        candidates=[Candidate(prior=candidates[k].text, weight=float(weights[k]), hold_out_psnr=psnr[k]) for k in psnr],
+        fits=fits,
+        hold_out_psnr={"stack": decibels(total)} if total else None,
+        iterations=fits[0].iterations,
+        relative_residual=fits[0].relative_residual,
+    )

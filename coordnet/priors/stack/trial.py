@@ -1,0 +1,167 @@
+"""The comparison of priors at hidden samples of one signal."""
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.encodings import FourierEncoding
+from coordnet.plans.hold_out import HeldOut, HiddenPoints
+from coordnet.plans.plan import Fitted, Judged, Plan
+from coordnet.priors.base import Prior
+from coordnet.priors.stack.weights import stacked_weights
+from coordnet.sampling.axes import ByAxes
+from coordnet.sampling.samples import Samples
+
+SHARE = 0.15  # share of the samples that is hidden where the first candidate hides none itself
+SEED = 2**20  # of the samples that are hidden then
+RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the small windows in which all candidates are compared
+JUDGED = ByAxes({1: 2**15, 2: 2**14, 3: 20**3})  # nodes of the large window for those that may be best
+WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in its place
+SURE = 2.0  # standard errors by which a candidate is worse than the best one, so that it is left out
+ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
+MOST_FOLDS = 4  # times that samples of it are hidden at most
+LEAST = 0.01  # weight below which a candidate is not fitted to all samples
+WORTH = 0.01  # relative fall of the squared hidden error for which more than the best candidate is fitted
+
+Hidden = HeldOut | HiddenPoints
+Errors = Float[np.ndarray, " hidden"]
+
+
+class Trial:
+    """The errors of candidates at hidden samples, and the fits to all samples that were made on the way.
+
+    All candidates are compared in small windows, which is cheap; those that are not surely worse there, in a large one.
+    A lattice of few nodes is compared as a whole, at several sets of hidden samples.
+
+    Attributes
+    ----------
+    errors : dict
+        The errors of each candidate that was left at last, by its number, all at the same hidden samples.
+    tried : dict
+        The mean squared error of every candidate, where it was compared last.
+    """
+
+    def __init__(
+        self, candidates: Sequence[Prior], plans: Sequence[Plan], values: Float[Tensor, "1 channels *samples"]
+    ) -> None:
+        self.candidates, self.plans, self.values = candidates, plans, values
+        self.errors: dict[int, Errors] = {}
+        self.tried: dict[int, float] = {}
+        self._judged: dict[Prior, Judged] = {}
+        samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
+        held = self._own(0) or _draw(samples)
+        if held is not None:
+            self._race(held, samples)
+
+    @property
+    def fits(self) -> dict[int, Fitted]:
+        """The fits to all samples, by the number of the candidate."""
+        return {k: self._judged[prior][0] for k, prior in enumerate(self.candidates) if prior in self._judged}
+
+    def weights(self) -> Float[np.ndarray, " candidates"]:
+        """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
+
+        Of candidates that are the same, as a local prior without weights is its pilot, the first has the weight.
+        """
+        weights = np.zeros(len(self.candidates))
+        if not self.errors:
+            weights[0] = 1.0
+            return weights
+        distinct: list[int] = []
+        for k, e in self.errors.items():
+            if not any(np.array_equal(self.errors[j], e) for j in distinct):
+                distinct.append(k)
+        e = np.stack([self.errors[k] for k in distinct], 1)
+        weights[distinct] = stacked_weights(e.T @ e / len(e), len(e))
+        weights[weights < LEAST] = 0.0
+        weights /= weights.sum()
+        best = min(distinct, key=lambda k: _mean_square(self.errors[k]))
+        if self.error(weights) > (1 - WORTH) * _mean_square(self.errors[best]):
+            return np.eye(len(weights))[best]
+        return weights
+
+    def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
+        """Return the mean squared error of the weighted sum."""
+        return _mean_square(sum((weights[k] * e for k, e in self.errors.items()), np.zeros(1)))
+
+    def _race(self, held: Hidden, samples: Samples) -> None:
+        dims = len(samples.grid)
+        is_small = math.prod(samples.grid) <= WHOLE[dims]
+        alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
+        for windows in (held.windows(RACED[dims]), [held] if is_small else [held.window(JUDGED[dims])]):
+            self.errors = {}
+            self._compare(alive, windows)
+            alive = self._rivals()
+            if len(alive) == 1:
+                break
+        self._compare([k for k, prior in enumerate(self.candidates) if prior.searches], windows)
+        fold = 0
+        while is_small and len(self._rivals()) > 1 and self._count < ENOUGH and (fold := fold + 1) < MOST_FOLDS:
+            if held.is_exhausted or (other := _draw(samples, fold)) is None:
+                break
+            found = {k: self._refit(k, [other]) for k in self.errors}
+            self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
+            self.tried |= {k: _mean_square(e) for k, e in self.errors.items()}
+
+    @property
+    def _count(self) -> int:
+        return len(next(iter(self.errors.values())))
+
+    def _compare(self, some: Iterable[int], windows: Sequence[Hidden]) -> None:
+        """Find the errors of candidates at the hidden samples of windows, but of those that are not promising."""
+        for k in some:
+            if self.plans[k].is_promising({self.candidates[j]: _mean_square(e) for j, e in self.errors.items()}):
+                errors = self._errors(k, windows)
+                if errors is not None:
+                    self.errors[k], self.tried[k] = errors, _mean_square(errors)
+
+    def _rivals(self) -> list[int]:
+        """Return the best candidate and those that are not surely worse, by the standard error of the difference."""
+        squares = {k: np.square(e) for k, e in self.errors.items()}
+        best = min(squares, key=lambda k: squares[k].mean())
+        chance = SURE * math.sqrt(self.values.shape[1] / self._count)  # channels of an entry err alike
+        worse = {k: square - squares[best] for k, square in squares.items()}
+        return [k for k, d in worse.items() if k == best or d.mean() <= chance * d.std()]
+
+    def _errors(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
+        """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
+        if self.plans[k].holds_out and self.candidates[k] not in self._judged:
+            self._own(k)
+        own = self._judged[self.candidates[k]][1] if self.candidates[k] in self._judged else None
+        if own is None:
+            return self._refit(k, windows)
+        return np.concatenate([w.errors(own.estimate[(..., *w.part)]).cpu().numpy() for w in windows])  # type: ignore[union-attr]
+
+    def _own(self, k: int) -> HeldOut | None:
+        """Fit a candidate to all samples; return what it says of those that its fit hides on the way, if any."""
+        judged = self._judged[self.candidates[k]] = self.plans[k].solve_and_hold_out(self.values, self._judged)
+        return judged[1]
+
+    def _refit(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
+        """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples."""
+        found = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", _checks.CoordnetWarning)
+            for window in windows:
+                shown = window.samples
+                options = {"dtype": shown.values.dtype, "device": shown.values.device}
+                try:
+                    plan = self.candidates[k].plan(FourierEncoding.like(shown), shown.geometry, **options)
+                    found.append(window.errors_of(plan.fit(shown.values)).cpu().numpy())
+                except ValueError:
+                    return None
+        return np.concatenate(found)
+
+
+def _draw(samples: Samples, fold: int = 0) -> Hidden | None:
+    kind = HeldOut if samples.geometry.closed_form_blend is None else HiddenPoints
+    return kind.draw(samples, SHARE, SEED + fold)
+
+
+def _mean_square(errors: Float[np.ndarray, " hidden"]) -> float:
+    return float(np.square(errors).mean())

@@ -1,0 +1,45 @@
+"""The weights of a stack: least squares at hidden samples, not negative and of sum one."""
+
+import itertools
+
+import numpy as np
+from jaxtyping import Float
+
+RIDGE = 0.02  # pull of the weights to the best candidate, relative to its mean squared error
+FEW = 10.0  # hidden samples at which that pull is as strong as the errors themselves
+
+
+def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndarray, " n"]:
+    """Return the w ≥ 0 with Σ w = 1 that minimizes wᵀG w + ρ |w - e|², with e the best single candidate.
+
+    The sum has no greater error than the best candidate, and the weights depend neither on the order of the candidates
+    nor on the units of the errors.
+
+    Parameters
+    ----------
+    gram : (n, n)
+        The mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a weight
+        is tried, so that n is to be small.
+    count : int
+        The number of hidden samples. ρ is ``RIDGE`` + ``FEW`` / count times the least mean square.
+    """
+    n, best = len(gram), int(np.argmin(gram.diagonal()))
+    scale = float(gram[best, best])
+    target = np.eye(n)[best]
+    if not scale > 0:
+        return target
+    ridge = (RIDGE + FEW / max(count, 1)) * np.eye(n)
+    matrix, right = gram / scale + ridge, ridge @ target
+
+    def objective(w: Float[np.ndarray, " n"]) -> float:
+        return float(w @ matrix @ w - 2 * right @ w)
+
+    found, least = target, objective(target)
+    for size in range(1, n + 1):
+        for some in map(list, itertools.combinations(range(n), size)):
+            free, ones = np.linalg.solve(matrix[np.ix_(some, some)], np.stack([right[some], np.ones(size)], 1)).T
+            w = np.zeros(n)
+            w[some] = free + (1 - free.sum()) / ones.sum() * ones
+            if (w >= 0).all() and objective(w) < least:
+                found, least = w, objective(w)
+    return found

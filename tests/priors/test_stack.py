@@ -1,0 +1,244 @@
+"""Weighted sums of candidates: the weights, what is hidden, and the fit."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import coordnet as cn
+from coordnet.networks.fit_reports import StackReport
+from coordnet.plans.hold_out import MARGIN, HeldOut, HiddenPoints
+from coordnet.priors.stack.weights import FEW, RIDGE, stacked_weights
+from tests.helpers import synthetic_photograph
+
+PLATES = tuple(cn.ThinPlate(order, math.inf, 0.0) for order in (2, 3))
+
+
+def waves(height, width):
+    rows, columns = torch.meshgrid(torch.arange(height) / height, torch.arange(width) / width, indexing="ij")
+    return (torch.sin(7 * rows) * torch.cos(5 * columns + 1)).unsqueeze(-1).double()
+
+
+def masked(signal, share, seed=0):
+    known = torch.rand(signal.shape[:-1], generator=torch.Generator().manual_seed(seed)) < share
+    return cn.sample(signal, known)
+
+
+def on_grid(fit):
+    return fit.render(alignment="sample")
+
+
+@st.composite
+def errors(draw):
+    shape = draw(st.integers(5, 60)), draw(st.integers(1, 5))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shared, scales = generator.normal(size=(shape[0], 1)), 10.0 ** generator.uniform(-3, 1, shape[1])
+    return (generator.normal(size=shape) + draw(st.floats(0, 5)) * shared) * scales
+
+
+def gram(e):
+    return e.T @ e / len(e)
+
+
+@given(errors())
+def test_weights_are_not_negative_have_the_sum_one_and_are_as_good_as_the_best_candidate(e):
+    w = stacked_weights(gram(e), len(e))
+    assert (w >= 0).all() and w.sum() == pytest.approx(1)
+    assert np.square(e @ w).mean() <= np.square(e).mean(0).min() * (1 + 1e-9)
+
+
+@given(errors(), st.randoms(use_true_random=False), st.floats(-6, 6))
+def test_weights_depend_neither_on_the_order_nor_on_the_units(e, random, power):
+    order = list(range(e.shape[1]))
+    random.shuffle(order)
+    w = stacked_weights(gram(e), len(e))
+    np.testing.assert_allclose(stacked_weights(gram(e[:, order]), len(e)), w[order], atol=1e-7)
+    np.testing.assert_allclose(stacked_weights(gram(10**power * e), len(e)), w, atol=1e-7)
+
+
+@settings(max_examples=15)
+@given(errors())
+def test_weights_are_those_of_a_general_solver(e):
+    g = gram(e)
+    best = int(g.diagonal().argmin())
+    g, ridge, target = g / g[best, best], RIDGE + FEW / len(e), np.eye(len(g))[best]
+
+    def objective(w):
+        return w @ g @ w + ridge * np.square(w - target).sum()
+
+    options = {"ftol": 1e-14, "maxiter": 1000}
+    sums = {"type": "eq", "fun": lambda w: w.sum() - 1}
+    peer = minimize(objective, target, bounds=[(0, 1)] * len(g), constraints=sums, options=options).x
+    assert objective(stacked_weights(g, len(e))) <= objective(peer) + 1e-7
+
+
+def test_errors_that_are_independent_are_averaged_by_their_precision():
+    generator = np.random.default_rng(0)
+    e = generator.normal(size=(400_000, 3)) * (1, 2, 3)
+    precision = 1 / np.array([1, 4, 9])
+    assert stacked_weights(gram(e), len(e)) == pytest.approx(precision / precision.sum(), abs=0.02)
+
+
+def test_without_errors_the_first_best_candidate_has_all_weight():
+    assert stacked_weights(np.zeros((3, 3)), 10).tolist() == [1, 0, 0]
+
+
+def test_hidden_entries_of_a_mask_are_known_and_not_shown():
+    samples = masked(waves(20, 24), 0.4)
+    held = HeldOut.draw(samples, 0.2, 3)
+    known = samples.weights[..., 0] > 0
+    assert torch.equal(held.shown[0] | held.hidden[0], known) and not bool((held.shown & held.hidden).any())
+    assert 0.1 < float(held.hidden.sum() / known.sum()) < 0.3
+    torch.testing.assert_close(held.samples.geometry.weights[..., 0] > 0, held.shown[0])
+    assert float(held.errors(held.values).abs().max()) == 0
+
+
+def test_of_a_lattice_its_own_part_is_shown():
+    signal = waves(21, 16)
+    held = HeldOut.draw(cn.sample(signal, "every:2+1"), 0.2, 0)
+    shown = held.samples
+    torch.testing.assert_close(shown.values, signal[1::2, 1::2][1::2, 1::2])
+    assert shown.grid == (10, 8) and held.is_exhausted and int(held.hidden.sum()) == 80 - 20
+
+
+def test_hidden_parts_of_holes_have_their_shape():
+    known = torch.ones(40, 40)
+    known[10:16, 20:26] = 0
+    held = HeldOut.draw(cn.sample(waves(40, 40), known), 0.1, 0)
+    rows, columns = (held.hidden[0].any(axis).nonzero() for axis in (1, 0))
+    assert int(held.hidden.sum()) == 36 and len(rows) == len(columns) == 6
+
+
+@pytest.mark.parametrize("pattern", ["random:0.5", "every:2", "every:3+1"])
+def test_windows_are_parts_without_entries_near_inner_borders(pattern):
+    held = HeldOut.draw(cn.sample(waves(90, 110), pattern, generator=torch.Generator().manual_seed(0)), 0.3, 0)
+    windows = [*held.windows(900), held.window(900)]
+    assert len(windows) == 4
+    for window in windows:
+        torch.testing.assert_close(window.values, held.values[(..., *window.part)])
+        hidden = held.hidden[(..., *window.part)] & ~window.hidden
+        inner = hidden[0, MARGIN:-MARGIN, MARGIN:-MARGIN]
+        assert not bool(inner.any())
+        assert window.samples.grid == window.values.shape[1:]
+        torch.testing.assert_close(window.samples.geometry.known(1).movedim(-1, 0), held.shown[(..., *window.part)])
+    assert len(held.windows(10**5)) == 1
+
+
+def test_points_are_hidden_in_all_channels():
+    geometry = cn.ScatteredPoints((16, 16), torch.rand(100, 2) * 0.9)
+    held = HiddenPoints.draw(cn.Samples(geometry, torch.rand(100, 2)), 0.3, 0)
+    assert torch.equal(held.hidden[:, 0], held.hidden[:, 1]) and 10 < int(held.hidden[:, 0].sum()) < 50
+    few = cn.Samples(cn.ScatteredPoints((16, 16), torch.rand(10, 2) * 0.9), torch.rand(10, 1))
+    assert HiddenPoints.draw(few, 0.3, 0) is None
+
+
+@pytest.mark.parametrize("pattern", ["random:0.5", "every:2"])
+def test_smooth_fields_take_plates_and_photographs_the_local_prior(pattern):
+    options = {"generator": torch.Generator().manual_seed(0)}
+    field = cn.fit(cn.sample(waves(40, 40), pattern, **options))
+    assert (
+        field.report.fits[0].prior.startswith("plates") and cn.psnr(on_grid(field), waves(40, 40), data_range=2.0) > 60
+    )
+    picture = synthetic_photograph(64, 64)
+    assert "local" in cn.fit(cn.sample(picture, pattern, **options)).report.used("auto")
+
+
+def test_noisy_fields_take_plates_that_smooth(generator):
+    noisy = waves(60, 60) + 0.05 * torch.randn(60, 60, 1, generator=generator, dtype=torch.float64)
+    fit = cn.fit(masked(noisy, 0.5))
+    cutoffs = [c for c in fit.report.candidates if c.weight and c.prior.startswith("plates") and "inf" not in c.prior]
+    assert (
+        cutoffs
+        and cn.psnr(on_grid(fit), waves(60, 60), data_range=2.0) > cn.psnr(noisy, waves(60, 60), data_range=2.0) + 6
+    )
+
+
+def test_a_stack_of_one_is_its_candidate():
+    samples = masked(synthetic_photograph(32, 32), 0.5)
+    for prior in (cn.Adaptive(), cn.Local(), *PLATES):
+        alone, stacked = (on_grid(cn.fit(samples, prior=p)) for p in (prior, cn.Stack((prior,))))
+        assert torch.equal(alone, stacked)
+
+
+def test_the_sum_is_that_of_the_fits_with_the_weights_of_the_report():
+    samples = masked(waves(30, 30) + 0.3 * torch.rand(30, 30, 1, generator=torch.Generator().manual_seed(1)), 0.5)
+    stack = cn.Stack((cn.Adaptive(), *PLATES))
+    fit = cn.fit(samples, prior=stack)
+    weights = {c.prior: c.weight for c in fit.report.candidates}
+    assert sum(weights.values()) == pytest.approx(1)
+    parts = [weights[p.text] * on_grid(cn.fit(samples, prior=p)) for p in stack.priors if weights.get(p.text)]
+    torch.testing.assert_close(on_grid(fit), sum(parts))
+
+
+def test_a_fit_follows_offsets_and_factors_of_the_values():
+    signal = waves(36, 36) + 0.1 * torch.rand(36, 36, 1, generator=torch.Generator().manual_seed(1)).double()
+    known = torch.rand(36, 36, generator=torch.Generator().manual_seed(0)) < 0.4
+    one, other = (on_grid(cn.fit(cn.sample(s, known))) for s in (signal, 1000 - 7 * signal))
+    torch.testing.assert_close(other, 1000 - 7 * one, atol=2e-3, rtol=0)
+
+
+def test_hidden_errors_of_all_candidates_are_reported_and_the_model_is_kept(tmp_path):
+    fit = cn.fit(masked(waves(30, 30), 0.4))
+    report = fit.report
+    assert isinstance(report, StackReport) and len(report.candidates) >= 4
+    assert report.best_psnr() >= max(c.hold_out_psnr for c in report.candidates if c.weight) - 1e-9
+    fit.save(tmp_path / "model.safetensors")
+    read = cn.Reconstruction.load(tmp_path / "model.safetensors")
+    assert torch.equal(on_grid(read), on_grid(fit)) and read.report == report
+
+
+def test_few_samples_leave_the_first_candidate():
+    known = torch.zeros(12, 12)
+    known[::5, ::5] = 1
+    fit = cn.fit(cn.sample(waves(12, 12), known))
+    assert not fit.report.candidates and fit.report.used("auto") == "adaptive"
+
+
+def test_draws_are_those_of_the_adaptive_candidate():
+    fit = cn.fit(masked(synthetic_photograph(24, 24), 0.5))
+    assert fit.draw(2, generator=torch.Generator().manual_seed(0)).shape == (2, 24, 24, 3)
+
+
+def test_gradients_are_those_with_fixed_weights():
+    points = torch.rand(60, 2, generator=torch.Generator().manual_seed(0)).double() * 0.95
+    values = (6 * points).sin()[:, :1].requires_grad_()
+    fit = cn.fit(cn.Samples(cn.ScatteredPoints((12, 12), points), values))
+    (gradient,) = torch.autograd.grad(on_grid(fit).sum(), values)
+    assert bool(gradient.isfinite().all()) and float(gradient.abs().max()) > 0
+    picture = synthetic_photograph(24, 24).requires_grad_()
+    with pytest.raises(ValueError, match="has no gradient"):
+        cn.fit(masked(picture, 0.5))
+
+
+def test_splines_are_those_of_scipy():
+    from scipy.interpolate import RectBivariateSpline
+
+    signal, n = waves(25, 31), (25, 31)
+    samples = cn.sample(signal, "every:2")
+    for degree in (1, 3, 5):
+        made = on_grid(cn.fit(samples, prior=cn.Spline(degree)))[..., 0]
+        axes = [np.arange(0, m, 2) for m in n]
+        peer = RectBivariateSpline(*axes, signal[::2, ::2, 0].numpy(), kx=degree, ky=degree)(*map(np.arange, n))
+        np.testing.assert_allclose(made, peer, atol=1e-10)
+    with pytest.raises(ValueError, match="`degree`: expected"):
+        cn.Spline(2)
+    with pytest.raises(ValueError, match="`prior`: expected cn.ThinPlate"):
+        cn.fit(masked(signal, 0.5), prior=cn.Spline())
+
+
+def test_half_orders_are_tangents_of_their_powers():
+    """In the middle of a long row the energy of a wave e^(iωx) is what the symbols of its differences say."""
+    from coordnet.priors.plates.energy import plate_energy
+
+    n, frequency = 64, 0.8
+    k = plate_energy((n,), 2.5, frequency)
+    column = np.asarray(k[:, [n // 2]].todense())[:, 0]
+    omega = np.linspace(0.1, 3, 40)
+    symbol = (column * np.cos(omega[:, None] * (np.arange(n) - n // 2))).sum(1)
+    chord = 2 * np.sin(omega / 2)
+    np.testing.assert_allclose(symbol, (frequency * chord**4 + chord**6 / frequency) / 2, rtol=1e-9)
+    assert (symbol >= chord**5 * (1 - 1e-9)).all()
