@@ -14,8 +14,8 @@ from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
-# Nodes at the border of a lattice whose own part is shown that are not looked at: beyond the outermost samples, of which
-# the lattice itself has few, errors are a multiple of those between samples.
+# Nodes at the border of a lattice whose own part is shown that are not looked at: beyond the outermost samples errors
+# are a multiple of those between samples, and the own part has more of them.
 BORDER = 3
 MARGIN = 4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from coordnet.bench.damage import scratches
 
 import coordnet as cn
+from coordnet.bench.degradations import scratches
 from coordnet.restore.inpaint import looks_inverted
 from tests.helpers import synthetic_photograph
 
