@@ -17,7 +17,7 @@ import torch
 from matplotlib.figure import Figure
 
 from coordnet.cli.common import Common, Output
-from coordnet.cli.folders import RECORD, exchange, move, reserve, staging_folder
+from coordnet.cli.folders import RECORD, exchange, move, refused, reserve, staging_folder
 from coordnet.cli.specs import describe_encoder, describe_prior
 from coordnet.encodings.registry import ENCODERS
 from coordnet.fitting.methods import Method, head_label
@@ -57,9 +57,8 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
         final = next(fresh)
         made = reserve(final)
     try:
-        with staging_folder(final.parent if made else final) as staging:
-            with _naming_final(staging, final):
-                yield staging, final
+        with staging_folder(final.parent if made else final) as staging, _naming_final(staging, final):
+            yield staging, final
             publish = exchange if made else move
             publish(staging, final, output.force)
     except BaseException:
@@ -71,13 +70,15 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
 
 @contextmanager
 def _naming_final(staging: Path, final: Path) -> Iterator[None]:
-    """Name the folder for the results, not the hidden one, in what is wrong with a file."""
+    """Name the folder for the results, not the hidden one nor that above, in what is wrong with a file or the disk."""
     try:
         yield
     except (ValueError, OSError) as error:
-        if str(staging) not in str(error):
-            raise
-        raise MediaError(str(error).replace(str(staging), str(final))) from error
+        if str(staging) in str(error):
+            raise MediaError(str(error).replace(str(staging), str(final))) from error
+        if isinstance(error, OSError):
+            raise refused(final, "a folder that can be written", error.strerror or error) from error
+        raise
 
 
 @contextmanager
