@@ -96,7 +96,7 @@ def plain(value: Any) -> Any:
 @cache
 def _where(device: str) -> dict[str, Any]:
     """Describe the machine, with the commit of the code if it is a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     commit = None
     with suppress(OSError):  # there may be no git
         found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)

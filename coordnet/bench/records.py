@@ -50,12 +50,12 @@ def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
 
     The line that a killed run left unfinished is removed. The kernel releases the lock when the process ends, so a kill
     leaves nothing locked. A folder that is missing is created; one that cannot be written, or that another run writes
-    into, raises ValueError.
+    into, raises ValueError, and so does a full disk.
     """
     path = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise ValueError(f"{folder}: expected a folder that can be written, found {error.strerror}") from None
     with file:
@@ -66,7 +66,11 @@ def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
         file.truncate(path.read_bytes().rfind(b"\n") + 1)
 
         def add(record: Record) -> None:
-            file.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-            file.flush()
+            line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+            try:
+                while line:  # a disk may take a part of a line
+                    line = line[file.write(line) :]
+            except OSError as error:
+                raise ValueError(f"{path}: expected a file that can be written, found {error.strerror}") from error
 
         yield add
