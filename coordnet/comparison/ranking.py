@@ -12,6 +12,7 @@ from coordnet.comparison.attempts import attempted
 from coordnet.comparison.table import Comparison
 from coordnet.fitting.fit import combinations
 from coordnet.fitting.methods import EncoderChoice
+from coordnet.linalg.randomness import as_generator
 from coordnet.metrics.scoring import Scoring
 from coordnet.networks.heads import Head
 from coordnet.priors.base import Prior
@@ -81,7 +82,7 @@ def compare(
     if epochs is not None:
         _checks.integer("epochs", epochs, 1)
     values, _ = as_signal(signal, dimensions=dimensions)
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = as_generator(generator)
     mask = isinstance(pattern, np.ndarray | Tensor)
     samples = sample(values, as_mask(pattern) if mask else pattern, generator=generator)
     methods, left_out = combinations(samples, choices, list(heads), list(solvers), list(priors), progress=progress)

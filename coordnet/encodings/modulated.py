@@ -9,6 +9,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.encodings.base import DenseEncoding, Encoding
 from coordnet.encodings.encoders.modulator import Modulator, cast_to_input
+from coordnet.linalg.randomness import as_generator
 
 
 class ModulatedEncoding(DenseEncoding):
@@ -37,7 +38,7 @@ class ModulatedEncoding(DenseEncoding):
         self.encoding = encoding
         self.dimensions, self.shape = encoding.dimensions, (features,)
         self.options: dict[str, Any] = {"hidden": hidden, "layer_norm": layer_norm, "dropout": dropout}
-        (inputs,), generator = encoding.shape, generator or torch.Generator().manual_seed(0)
+        (inputs,), generator = encoding.shape, as_generator(generator)
         self.modulator = Modulator(inputs, hidden, features, generator, layer_norm=layer_norm, dropout=dropout)
 
     def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:

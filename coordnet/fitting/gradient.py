@@ -13,6 +13,7 @@ from coordnet import _checks
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.predictions import Predictions, predictions
 from coordnet.linalg.buffers import is_tracked
+from coordnet.linalg.randomness import as_generator
 from coordnet.metrics.scores import decibels
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reconstruction import MEMORY, Reconstruction
@@ -103,7 +104,7 @@ def fit_gradient(
     problem = predictions(network, samples, offset, memory)
     batch = batch or len(problem.target)
     optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = as_generator(generator)
     best = _BestState(network, held_out, offset, patience)
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.encodings.blending import Blending
+from coordnet.linalg.randomness import as_generator
 from coordnet.networks.fourier import FourierLinear
 from coordnet.networks.heads import Head
 from coordnet.networks.layers import Activation, ComplexLinear, KroneckerLinear
@@ -44,7 +45,7 @@ class CoordinateNetwork(nn.Module):
         self.encoding, self.head, self.blending = encoding, head, blending
         self.channels = _checks.integer("channels", channels, 1)
         widths = (*head.widths, channels)
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = as_generator(generator)
         self.first = self._first_layer(widths[0], weight, generator)
         rest: list[nn.Module] = []
         for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False), 1):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
+from coordnet.linalg.randomness import as_generator
 from coordnet.linalg.tails import without_tails
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
@@ -125,7 +126,7 @@ class FeatureMap(_ModuleOfFields, ABC):
             value = getattr(self, p.name)
             each = tuple(map(p.checked, value)) if isinstance(value, tuple) else p.checked(value)
             self._set_scale(p.name, each)
-        self._draw(generator or torch.Generator().manual_seed(0))
+        self._draw(as_generator(generator))
 
     def _draw(self, generator: torch.Generator) -> None:
         """Draw or compute the tensors that the encoder keeps."""
