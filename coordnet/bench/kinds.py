@@ -177,7 +177,7 @@ def smoothed(given: Given, kernel: str) -> Values:
 def bivariate(given: Given) -> Values:
     """Smooth by ``SmoothBivariateSpline``, to the sum of squares that the true noise expects."""
     s: Any = len(given.values) * given.noise**2
-    made: Any = SmoothBivariateSpline(*given.points.T, given.values, s=s)
+    made: Any = SmoothBivariateSpline(given.points[:, 0], given.points[:, 1], given.values, s=s)
     return made(*map(np.arange, given.truth.shape))
 
 
