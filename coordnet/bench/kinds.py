@@ -306,13 +306,14 @@ def report(cells: Frame, records: Sequence[Record]) -> str:
     """Return the report in Markdown: the margins, the cells that are behind, the failures, and the fields."""
     grid, margin = grid_of(cells), cells["margin"]
     means = grid.mean().to_frame("mean").T
-    table: Frame = pd.concat([grid, means]).map("{:+.2f}".format).replace("+nan", "")
+    table: Frame = pd.concat([grid, means])
+    table = table.assign(mean=table.mean(axis=1)).map("{:+.2f}".format).replace("+nan", "")
     sizes = cells.groupby("field")["grid"].first().reindex(grid.index)
     table.insert(0, "field", [*(f"{name}, {size}" for name, size in sizes.items()), "mean"])
     summary = (
         f"{len(cells)} cells: ahead in {(margin > 0).sum()}, mean margin {margin.mean():+.2f} dB, least "
-        f"{margin.min():+.2f} dB; more than 0.1 dB behind in {(margin < -0.1).sum()}, more than 0.2 dB in "
-        f"{(margin < -0.2).sum()}. The default took {cells['seconds'].sum():.0f} s in all, the best peers "
+        f"{margin.min():+.2f} dB; more than 0.1 dB behind in {(margin < -0.1).sum()}, more than {-BEHIND} dB in "
+        f"{(margin < BEHIND).sum()}. The default took {cells['seconds'].sum():.0f} s in all, the best peers "
         f"{cells['its seconds'].sum():.0f} s."
     )
     behind = cells[margin < BEHIND].sort_values("margin")
