@@ -14,6 +14,9 @@ from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
+# Nodes at the border of a lattice whose own part is shown that are not looked at: beyond the outermost samples errors
+# are a multiple of those between samples, and the own part has more of them.
+BORDER = 3
 MARGIN = 4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
 
 
@@ -65,7 +68,9 @@ class HeldOut:
         if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
             return None
         shown = own.known(1).movedim(-1, 0).to(values.device)
-        return cls(part, values, shown, ~shown, values, own.steps, own.offsets)
+        inner = torch.zeros_like(shown)
+        inner[(..., *(slice(BORDER, -BORDER) if n >= 4 * BORDER else slice(None) for n in geometry.shape))] = True
+        return cls(part, values, shown, ~shown & inner, values, own.steps, own.offsets)
 
     @property
     def is_exhausted(self) -> bool:

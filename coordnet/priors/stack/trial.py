@@ -26,7 +26,7 @@ SURE = 2.0  # standard errors by which a candidate is worse than the best one, s
 ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
 MOST_FOLDS = 4  # times that samples of it are hidden at most
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
-WORTH = 0.01  # relative fall of the squared hidden error for which more than the best candidate is fitted
+WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 Hidden = HeldOut | HiddenPoints
 Errors = Float[np.ndarray, " hidden"]
@@ -93,7 +93,8 @@ class Trial:
         dims = len(samples.grid)
         is_small = math.prod(samples.grid) <= WHOLE[dims]
         alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
-        for windows in (held.windows(RACED[dims]), [held] if is_small else [held.window(JUDGED[dims])]):
+        rounds = [[held]] if is_small else [held.windows(RACED[dims]), [held.window(JUDGED[dims])]]
+        for windows in rounds:
             self.errors = {}
             self._compare(alive, windows)
             alive = self._rivals()
