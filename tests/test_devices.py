@@ -13,6 +13,7 @@ import torch
 
 import coordnet as cn
 from coordnet.bench import attention_study, classification, series
+from coordnet.bench.study import Options
 from coordnet.comparison import stopwatch
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
@@ -402,7 +403,7 @@ def test_classifications_are_trained_there(device, study):
     pytest.importorskip("sklearn")
     task = study.tasks[0]
     row, choices = task.rows[-1], dict(task.first)
-    cell = study().cell(task, row, 0, choices, 1, device)
+    cell = study()._cell(task, row, 0, choices, Options(epochs=1, device=device))
     assert cell.configuration()["device"] == device
     parts = task.parts(0, row.axes)
     few = classification.Part(*(x[:8] for x in parts.training)).to(device)

@@ -162,7 +162,7 @@ def _table(record: report.Record, fit: FitReport, folder: Path) -> list[str]:
     lines = [
         f"{record['signal']} {report.size(record['shape'])}, {record['sample']}",
         f"{record['encoding']} {record['encoder']}, {record['head']} head, {extent}, "
-        f"{record['solver']}{epochs}, prior {fit.used(record['prior'])}{report.weight_words(fit)}",
+        f"{record['solver']}{epochs}, prior {record['prior']}{report.weight_words(fit)}",
         "",
         f"{'':24}{'held-out PSNR':>14}{'SSIM':>8}{'fit':>10}{'render':>10}",
         f"{'coordnet':24}{report.decibels(held_out):>14}{quality:>8}{report.duration(seconds['fit']):>10}{render:>10}",

@@ -24,6 +24,7 @@ from coordnet.metrics.scores import Scoring
 from coordnet.networks.fit_reports import FitReport, LocalReport, StackReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.fits import uncertainty_figure
+from coordnet.priors.base import Prior
 
 Record = dict[str, Any]
 Options = TypeVar("Options", bound=Output)
@@ -68,9 +69,15 @@ def describe(method: Method, fit: Reconstruction | None) -> Record:
         "encoding": method.encoding,
         "head": head_label(method.head),
         "solver": method.solver,
-        "prior": "none" if method.prior is None else method.prior.text,
+        "prior": _assumed(method.prior, fit),
         "parameters": fit and fit.network.parameter_count,
     }
+
+
+def _assumed(prior: Prior | None, fit: Reconstruction | None) -> str:
+    """Return the text of a prior, or after the fit of what was used."""
+    text = "none" if prior is None else prior.text
+    return text if fit is None else fit.report.used(text)
 
 
 def versions() -> dict[str, str]:

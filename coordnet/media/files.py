@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from pathlib import Path
 
-from PIL import Image
-
 StrPath = str | PathLike[str]
 # Pillow's names. Its other readers include one that starts Ghostscript.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF", "TGA", "JPEG2000", "AVIF")
@@ -130,6 +128,8 @@ def refuse_long(path: StrPath, numbers: int, memory: int | None = None) -> None:
 
 def declared_pictures(path: Path, memory: int | None = None) -> int:
     """Return the number of pictures in a file, without decoding one; refuse other formats, and too large a picture."""
+    from PIL import Image  # here, because arithmetic needs no reader of files
+
     with decoding(path, "an image"), Image.open(path, formats=FORMATS) as image:
         refuse_large(path, math.prod(image.size) * len(image.getbands()), memory)
         return getattr(image, "n_frames", 1)

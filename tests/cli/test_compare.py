@@ -54,7 +54,7 @@ def same_fit(method, record):
         (
             "--sample random:0.4",
             {
-                "fourier · linear · closed-form · local": "",
+                "fourier · linear · closed-form · stack": "",
                 "fourier · linear · closed-form · adaptive": "--prior adaptive",
                 "fourier · linear · closed-form · smooth": "--encoder fourier --prior smooth",
             },

@@ -215,15 +215,15 @@ def test_sound_has_seconds_and_points_have_axes(inputs):
         assert panel.images[0].get_extent() == pytest.approx([9.5, 14.5, 1.5, -1.5])
 
 
-@pytest.mark.parametrize("command", ["reconstruct", "compare", "inpaint", "fit"])
-def test_the_choice_of_a_prior_is_shown(run, monkeypatch, tmp_path, command):
+@pytest.mark.parametrize("command", ["reconstruct", "inpaint", "fit"])
+def test_the_comparison_of_priors_is_shown(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((12, 12)))
     np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((30, 3)), delimiter=",")
     np.save(tmp_path / "m.npy", np.random.default_rng(0).random((12, 12)) < 0.5)
     options = {"inpaint": ("a.npy", "--mask", "m.npy"), "fit": ("a.csv", "--shape", "8,8")}
     status, _, err = run(command, *options.get(command, ("a.npy",)), "--out", "out")
-    assert (status, err.count("choosing the prior …")) == (0, 1)
+    assert (status, err.count("comparing priors …")) == (0, 1)
 
 
 def test_the_fit_of_plates_is_shown_unless_quiet(run, monkeypatch, tmp_path):

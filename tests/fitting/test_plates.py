@@ -10,9 +10,7 @@ from scipy.interpolate import CubicSpline
 
 import coordnet as cn
 from coordnet.encodings.blending import polynomial_weights
-from coordnet.fitting.choice import choose_prior
 from coordnet.fitting.closed_form import fit_closed_form, plan
-from coordnet.fitting.fit import choose
 from coordnet.linalg.borders import continue_smoothly
 from coordnet.priors.plates import choice
 from coordnet.priors.plates import solve as solves
@@ -141,7 +139,7 @@ def test_rows_that_skip_samples_take_splines_of_the_order_of_their_spectrum(powe
     modes = torch.complex(*phases) / (1 + (frequencies / 300) ** 2) ** (power / 2)
     row = torch.fft.irfft(torch.cat([torch.zeros(1), modes]))[:4000, None]
     fit = cn.fit(cn.sample(row, "every:2"))
-    assert abs(fit.report.order - power) <= 1 and fit.report.cutoff is None
+    assert all("cutoff=inf" in c.prior or "spline" in c.prior for c in fit.report.candidates if c.weight)
     middle = slice(101, 3900, 2)
     cubic = CubicSpline(range(0, 4000, 2), row[::2, 0])(range(101, 3900, 2))
     errors = [(f - row[middle, 0]).square().mean() for f in (on_grid(fit)[middle, 0], torch.from_numpy(cubic))]
@@ -168,7 +166,8 @@ def test_the_plate_of_a_row_is_the_natural_spline_and_goes_on_as_a_polynomial(or
 
 def test_aliasing_of_a_lattice_that_skips_samples_is_not_smoothed_as_noise(generator):
     rough = waves((96, 96)) + 0.2 * torch.randn(96, 96, 1, generator=generator, dtype=torch.float64)
-    assert choose_prior(cn.sample(rough, "every:3")).name == "local"
+    tried = [c.prior for c in cn.fit(cn.sample(rough, "every:3")).report.candidates]
+    assert tried and not [prior for prior in tried if "cutoff" in prior and "inf" not in prior]
 
 
 def test_a_strided_row_is_reconstructed_on_its_whole_grid():
@@ -228,40 +227,15 @@ def test_another_encoding_than_fourier_s_is_refused():
         fit_closed_form(cn.ComplexEncoding.like(cn.Gaussian, samples), samples, prior=cn.ThinPlate())
 
 
-@pytest.mark.parametrize("pattern", ["random:0.3", "every:2"])
-def test_smooth_fields_take_plates_and_photographs_do_not(pattern):
-    field = cn.sample(waves((20, 20)), pattern, generator=torch.Generator().manual_seed(0))
-    found = choose(field).prior
-    assert found.name == "plates" and found.is_chosen
-    assert choose_prior(field, fourier=False).name != "plates"
-    photograph = cn.sample(synthetic_photograph(24, 24), pattern, generator=torch.Generator().manual_seed(0))
-    assert choose_prior(photograph).name == "local"
-
-
-def test_a_smooth_middle_does_not_decide_for_a_photograph(monkeypatch):
-    """The middle of this picture is a sky; its corners are not."""
-    picture = waves((72, 24)).float()
-    picture[:24] = synthetic_photograph(24, 24)[..., :1]
-    monkeypatch.setattr("coordnet.fitting.choice.TRIAL_NODES", {2: 24**2})
-    assert choose_prior(masked(picture[24:], 0.4)).name == "plates"
-    assert choose_prior(masked(picture, 0.4)).name == "local"
-
-
 def test_a_hole_in_the_middle_makes_no_trial_longer_than_a_part_of_limited_size(monkeypatch):
     """Where a part has hardly a sample, plates on all of a picture would take longer than its fit."""
-    tried = []
-    monkeypatch.setattr(choice, "plate", tried.append)
+    sizes = []
+    monkeypatch.setattr(solves, "_exact", lambda a, b, exact=solves._exact: (sizes.append(len(b)), exact(a, b))[1])
+    monkeypatch.setattr(solves, "_iterated", lambda *_: pytest.fail("a large system"))
     picture, known = synthetic_photograph(200, 230, 1), torch.ones(200, 230)
     known[40:-40, 40:-40] = 0
-    assert choose_prior(cn.sample(picture, known)).name == "local" and not tried
-
-
-def test_noisy_fields_take_plates_and_noisy_photographs_do_not(generator):
-    """The noise in the hidden samples leaves less than the 6 dB that plates are better by."""
-    field, photograph = waves((48, 48)).float(), synthetic_photograph(48, 48)[..., :1]
-    noisy, other = (f + 0.02 * torch.randn(f.shape, generator=generator) for f in (field, photograph))
-    assert choose_prior(masked(noisy, 0.4)).name == "plates"
-    assert choose_prior(masked(other, 0.4)).name == "local"
+    report = cn.fit(cn.sample(picture, known)).report
+    assert report.used("auto") in ("adaptive", "local") and max(sizes) <= 144**2
 
 
 def test_other_priors_have_hidden_samples_of_their_own_where_plates_are_compared():
@@ -277,5 +251,5 @@ def test_scattered_points_of_a_field_take_plates(generator):
     values = 0.5 + 0.3 * (5 * points.sum(1, keepdim=True)).sin()
     samples = cn.Samples(cn.ScatteredPoints((16, 16), points), values)
     fit = cn.fit(samples)
-    assert "thin plates" in fit.report.method
+    assert "plates" in fit.report.used("auto")
     assert float((fit(points) - values).abs().max()) < 1e-6

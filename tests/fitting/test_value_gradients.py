@@ -112,7 +112,7 @@ def test_fit_follows_the_picture_that_was_sampled(pattern, prior):
 
 
 @pytest.mark.filterwarnings("ignore:`prior`. with None")
-@pytest.mark.parametrize("prior", ["auto", cn.Local(), cn.Smoothness(loss="huber"), None])
+@pytest.mark.parametrize("prior", [cn.Stack((cn.Local(),)), cn.Local(), cn.Smoothness(loss="huber"), None])
 def test_what_has_no_gradient_says_so(prior):
     """The fits learn their maps from the values, or their systems are singular."""
     samples = cn.sample(signal(12, 12, 1).requires_grad_(), "random:0.5")

@@ -82,7 +82,7 @@ class StackPlan(Plan):
 
     def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
         with torch.no_grad():
-            trial = Trial(self.prior.priors, self.plans, values.detach())
+            trial = Trial(self.prior.priors, self.plans, values.detach(), progress=self.progress)
         weights = trial.weights()
         used = sorted(np.flatnonzero(weights).tolist(), key=lambda k: -weights[k])
         fits = {} if is_tracked(values) else trial.fits

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
+from coordnet.linalg.waiting import stage
 from coordnet.plans.hold_out import HeldOut, HiddenPoints
 from coordnet.plans.plan import Fitted, Judged, Plan
 from coordnet.priors.base import Prior
@@ -48,7 +49,12 @@ class Trial:
     """
 
     def __init__(
-        self, candidates: Sequence[Prior], plans: Sequence[Plan], values: Float[Tensor, "1 channels *samples"]
+        self,
+        candidates: Sequence[Prior],
+        plans: Sequence[Plan],
+        values: Float[Tensor, "1 channels *samples"],
+        *,
+        progress: bool = False,
     ) -> None:
         self.candidates, self.plans, self.values = candidates, plans, values
         self.errors: dict[int, Errors] = {}
@@ -57,7 +63,9 @@ class Trial:
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
         held = self._own(0) or _draw(samples)
         if held is not None:
-            self._race(held, samples)
+            windows = self._race(held, samples)
+            with stage("comparing priors", shown=progress):
+                self._refine(held, samples, windows)
 
     @property
     def fits(self) -> dict[int, Fitted]:
@@ -90,9 +98,9 @@ class Trial:
         """Return the mean squared error of the weighted sum."""
         return _mean_square(sum((weights[k] * e for k, e in self.errors.items()), np.zeros(1)))
 
-    def _race(self, held: Hidden, samples: Samples) -> None:
-        dims = len(samples.grid)
-        is_small = math.prod(samples.grid) <= WHOLE[dims]
+    def _race(self, held: Hidden, samples: Samples) -> Sequence[Hidden]:
+        """Compare all candidates but those that search; return the windows in which the last were compared."""
+        dims, is_small = len(samples.grid), self._is_small(samples)
         alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
         rounds = [[held]] if is_small else [held.windows(RACED[dims], FEW), held.windows(JUDGED[dims], MANY)]
         for windows in rounds:
@@ -101,6 +109,11 @@ class Trial:
             alive = self._rivals()
             if len(alive) == 1:
                 break
+        return windows
+
+    def _refine(self, held: Hidden, samples: Samples, windows: Sequence[Hidden]) -> None:
+        """Compare candidates that search, and on a lattice of few nodes those that are left at more hidden samples."""
+        is_small = self._is_small(samples)
         self._compare([k for k, prior in enumerate(self.candidates) if prior.searches], windows)
         fold = 0
         while is_small and len(self._rivals()) > 1 and self._count < ENOUGH and (fold := fold + 1) < MOST_FOLDS:
@@ -109,6 +122,9 @@ class Trial:
             found = {k: self._refit(k, [other]) for k in self.errors}
             self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
             self.tried |= {k: _mean_square(e) for k, e in self.errors.items()}
+
+    def _is_small(self, samples: Samples) -> bool:
+        return math.prod(samples.grid) <= WHOLE[len(samples.grid)]
 
     @property
     def _count(self) -> int:
@@ -148,14 +164,14 @@ class Trial:
         """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples."""
         found = []
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", _checks.CoordnetWarning)
+            warnings.simplefilter("error", _checks.CoordnetWarning)  # of plates that the samples do not determine
             for window in windows:
                 shown = window.samples
                 options = {"dtype": shown.values.dtype, "device": shown.values.device}
                 try:
                     plan = self.candidates[k].plan(FourierEncoding.like(shown), shown.geometry, **options)
                     found.append(window.errors_of(plan.fit(shown.values)).cpu().numpy())
-                except ValueError:
+                except (ValueError, _checks.CoordnetWarning):
                     return None
         return np.concatenate(found)
 
