@@ -21,6 +21,7 @@ from coordnet.networks.reports import FitReport, report_from
 from coordnet.networks.uncertainty import Uncertain, Uncertainty
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.lattices import Lattice
+from coordnet.sampling.points import lattice_of
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS
 
@@ -78,12 +79,12 @@ class Reconstruction(Uncertain, nn.Module):
         report: FitReport | None = None,
         learned: dict[str, Tensor] | None = None,
         footprint: Footprint = "point",
-        coordinates: Sequence[Coordinates] | None = None,
+        coordinates: RectilinearLattice | Sequence[Any] | None = None,
         uncertainty: Uncertainty | None = None,
     ) -> None:
         super().__init__()
         self.footprint: Footprint = footprint
-        self.lattice = RectilinearLattice(*coordinates) if coordinates else None
+        self.lattice = coordinates if isinstance(coordinates, RectilinearLattice) else lattice_of(coordinates)
         if self.lattice and self.lattice.grid != tuple(grid):
             raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", self.lattice.grid)
         self.uncertainty = uncertainty
@@ -236,7 +237,7 @@ class Reconstruction(Uncertain, nn.Module):
             "batch": self.batch,
             "blending": network.blending and network.blending.kind,
             "footprint": self.footprint,
-            "coordinates": self.lattice and [c.tolist() for c in self.lattice.coordinates],
+            "coordinates": self.lattice and self.lattice.configuration(),
             "report": self.report.as_dict(),
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
@@ -294,7 +295,8 @@ class Reconstruction(Uncertain, nn.Module):
         if kind := configuration.get("blending"):
             if not encoding.is_factored:
                 raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
-            blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
+            lattice = lattice_of(configuration.get("coordinates")) or Lattice(grid)
+            blending = Blending(_checks.choice("blending", kind, BLENDS), lattice.axes)
         with torch.device("meta"):
             network = CoordinateNetwork(encoding, head, channels, weight=weight, blending=blending)
         network.load_state_dict(state, assign=True)

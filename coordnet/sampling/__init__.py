@@ -6,6 +6,7 @@ from coordnet.sampling.axes import Axis, lattice_points, render_axes
 from coordnet.sampling.lattices import Lattice, MaskedLattice
 from coordnet.sampling.measurements import Measurements
 from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sample
+from coordnet.sampling.points import Points, points
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -20,6 +21,7 @@ __all__ = [
     "Lattice",
     "MaskedLattice",
     "Measurements",
+    "Points",
     "Random",
     "RectilinearLattice",
     "Samples",
@@ -27,6 +29,7 @@ __all__ = [
     "ScatteredPoints",
     "lattice_points",
     "operators",
+    "points",
     "render_axes",
     "sample",
 ]

@@ -41,7 +41,7 @@ def adjoint(field: Field, order: int, cutoff: float, g: Float[np.ndarray, "size 
     """
     if field.dims == 1 and field.on_nodes and cutoff == math.inf:
         return _spline_adjoint(field, order, g)
-    k = plate_energy(field.lattice, order)
+    k = plate_energy(field.lattice, order, field.periodic)
     if field.on_nodes and cutoff == math.inf:
         unknown = np.ones(len(g), dtype=bool)
         unknown[field.nodes] = False

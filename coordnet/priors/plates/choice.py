@@ -26,14 +26,17 @@ CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that deci
 # Nodes to which that part is enlarged at most: a plate on it takes a fraction of a second. Beyond it, in pictures with
 # large holes or hardly any samples, the trial would take longer than the fit.
 LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
+CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 16**3})  # the same for points between nodes: half a second in all
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 LOWEST = 2  # the first order that is tried
+POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 PATIENCE = 2  # orders or cut-offs without it after which the search ends
+POINT_CUTOFFS = (4.0, 2.8)  # further ones for points between nodes, of which one may be near another
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
 
@@ -46,7 +49,8 @@ class FieldErrors:
 
     def __init__(self, field: Field, prior: PlateParameters, rounds: int | None = None) -> None:
         self.field, self.prior = field, prior
-        self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
+        most = MOST_FOLDS if field.on_nodes else POINT_ROUNDS
+        self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int, float], float] = {}
 
     @cached_property
@@ -74,7 +78,7 @@ class FieldErrors:
 
     def squares_of_plate(self, order: int, cutoff: float) -> np.ndarray:
         """Return the squared error at each hidden sample."""
-        energy = plate_energy(self.field.lattice, order)
+        energy = plate_energy(self.field.lattice, order, self.field.periodic)
         return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
 
     def squares_of(self, fit: Callable[[Samples], Reconstruction]) -> np.ndarray:
@@ -127,19 +131,26 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order: the higher it is, the lower its best cut-off.
     """
-    errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
+    size = CHOOSING if field.on_nodes else CHOOSING_POINTS
+    errors = FieldErrors(deciding_part(field, size[field.dims]), prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
-    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE_NODES[field.dims] else HIGHEST
-    orders = range(LOWEST, highest + 1) if prior.order is None else [prior.order]
+    is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.on_nodes or field.dims > 2)
+    orders: Sequence[int] = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
+    orders = orders if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
+    candidates = CUTOFFS
+    if not field.on_nodes:
+        candidates = (*POINT_CUTOFFS, *CUTOFFS)
+        if prior.order is None:
+            orders = range(max(1, order - 1), order + 2) if order < HIGHEST else [order]
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
         cutoffs: dict[int, float] = {}
 
         def smoothed(p: int) -> float:
             lowest = min(cutoffs.values(), default=math.inf)
-            cutoffs[p] = _climb([w for w in CUTOFFS if w <= lowest], lambda w: errors.of_plate(p, w))
+            cutoffs[p] = _climb([w for w in candidates if w <= lowest], lambda w: errors.of_plate(p, w))
             return errors.of_plate(p, cutoffs[p])
 
         best = _climb(orders, smoothed)

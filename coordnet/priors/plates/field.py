@@ -34,6 +34,8 @@ class Field:
         The weights of the squared errors.
     on_nodes : bool
         Whether every sample is a node of the lattice.
+    periodic : tuple of bool
+        Whether the lattice wraps around along each axis; none does if it is empty.
     """
 
     lattice: tuple[int, ...]
@@ -42,6 +44,7 @@ class Field:
     values: np.ndarray
     weights: np.ndarray
     on_nodes: bool
+    periodic: tuple[bool, ...] = ()
 
     @classmethod
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
@@ -56,8 +59,9 @@ class Field:
             matrix = blending.interpolation(points, [], torch.float64, geometry.outside)
             index, weights = matrix.index.numpy(), matrix.weights.numpy()
             positions = points.numpy() * np.array(geometry.grid)
-        operator = _sparse(index, weights, math.prod(geometry.grid))
-        return cls(geometry.grid, positions, operator, columns, weight, blending is None).select(weight > 0)
+        operator = sparse_rows(index, weights, math.prod(geometry.grid))
+        periodic = tuple(axis.periodic for axis in geometry.axes)
+        return cls(geometry.grid, positions, operator, columns, weight, blending is None, periodic).select(weight > 0)
 
     @property
     def dims(self) -> int:
@@ -82,14 +86,18 @@ class Field:
         rows = np.asarray(abs(self.operator) @ ~inside.ravel()) == 0
         kept, first = self.select(rows), np.array([s.start for s in slices])
         operator = sparse.csr_array(kept.operator[:, np.flatnonzero(inside)])
-        return replace(kept, lattice=lattice, positions=kept.positions - first, operator=operator)
+        whole = zip(self.periodic, lattice, self.lattice, strict=False)
+        periodic = tuple(wraps and m == n for wraps, m, n in whole)
+        positions = kept.positions - first
+        return replace(kept, lattice=lattice, positions=positions, operator=operator, periodic=periodic)
 
     def samples(self) -> Samples:
         """Return the samples on their lattice, or as scattered points, in float64."""
         values = torch.from_numpy(self.values)
         if not self.on_nodes:
             points = torch.from_numpy(self.positions / np.array(self.lattice))
-            geometry = ScatteredPoints(self.lattice, points, torch.from_numpy(self.weights)[:, None], outside="clamp")
+            weights = torch.from_numpy(self.weights)[:, None]
+            geometry = ScatteredPoints(self.lattice, points, weights, outside="clamp", periodic=self.periodic)
             return Samples(geometry, values)
         weights = torch.zeros(math.prod(self.lattice), 1, dtype=torch.float64)
         weights[self.nodes, 0] = torch.from_numpy(self.weights)
@@ -104,7 +112,7 @@ def dimensions(lattice: tuple[int, ...]) -> int:
     return max(1, sum(n > 1 for n in lattice))
 
 
-def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
+def sparse_rows(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
     """Return the matrix with m weights in each row."""
     n, m = index.shape
     starts = np.arange(0, n * m + 1, m)

@@ -45,7 +45,7 @@ class ThinPlatePlan(Plan):
         if encoding.axis_encoders:
             raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
-        nodes = tuple(Axis(n) for n in geometry.grid)
+        nodes = geometry.axes if geometry.is_scattered else tuple(Axis(n) for n in geometry.grid)
         if getattr(encoding, "axes", nodes) != nodes:
             encoding = FourierEncoding.on(nodes)
         super().__init__(encoding, geometry.blended("quintic"), **options)

@@ -9,7 +9,8 @@ from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from coordnet.priors.plates.energy import Sparse, plate_energy, polynomials
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.solve import ACCEPTED, PlateSolution, SingularPlate, solve
+from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
+from coordnet.priors.plates.tiles import tiled_plate
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 
@@ -32,7 +33,10 @@ def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None)
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
     if dims == 1 and field.on_nodes and cutoff == math.inf:
         return natural_spline(field, order)
-    k = plate_energy(field.lattice, order) if energy is None else energy
+    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
+    if not field.on_nodes and dims == 2 and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
+        return tiled_plate(field, order, strength)
+    k = plate_energy(field.lattice, order, field.periodic) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
         f = np.zeros((k.shape[0], field.values.shape[1]))
         f[field.nodes] = field.values
@@ -43,7 +47,6 @@ def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None)
         f[unknown] = solution.x
         return f, solution
     weighted = sparse.csr_array(field.operator.T * field.weights)
-    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
     solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
     return solution.x, solution
 

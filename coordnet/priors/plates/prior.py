@@ -9,6 +9,7 @@ from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.parameters import PlateParameters
 from coordnet.priors.plates.plan import ThinPlatePlan
+from coordnet.sampling.points import Points
 from coordnet.sampling.samples import Geometry
 
 LONGEST_ROW = 2**21  # points of a row up to which it is taken unasked: they need half a kilobyte each
@@ -63,6 +64,8 @@ class ThinPlate(PlateParameters, Prior):
         samples are. Smooth fields take plates if hidden samples say so (``fitting.choice``).
         """
         geometry = setting.geometry
+        if isinstance(geometry, Points) and len(geometry.grid) <= 3 and setting.fourier and not setting.robust:
+            return cls()
         skips = geometry.is_whole_lattice and not geometry.has_cells and geometry.shape != geometry.grid
         is_row = len(geometry.grid) == 1 and geometry.is_even and geometry.grid[0] <= LONGEST_ROW
         suits = skips and is_row and geometry.operator is None and setting.fourier and not setting.robust
