@@ -34,13 +34,13 @@ class FollowedPlate(torch.autograd.Function):
         return ctx.adjoint(gradients[0]), None, None
 
 
-def adjoint(field: Field, order: int, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
+def adjoint(field: Field, order: float, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
     """Return Tᵀ g, (n, columns), for the linear map T of the samples' values to ``plate``'s lattice signal.
 
     The systems are symmetric, so that it takes one more solve of the same system.
     """
-    if field.dims == 1 and field.on_nodes and cutoff == math.inf:
-        return _spline_adjoint(field, order, g)
+    if field.dims == 1 and field.on_nodes and cutoff == math.inf and order == int(order):
+        return _spline_adjoint(field, int(order), g)
     k = plate_energy(field.lattice, order, field.periodic)
     if field.on_nodes and cutoff == math.inf:
         unknown = np.ones(len(g), dtype=bool)

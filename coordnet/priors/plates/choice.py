@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 LOWEST = 2  # the first order that is tried
+POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 4, 5, 6)  # those that are tried with cut-offs for points between nodes
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
@@ -47,11 +49,14 @@ P = TypeVar("P", bound=PlateParameters)
 class FieldErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
-    def __init__(self, field: Field, prior: PlateParameters, rounds: int | None = None) -> None:
+    def __init__(
+        self, field: Field, prior: PlateParameters, rounds: int | None = None, others: Sequence[Field] = ()
+    ) -> None:
         self.field, self.prior = field, prior
         most = MOST_FOLDS if field.on_nodes else POINT_ROUNDS
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
-        self.tried: dict[tuple[int, float], float] = {}
+        self.tried: dict[tuple[float, float], float] = {}
+        self.others = [FieldErrors(other, prior, rounds) for other in others]
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
@@ -67,7 +72,7 @@ class FieldErrors:
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
-    def of_plate(self, order: int, cutoff: float) -> float:
+    def of_plate(self, order: float, cutoff: float) -> float:
         """Return the error of plates; infinity if the samples do not determine them."""
         if (order, cutoff) not in self.tried:
             try:
@@ -76,10 +81,11 @@ class FieldErrors:
                 self.tried[order, cutoff] = math.inf
         return self.tried[order, cutoff]
 
-    def squares_of_plate(self, order: int, cutoff: float) -> np.ndarray:
-        """Return the squared error at each hidden sample."""
+    def squares_of_plate(self, order: float, cutoff: float) -> np.ndarray:
+        """Return the squared error at each hidden sample, of the field and of the other ones."""
         energy = plate_energy(self.field.lattice, order, self.field.periodic)
-        return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+        own = self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+        return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
 
     def squares_of(self, fit: Callable[[Samples], Reconstruction]) -> np.ndarray:
         """Return the squared error of another fit at each hidden sample."""
@@ -125,32 +131,48 @@ def deciding_part(field: Field, size: int) -> Field:
     return field
 
 
+def deciding_parts(field: Field) -> list[Field]:
+    """Return up to four parts around the center of a picture of points, or one in the middle."""
+    size = CHOOSING_POINTS[field.dims]
+    if field.dims != 2 or math.prod(field.lattice) < 4 * size:
+        return [deciding_part(field, size)]
+    side = math.isqrt(size)
+    starts = [[0] if n == 1 else [n // 2 - min(n // 4, side), n // 2 + min(n // 4, side) - min(side, n // 2)] for n in field.lattice]
+    corners = [tuple(slice(a, a + (1 if n == 1 else side)) for a, n in zip(c, field.lattice, strict=True)) for c in product(*starts)]
+    parts = [part for part in map(field.part, corners) if len(part.values) >= FEWEST]
+    return parts or [deciding_part(field, size)]
+
+
 def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
 
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order: the higher it is, the lower its best cut-off.
     """
-    size = CHOOSING if field.on_nodes else CHOOSING_POINTS
-    errors = FieldErrors(deciding_part(field, size[field.dims]), prior)
+    if field.on_nodes:
+        errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
+    else:
+        first, *others = deciding_parts(field)
+        errors = FieldErrors(first, prior, 1 if others else None, others)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
     is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.on_nodes or field.dims > 2)
-    orders: Sequence[int] = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
+    orders: Sequence[float] = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
     orders = orders if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
-    candidates = CUTOFFS
+    cutoff_candidates = CUTOFFS
     if not field.on_nodes:
-        candidates = (*POINT_CUTOFFS, *CUTOFFS)
+        cutoff_candidates = (*POINT_CUTOFFS, *CUTOFFS)
         if prior.order is None:
-            orders = range(max(1, order - 1), order + 2) if order < HIGHEST else [order]
+            at = POINT_ORDERS.index(order)
+            orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
-        cutoffs: dict[int, float] = {}
+        cutoffs: dict[float, float] = {}
 
-        def smoothed(p: int) -> float:
+        def smoothed(p: float) -> float:
             lowest = min(cutoffs.values(), default=math.inf)
-            cutoffs[p] = _climb([w for w in candidates if w <= lowest], lambda w: errors.of_plate(p, w))
+            cutoffs[p] = _climb([w for w in cutoff_candidates if w <= lowest], lambda w: errors.of_plate(p, w))
             return errors.of_plate(p, cutoffs[p])
 
         best = _climb(orders, smoothed)

@@ -11,13 +11,17 @@ from scipy import sparse
 Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not describe
 
 
-def plate_energy(lattice: tuple[int, ...], order: int, periodic: tuple[bool, ...] = ()) -> Sparse:
+def plate_energy(lattice: tuple[int, ...], order: float, periodic: tuple[bool, ...] = ()) -> Sparse:
     """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
     The differences are those of the open lattice: each stays within it, so that polynomials of degree below p have no
-    energy; those of a periodic axis go around it. K is (size, size) in float64, with the first axis of the lattice slowest.
+    energy; those of a periodic axis go around it. A half order p + 1/2 has the mean of the energies of p and p + 1, in
+    which a frequency of ω radians a node has ω^(2p+1) (1/ω + ω) / 2: within a factor 5/4 of a polyharmonic spline's
+    between 1/2 and 2. K is (size, size) in float64, with the first axis of the lattice slowest.
     """
-    size, periodic = math.prod(lattice), periodic or (False,) * len(lattice)
+    if order != int(order):
+        return 0.5 * (plate_energy(lattice, order - 0.5, periodic) + plate_energy(lattice, order + 0.5, periodic))
+    size, order, periodic = math.prod(lattice), int(order), periodic or (False,) * len(lattice)
     total: Sparse = sparse.csr_array((size, size))
     for alpha in itertools.product(range(order + 1), repeat=len(lattice)):
         if sum(alpha) == order:
@@ -27,9 +31,9 @@ def plate_energy(lattice: tuple[int, ...], order: int, periodic: tuple[bool, ...
     return sparse.csr_array(total)
 
 
-def polynomials(order: int, dims: int) -> int:
+def polynomials(order: float, dims: int) -> int:
     """Return the number of monomials of a degree below the order, which have no energy."""
-    return math.comb(order - 1 + dims, dims)
+    return math.comb(int(order) - 1 + dims, dims)
 
 
 def _axis_energy(count: int, power: int, periodic: bool) -> Sparse:

@@ -13,14 +13,14 @@ ORDERS = (1, 8)  # the lowest and the highest order: above, float64 does not hol
 class PlateParameters:
     """The parameters of ``ThinPlate``, as its plans take them; it says what they are."""
 
-    order: int | None = None
+    order: float | None = None
     cutoff: float | None = None
     hold_out: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.order is not None and not ORDERS[0] <= _checks.integer("order", self.order, ORDERS[0]) <= ORDERS[1]:
-            raise _checks.wrong("order", f"an integer from {ORDERS[0]} to {ORDERS[1]}", self.order)
+        if self.order is not None and 2 * _checks.between("order", self.order, *ORDERS) % 1:
+            raise _checks.wrong("order", f"a multiple of 1/2 from {ORDERS[0]} to {ORDERS[1]}", self.order)
         if self.cutoff is not None and self.cutoff != math.inf:
             _checks.between("cutoff", self.cutoff, *CUTOFF_BOUNDS)
         if not 0 < _checks.positive("hold_out", self.hold_out) < 1:

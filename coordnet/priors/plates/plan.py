@@ -68,7 +68,7 @@ class ThinPlatePlan(Plan):
             for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
         ]
         order = max(order for _, order, _ in solved)
-        extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, order)  # type: ignore[arg-type]
+        extended = continue_smoothly(torch.cat(lattices, dim=1), self.encoding.shape, math.ceil(order))  # type: ignore[arg-type]
         solutions = [solution for *_, solution in solved]
         report = PlateReport(
             method=f"thin plates, {solutions[0].method}",
@@ -98,14 +98,14 @@ class ThinPlatePlan(Plan):
         return FollowedPlate.apply(values, plate, onto_samples)
 
 
-def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int, PlateSolution]:
+def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, float, PlateSolution]:
     """Return the plate with a prior's numbers, its order and the solve.
 
     A system that is singular to rounding is solved with a lower order, with a ``CoordnetWarning``; if there is none, a
     ``ValueError`` is raised.
     """
     given = prior.order or 1
-    for order in range(given, 0, -1):
+    for order in (given, *range(math.ceil(given) - 1, 0, -1)):
         try:
             f, solution = plate(field, order, prior.cutoff or math.inf)
         except SingularPlate as error:

@@ -15,7 +15,7 @@ from coordnet.priors.plates.tiles import tiled_plate
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 
 
-def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None) -> tuple[np.ndarray, PlateSolution]:
+def plate(field: Field, order: float, cutoff: float, energy: Sparse | None = None) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
 
     Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and
@@ -31,8 +31,8 @@ def plate(field: Field, order: int, cutoff: float, energy: Sparse | None = None)
     count, dims = len(field.values), field.dims
     if count < polynomials(order, dims):
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
-    if dims == 1 and field.on_nodes and cutoff == math.inf:
-        return natural_spline(field, order)
+    if dims == 1 and field.on_nodes and cutoff == math.inf and order == int(order):
+        return natural_spline(field, int(order))
     strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
     if not field.on_nodes and dims == 2 and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
         return tiled_plate(field, order, strength)

@@ -61,7 +61,7 @@ def windows(count: int, *, periodic: bool) -> list[Window]:
 
 
 def tiled_plate(
-    field: Field, order: int, strength: float, *, progress: bool = False
+    field: Field, order: float, strength: float, *, progress: bool = False
 ) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least misfit plus ``strength`` times the energy, and the solve.
 
@@ -137,7 +137,7 @@ class _Strips:
         return relative % self.field.lattice[j] if self.field.periodic[j] else relative
 
 
-def _coarse(field: Field, order: int) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
+def _coarse(field: Field, order: float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
     step = max(1.0, math.sqrt(math.prod(field.lattice) / COARSE_NODES))
     counts = tuple(max(8, math.ceil(n / step)) for n in field.lattice)
