@@ -15,6 +15,7 @@ from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending
 from coordnet.linalg.buffers import is_tracked
 from coordnet.media.files import mismatch, readable_file
+from coordnet.networks.gridded import Gridded
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.networks.reports import FitReport, report_from
@@ -33,7 +34,7 @@ Outside = Literal["error", "clamp", "extrapolate"]
 OUTSIDE = ("error", "clamp", "extrapolate")
 
 
-class Reconstruction(Uncertain, nn.Module):
+class Reconstruction(Uncertain, Gridded, nn.Module):
     """A signal as a function: f(x) = network(x) + offset.
 
     A fit of scattered points that were tied to a lattice is evaluated as it was fitted: f(x) is the blend of the values
@@ -88,7 +89,8 @@ class Reconstruction(Uncertain, nn.Module):
         if self.lattice and self.lattice.grid != tuple(grid):
             raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", self.lattice.grid)
         self.uncertainty = uncertainty
-        self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or FitReport()
+        self.network, self.lengths, self.batch = network, tuple(grid), tuple(batch)
+        self.report = report or FitReport()
         self.register_buffer("offset", offset)
         for name, tensor in (learned or {}).items():
             self.register_buffer(LEARNED + name, tensor)
@@ -105,7 +107,7 @@ class Reconstruction(Uncertain, nn.Module):
 
     def extra_repr(self) -> str:
         """Return the shape of the signal, the head and the prior, for ``repr``, which has the encoders too."""
-        parts = [f"shape={(*self.batch, *self.grid, self.channels)}", f"head={self.network.head}"]
+        parts = [f"shape={(*self.batch, *self.lengths, self.channels)}", f"head={self.network.head}"]
         return ", ".join([*parts, f"prior={self.report.prior}"] if self.report.prior else parts)
 
     def forward(
@@ -152,7 +154,7 @@ class Reconstruction(Uncertain, nn.Module):
         """Return the points within half a spacing of the unit cube; see ``forward``. They were given in other units."""
         if outside == "extrapolate" or points.numel() == 0:
             return points
-        margin = points.new_tensor([0.5 / n for n in self.grid])
+        margin = points.new_tensor([0.5 / n for n in self.lengths])
         inside = points.clamp(-margin, 1 + margin)
         if outside == "clamp":
             return inside
@@ -186,7 +188,7 @@ class Reconstruction(Uncertain, nn.Module):
         ValueError
             If ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
         """
-        axes = (self.lattice or Lattice(self.grid)).render_axes(shape, alignment, footprint or self.footprint)
+        axes = (self.lattice or Lattice(self.lengths)).render_axes(shape, alignment, footprint or self.footprint)
         return self.on_axes(axes, memory=memory, exact=exact)
 
     def at(self, *coordinates: Coordinates) -> Float[Tensor, "*result channels"]:
@@ -195,7 +197,7 @@ class Reconstruction(Uncertain, nn.Module):
         They have the units of the ``RectilinearLattice`` that was fitted, else those of the unit interval. Coordinates
         that are not increasing, or more than half a spacing beyond the samples, raise a ``ValueError``.
         """
-        lattice = self.lattice or RectilinearLattice(*(Axis(n).points() for n in self.grid))
+        lattice = self.lattice or RectilinearLattice(*(Axis(n).points() for n in self.lengths))
         return self.on_axes(lattice.locate(*coordinates))
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
@@ -211,6 +213,14 @@ class Reconstruction(Uncertain, nn.Module):
             count = min(step, axes[0].count - i)
             blocks.append(network.on_lattice((axes[0].part(i, count), *axes[1:]), dtype, device, exact=exact))
         return self._finish(torch.cat(blocks), len(axes))
+
+    def between_nodes(
+        self, nodes: Float[Tensor, "*grid channels"], points: Float[Tensor, "*points d"]
+    ) -> Float[Tensor, "*points channels"]:
+        """Return the linear interpolation of numbers at the nodes, at points in the fit's units."""
+        lattice = self.lattice or Lattice(self.lengths)
+        unit = self.lattice.to_unit(points) if self.lattice else points
+        return Blending("linear", lattice.axes).at_points(nodes, unit.to(nodes), [])
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
         """Add the offset to the network's output, in place where autograd allows it."""
@@ -233,7 +243,7 @@ class Reconstruction(Uncertain, nn.Module):
             "encoding": network.encoding.configuration(),  # type: ignore[operator]
             "head": head_configuration(network.head),
             "channels": network.channels,
-            "grid": self.grid,
+            "grid": self.lengths,
             "batch": self.batch,
             "blending": network.blending and network.blending.kind,
             "footprint": self.footprint,

@@ -1,5 +1,6 @@
 """How sure a reconstruction is: intervals, standard deviations and draws, from the samples that its fit keeps."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -27,6 +28,10 @@ class Uncertainty(Protocol):
         """Return the PSNR to expect where there is no sample, in dB."""
         ...
 
+    def score(self, fit: Any, blocks: float | Sequence[float] | None, folds: int) -> Any:
+        """Return the errors at samples that are hidden in blocks."""
+        ...
+
     def draw(self, fit: Any, count: int, generator: torch.Generator | None) -> Float[Tensor, "draws *grid channels"]:
         """Draw signals around the fit."""
         ...
@@ -40,6 +45,7 @@ class Uncertain:
     """
 
     uncertainty: Uncertainty | None
+    between_nodes: Callable[[Tensor, Tensor], Tensor]
 
     def interval(self, level: float = 0.9) -> tuple[Signal, Signal]:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
@@ -58,17 +64,33 @@ class Uncertain:
         """
         return self._sure().interval(self, level)
 
-    def std(self) -> Signal:
+    def std(self, points: Float[Tensor, "*points d"] | None = None) -> Signal:
         """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
 
-        It has the local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
+        At ``points``, in the units of the fit, it is (*points, channels), interpolated between the nodes. It has the
+        local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
         samples are and not on their values.
         """
-        return self._sure().std(self)
+        nodes = self._sure().std(self)
+        return nodes if points is None else self.between_nodes(nodes, points)
 
     def expected_psnr(self, data_range: float = 1.0) -> float:
         """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``."""
         return self._sure().expected_psnr(self, _checks.positive("data_range", data_range))
+
+    def score(self, blocks: float | Sequence[float] | None = None, *, folds: int = 5) -> Any:
+        """Return the ``Score`` of cross-validation by blocks of scattered points: its ``rmse`` and ``r2``.
+
+        Blocks, a sixth of the points' extent long along each axis or ``blocks`` in the fit's units, are hidden in
+        ``folds`` parts, and each part is predicted by a fit to the others. Points near each other, as those of a track,
+        are so hidden together, where single hidden points flatter.
+
+        Raises
+        ------
+        ValueError
+            If the samples are no scattered points, or there are fewer blocks than folds, or than two.
+        """
+        return self._sure().score(self, blocks, folds)
 
     def draw(self, count: int, *, generator: torch.Generator | None = None) -> Float[Tensor, "draws *grid channels"]:
         """Draw signals on the lattice from the posterior under the fit's stationary prior, around the fit.

@@ -25,12 +25,12 @@ def model_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     fitted signal is drawn.
     """
     numbers: dict[str, Any] = {
-        "grid": list(model.grid),
+        "grid": list(model.lengths),
         "channels": model.channels,
         "parameters": model.network.parameter_count,
         "report": model.report.as_dict(),
     }
-    if len(model.grid) == 2:
+    if len(model.lengths) == 2:
         numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))
     if "penalty" in model.learned:
         figure, found = _spectrum_figure(model)
@@ -65,8 +65,8 @@ def _rendered_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
 
 def _encoding_figure(model: Reconstruction) -> tuple[Figure, dict[str, Any]]:
     """Draw the singular values of the encoding's matrices, and in two dimensions the similarities of two positions."""
-    encoding, window = model.network.encoding, tuple(Axis(min(n, HEAT_MAP_SIDE), 0.0, 1 / n) for n in model.grid)
-    matrices = encoding.matrices(tuple(Axis(n) for n in model.grid) if encoding.is_factored else window)
+    encoding, window = model.network.encoding, tuple(Axis(min(n, HEAT_MAP_SIDE), 0.0, 1 / n) for n in model.lengths)
+    matrices = encoding.matrices(tuple(Axis(n) for n in model.lengths) if encoding.is_factored else window)
     nodes = [tuple(a.count // part for a in window) for part in (4, 2)] if len(window) == 2 else []
     figure = Figure(figsize=(4.2 * (len(matrices) + len(nodes)), 3.8), layout="constrained")
     panels = figure.subplots(1, len(matrices) + len(nodes), squeeze=False)[0]

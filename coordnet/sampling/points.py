@@ -24,6 +24,7 @@ NODES = ByAxes({1: 2.0, 2: 2.0, 3: 1.5})
 MARGIN = ByAxes({1: 10, 2: 10, 3: 5})  # nodes beyond the outermost points: a plate's free border is far from them
 FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
 MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
+GRID_ROUNDING = 1e-9  # steps by which an end of a grid may miss a multiple of its spacing
 SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of points
 
 
@@ -31,7 +32,7 @@ SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of poin
 class PointAxis:
     """The nodes first + i * spacing along one axis in the user's units; with a ``period`` the last precedes the first.
 
-    An axis of one node is ignored: all points have the same coordinate there.
+    The points reach from ``low`` to ``high``. An axis of one node is ignored: all points have the same coordinate there.
     """
 
     name: str
@@ -40,6 +41,8 @@ class PointAxis:
     count: int
     period: float | None = None
     unit: str | None = None
+    low: float = 0.0
+    high: float = 0.0
 
     def to_unit(self, x: Tensor) -> Tensor:
         """Return coordinates in units of the unit interval, within it on a periodic axis."""
@@ -52,6 +55,15 @@ class PointAxis:
     def coordinates(self) -> np.ndarray:
         """Return the coordinates of the nodes."""
         return self.first + self.spacing * np.arange(self.count)
+
+    def covered(self, spacing: float | None) -> np.ndarray:
+        """Return multiples of a spacing, that of the nodes if not given, which cover the points or one period."""
+        step = self.spacing if spacing is None else spacing
+        first = math.floor(self.low / step + GRID_ROUNDING)
+        last = math.ceil(self.high / step - GRID_ROUNDING)
+        if self.period is not None:
+            last = first + math.ceil(self.period / step - GRID_ROUNDING) - 1
+        return step * np.arange(first, last + 1) if self.count > 1 else np.array([self.low])
 
 
 class PointLattice(RectilinearLattice):
@@ -283,12 +295,6 @@ def _lattice(
         count, period = int(counts[j]), periods.get(name)
         first = low[j] if period or count == 1 else low[j] + (extent[j] - (count - 1) * h[j]) / 2
         step = period / count if period else 1.0 if count == 1 else h[j]
-        axes.append(PointAxis(name, float(first), float(step), count, period, units.get(name)))
+        ends = float(low[j]), float(low[j] + extent[j])
+        axes.append(PointAxis(name, float(first), float(step), count, period, units.get(name), *ends))
     return PointLattice(*axes)
-
-
-def hidden_blocks(geometry: Points, size: Sequence[float]) -> np.ndarray:
-    """Return the number of the block of each point, for blocks of a size along each axis in the user's units."""
-    places = torch.as_tensor(geometry.places).numpy()
-    cells = np.floor((places - places.min(0)) / np.asarray(size)).astype(np.int64)
-    return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
