@@ -21,7 +21,7 @@ NAMES = ("x", "y", "z", "t")
 # Nodes for each mean distance of the points, by the number of axes. In two dimensions, from 3,000 points of Franke's
 # function, 1.5 have 2.8 times the error of 2, and 3 have the same at three times the cost.
 NODES = ByAxes({1: 2.0, 2: 2.0, 3: 1.5})
-MARGIN = ByAxes({1: 10, 2: 10, 3: 5})  # nodes beyond the outermost points: a plate's free border is far from them
+MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a plate's free border is far from them
 FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
 MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
 GRID_ROUNDING = 1e-9  # steps by which an end of a grid may miss a multiple of its spacing

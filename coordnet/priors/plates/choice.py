@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,19 +26,21 @@ CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that deci
 # Nodes to which that part is enlarged at most: a plate on it takes a fraction of a second. Beyond it, in pictures with
 # large holes or hardly any samples, the trial would take longer than the fit.
 LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
-CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 16**3})  # the same for points between nodes: half a second in all
+CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points between nodes: half a second in all
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 LOWEST = 2  # the first order that is tried
 POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 4, 5, 6)  # those that are tried with cut-offs for points between nodes
+MOST_PARTS = 4  # parts of a large lattice of points, so that none of its regions decides alone
+FEWEST_HERE = 30  # points in a part at least
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 PATIENCE = 2  # orders or cut-offs without it after which the search ends
-POINT_CUTOFFS = (4.0, 2.8)  # further ones for points between nodes, of which one may be near another
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
+POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
 NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
 
 
@@ -132,15 +133,21 @@ def deciding_part(field: Field, size: int) -> Field:
 
 
 def deciding_parts(field: Field) -> list[Field]:
-    """Return up to four parts around the center of a picture of points, or one in the middle."""
+    """Return parts of a lattice of points, each around one of them: up to ``MOST_PARTS``, or the whole lattice."""
     size = CHOOSING_POINTS[field.dims]
-    if field.dims != 2 or math.prod(field.lattice) < 4 * size:
-        return [deciding_part(field, size)]
-    side = math.isqrt(size)
-    starts = [[0] if n == 1 else [n // 2 - min(n // 4, side), n // 2 + min(n // 4, side) - min(side, n // 2)] for n in field.lattice]
-    corners = [tuple(slice(a, a + (1 if n == 1 else side)) for a, n in zip(c, field.lattice, strict=True)) for c in product(*starts)]
-    parts = [part for part in map(field.part, corners) if len(part.values) >= FEWEST]
-    return parts or [deciding_part(field, size)]
+    side = math.ceil(size ** (1 / field.dims))
+    if math.prod(field.lattice) <= 2 * size or len(field.values) < FEWEST:
+        return [field]
+    along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
+    count = MOST_PARTS if math.prod(field.lattice) >= MOST_PARTS * size else 1
+    parts = []
+    for k in range(count):
+        center = field.positions[along[(2 * k + 1) * len(along) // (2 * count)]]
+        starts = [max(0, min(int(x) - side // 2, n - side)) for x, n in zip(center, field.lattice, strict=True)]
+        part = field.part(tuple(slice(a, min(a + side, n)) for a, n in zip(starts, field.lattice, strict=True)))
+        if len(part.values) >= FEWEST_HERE:
+            parts.append(part)
+    return parts or [field]
 
 
 def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
@@ -153,7 +160,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
         errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
     else:
         first, *others = deciding_parts(field)
-        errors = FieldErrors(first, prior, 1 if others else None, others)
+        errors = FieldErrors(first, prior, 2 if others else None, others)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
@@ -163,7 +170,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     cutoff_candidates = CUTOFFS
     if not field.on_nodes:
-        cutoff_candidates = (*POINT_CUTOFFS, *CUTOFFS)
+        cutoff_candidates = POINT_CUTOFFS
         if prior.order is None:
             at = POINT_ORDERS.index(order)
             orders = POINT_ORDERS[at - 2 if order <= 3 else at :]

@@ -62,7 +62,7 @@ def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     if a.shape[0] > FACTORIZED_NODES[dims]:
         found = _iterated(a, b, dims)
     else:
-        found = banded(a, b) if dims == 2 and a.shape[0] <= BANDED_NODES else _exact(a, b)
+        found = banded(a, b) if dims > 1 and a.shape[0] <= BANDED_NODES else _exact(a, b)
     if not found.residual <= ACCEPTED:
         raise SingularPlate(f"relative residual {found.residual:.1g}")
     return PlateSolution(scale @ found.x, found.method, found.iterations, found.residual)

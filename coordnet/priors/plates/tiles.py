@@ -1,4 +1,4 @@
-"""Plates on large pictures of points: overlapping tiles, each solved exactly, that fade into each other.
+"""Plates on large lattices of points: overlapping tiles, each solved exactly, that fade into each other.
 
 What a point adds to a plate decays within a few mean distances of the points, so that a tile with ``OVERLAP`` nodes
 around it hardly differs from the whole. Where a tile has no points, it is tied to a plate on coarse nodes.
@@ -7,6 +7,7 @@ around it hardly differs from the whole. Where a tile has no points, it is tied 
 import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import torch
@@ -18,11 +19,12 @@ from coordnet.encodings.blending import Blending
 from coordnet.priors.plates.energy import Sparse, plate_energy
 from coordnet.priors.plates.field import Field, sparse_rows
 from coordnet.priors.plates.solve import PlateSolution, solve
-from coordnet.sampling.axes import Axis
+from coordnet.sampling.axes import Axis, ByAxes
 
-CORE = 40  # nodes of a tile along each axis, without its overlap
-OVERLAP = 12  # nodes around it: 8 and 16 give the same errors to 3 % for orders 2, 3 and 6
-COARSE_NODES = 64**2  # nodes of the coarse lattice at most
+CORE = ByAxes({2: 40, 3: 6})  # nodes of a tile along each axis, without its overlap
+# Nodes around it. In two dimensions 8 and 16 give the same errors to 3 % for orders 2, 3 and 6.
+OVERLAP = ByAxes({2: 12, 3: 3})
+COARSE_NODES = ByAxes({2: 64**2, 3: 12**3})  # nodes of the coarse lattice at most
 COARSE_CUTOFF = 2.0  # radians a coarse node above which the coarse plate is smoothed
 LENGTH = 4  # coarse nodes without points after which a tile returns to the coarse plate
 LEAST_TIE = 1e-9  # weight of that return relative to the energy's at least: rounding would hide a smaller one
@@ -43,19 +45,19 @@ class Window:
         return len(self.weights)
 
 
-def windows(count: int, *, periodic: bool) -> list[Window]:
+def windows(count: int, core: int, overlap: int, *, periodic: bool) -> list[Window]:
     """Return the windows that cover an axis; those of a circle may begin before its first node."""
-    if count <= CORE + 2 * OVERLAP:
+    if count <= core + 2 * overlap:
         return [Window(0, np.ones(count), periodic)]
-    edges = np.linspace(0, count, round(count / CORE) + 1).astype(int)
+    edges = np.linspace(0, count, round(count / core) + 1).astype(int)
     found = []
     for a, b in itertools.pairwise(edges):
-        low, high = a - OVERLAP, b + OVERLAP
+        low, high = a - overlap, b + overlap
         if not periodic:
             low, high = max(low, 0), min(high, count)
         nodes, ones = np.arange(low, high) + 0.5, np.ones(high - low)
-        left = _fade((nodes - a) / OVERLAP + 0.5) if periodic or a > 0 else ones
-        right = _fade((b - nodes) / OVERLAP + 0.5) if periodic or b < count else ones
+        left = _fade((nodes - a) / overlap + 0.5) if periodic or a > 0 else ones
+        right = _fade((b - nodes) / overlap + 0.5) if periodic or b < count else ones
         found.append(Window(int(low), left * right))
     return found
 
@@ -76,7 +78,8 @@ def tiled_plate(
     field = replace(field, lattice=lattice, positions=field.positions[:, used], periodic=periodic)
     result, step = _coarse(field, order)
     tie = max((LENGTH * step) ** (-2.0 * order), LEAST_TIE)
-    axes = [windows(n, periodic=wraps) for n, wraps in zip(lattice, periodic, strict=True)]
+    sizes = CORE[len(lattice)], OVERLAP[len(lattice)]
+    axes = [windows(n, *sizes, periodic=wraps) for n, wraps in zip(lattice, periodic, strict=True)]
     energies: dict[tuple, Sparse] = {}
     tiles = list(itertools.product(*axes))
     strips, added, worst = _Strips(field), np.zeros_like(result), 0.0
@@ -91,9 +94,9 @@ def tiled_plate(
             weighted = sparse.csr_array(operator.T * field.weights[rows])
             a = weighted @ operator + energies[shape]
             b = weighted @ field.values[rows] + strength * tie * start
-            found = solve(a, b, 2)
+            found = solve(a, b, len(lattice))
             x, worst = found.x, max(worst, found.residual)
-            fade = np.multiply.outer(*(w.weights for w in tile))[..., None]
+            fade = reduce(np.multiply.outer, [w.weights for w in tile])[..., None]
             added[at] += fade * (x - start).reshape(*shape, -1)
     f = (result + added).reshape(math.prod(lattice), -1)
     return f, PlateSolution(f, "tiles", 0, worst)
@@ -111,7 +114,7 @@ class _Strips:
     def __init__(self, field: Field) -> None:
         self.field = field
         nodes = field.operator.indices.reshape(len(field.values), -1)
-        self.width = round(nodes.shape[1] ** 0.5)  # nodes of a blend along each axis
+        self.width = round(nodes.shape[1] ** (1 / field.dims))  # nodes of a blend along each axis
         self.corners = np.unravel_index(nodes[:, 0], field.lattice)  # the first of them
         self.strip: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=int))
 
@@ -120,7 +123,9 @@ class _Strips:
         if self.strip[0] != tile[0].first:
             everything = np.arange(len(self.field.values))
             self.strip = (tile[0].first, everything[self._are_inside(0, tile[0], everything)])
-        rows = self.strip[1][self._are_inside(1, tile[1], self.strip[1])]
+        rows = self.strip[1]
+        for j, window in enumerate(tile[1:], 1):
+            rows = rows[self._are_inside(j, window, rows)]
         part = self.field.operator[rows]
         index = np.unravel_index(part.indices, self.field.lattice)
         own = [self._relative(j, w, i) for j, (w, i) in enumerate(zip(tile, index, strict=True))]
@@ -139,7 +144,8 @@ class _Strips:
 
 def _coarse(field: Field, order: float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
-    step = max(1.0, math.sqrt(math.prod(field.lattice) / COARSE_NODES))
+    dims = len(field.lattice)
+    step = max(1.0, (math.prod(field.lattice) / COARSE_NODES[dims]) ** (1 / dims))
     counts = tuple(max(8, math.ceil(n / step)) for n in field.lattice)
     steps = [
         n / m if wraps else (n - 1) / (m - 1)
@@ -149,7 +155,7 @@ def _coarse(field: Field, order: float) -> tuple[Float[np.ndarray, "*lattice col
     operator = _interpolation(axes, field.positions / steps)
     energy = COARSE_CUTOFF ** (-2 * order) * plate_energy(counts, order, field.periodic)
     weighted = sparse.csr_array(operator.T * field.weights)
-    nodes = solve(weighted @ operator + energy, weighted @ field.values, 2).x.reshape(*counts, -1)
+    nodes = solve(weighted @ operator + energy, weighted @ field.values, dims).x.reshape(*counts, -1)
     for j, (axis, n) in enumerate(zip(axes, field.lattice, strict=True)):
         along = _interpolation((axis,), np.arange(n)[:, None] / steps[j])
         nodes = np.moveaxis(np.tensordot(along.toarray(), nodes, (1, j)), 0, j)
