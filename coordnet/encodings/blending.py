@@ -135,7 +135,7 @@ class Blending:
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
-    """Return positions relative to the axis's first node, in spacings, within the nodes: clamped, or around a circle."""
+    """Return positions relative to the axis's first node, in spacings: clamped, or around a circle."""
     scaled = (x - axis.start) / axis.spacing
     if axis.periodic:
         return scaled.remainder(axis.count)

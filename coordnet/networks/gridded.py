@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
@@ -77,14 +77,18 @@ class Gridded:
         found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
         found = found.detach().cpu().numpy()
         if max_distance is not None:
-            found = np.where(self._distances(onto)[..., None] <= _checks.positive("max_distance", max_distance), found, np.nan)
+            found = np.where(
+                self._distances(onto)[..., None] <= _checks.positive("max_distance", max_distance), found, np.nan
+            )
         return _labelled(found[..., 0] if found.shape[-1] == 1 else found, onto, lattice)
 
     def _distances(self, onto: dict[str, np.ndarray]) -> np.ndarray:
         """Return the distance of each node of a grid from the nearest point."""
         samples = getattr(self.uncertainty, "samples", None)
         if samples is None:
-            raise _checks.wrong("max_distance", "None, for a fit from a file, which does not hold its points", "a number")
+            raise _checks.wrong(
+                "max_distance", "None, for a fit from a file, which does not hold its points", "a number"
+            )
         periods = [axis.period for axis in self.lattice.named]  # type: ignore[union-attr]
         places = samples.geometry.places.numpy()
         low = places.min(0)
@@ -94,7 +98,7 @@ class Gridded:
             return np.where(np.array(box) > 0, np.mod(x - low, np.where(np.array(box) > 0, box, 1.0)), x - low)
 
         nodes = np.stack(np.meshgrid(*onto.values(), indexing="ij"), -1)
-        tree = cKDTree(around(places), boxsize=box if any(box) else None)
+        tree = KDTree(around(places), boxsize=box if any(box) else None)
         return np.asarray(tree.query(around(nodes.reshape(-1, len(box))))[0]).reshape(nodes.shape[:-1])
 
 

@@ -146,7 +146,7 @@ class PlateReport(FitReport):
         The share of the nodes beyond the outermost samples.
     """
 
-    order: float
+    order: int | float
     cutoff: float | None
     tried: list[dict[str, Any]]
     beyond_samples: float

@@ -1,6 +1,6 @@
 """How sure a reconstruction is: intervals, standard deviations and draws, from the samples that its fit keeps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -28,7 +28,7 @@ class Uncertainty(Protocol):
         """Return the PSNR to expect where there is no sample, in dB."""
         ...
 
-    def score(self, fit: Any, blocks: float | Sequence[float] | None, folds: int) -> Any:
+    def score(self, fit: Any, blocks: Any, folds: int) -> Any:
         """Return the errors at samples that are hidden in blocks."""
         ...
 
@@ -78,7 +78,7 @@ class Uncertain:
         """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``."""
         return self._sure().expected_psnr(self, _checks.positive("data_range", data_range))
 
-    def score(self, blocks: float | Sequence[float] | None = None, *, folds: int = 5) -> Any:
+    def score(self, blocks: Any = None, *, folds: int = 5) -> Any:
         """Return the ``Score`` of cross-validation by blocks of scattered points: its ``rmse`` and ``r2``.
 
         Blocks, a sixth of the points' extent long along each axis or ``blocks`` in the fit's units, are hidden in

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
@@ -70,7 +70,7 @@ def _steps(dims: int) -> list[np.ndarray]:
 def _some(x: np.ndarray) -> np.ndarray:
     """Return the numbers of the points nearest to one in the middle, so that they are as dense as all are."""
     middle = np.median(x, axis=0)
-    return np.atleast_1d(cKDTree(x).query(middle, min(TRIED, len(x)))[1])
+    return np.atleast_1d(KDTree(x).query(middle, min(TRIED, len(x)))[1])
 
 
 def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:

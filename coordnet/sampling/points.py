@@ -32,7 +32,7 @@ SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of poin
 class PointAxis:
     """The nodes first + i * spacing along one axis in the user's units; with a ``period`` the last precedes the first.
 
-    The points reach from ``low`` to ``high``. An axis of one node is ignored: all points have the same coordinate there.
+    The points reach from ``low`` to ``high``. An axis of one node, where all points have one coordinate, is ignored.
     """
 
     name: str
@@ -144,7 +144,7 @@ def points(
     sigma: Any = None,
     *,
     units: Mapping[str, str] | Sequence[str] | None = None,
-    period: Mapping[str | int, float] | None = None,
+    period: Mapping[str | int, int | float] | None = None,
     scales: Sequence[float] | None = None,
 ) -> Samples:
     """Return values at points anywhere as samples, with nodes for a fit: ``cn.fit(cn.points(coordinates, values))``.
@@ -187,7 +187,9 @@ def points(
     given = scales if scales is None else [_checks.positive("scales", s) for s in scales]
     if given is not None and len(given) != len(names):
         raise _checks.wrong("scales", f"{len(names)} numbers, one for each axis", len(given))
-    lattice = _lattice(x, names, periods, _by_axis("units", texts, names), scales_of(x, y) if given is None else np.array(given))
+    lattice = _lattice(
+        x, names, periods, _by_axis("units", texts, names), scales_of(x, y) if given is None else np.array(given)
+    )
     places, like = torch.from_numpy(x), _like(values)
     sizes = np.where(weight > 0, weight, np.nan)
     weight = np.nan_to_num(weight / np.nanmean(sizes))

@@ -47,7 +47,8 @@ class ScatteredPoints(Geometry):
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
         after the last node is always accepted.
     periodic : tuple of bool, optional
-        Whether the lattice wraps around along each axis; none does if not given. An argument that does not fit the others raises a ``ValueError``.
+        Whether the lattice wraps around along each axis; none does if not given. An argument that does not fit the
+        others raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]

@@ -1,6 +1,7 @@
 """What a fit keeps to say how sure it is: its samples, and how they were fitted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ class Recipe:
         """Return the PSNR to expect where there is no sample, in dB."""
         return decibels(self.calibration(fit).mean_squared_error, data_range)
 
-    def score(self, fit: Reconstruction, blocks: float | Sequence[float] | None, folds: int) -> Score:
+    def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
         """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""
         return block_score(self.samples, self.refit, blocks, folds)
 

@@ -64,7 +64,9 @@ def block_score(
     block = _blocks(places, size)
     count = int(block.max()) + 1
     if count < folds:
-        raise _checks.wrong("blocks", f"a size that gives at least {folds} blocks, one for each fold", f"{count} blocks")
+        raise _checks.wrong(
+            "blocks", f"a size that gives at least {folds} blocks, one for each fold", f"{count} blocks"
+        )
     fold = (np.random.default_rng(SEED).permutation(count) % folds)[block]
     weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy()
     values, errors = samples.values.detach().cpu().double().numpy(), np.zeros(samples.values.shape)

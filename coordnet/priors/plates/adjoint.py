@@ -34,7 +34,7 @@ class FollowedPlate(torch.autograd.Function):
         return ctx.adjoint(gradients[0]), None, None
 
 
-def adjoint(field: Field, order: float, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
+def adjoint(field: Field, order: int | float, cutoff: float, g: Float[np.ndarray, "size columns"]) -> np.ndarray:
     """Return Tᵀ g, (n, columns), for the linear map T of the samples' values to ``plate``'s lattice signal.
 
     The systems are symmetric, so that it takes one more solve of the same system.

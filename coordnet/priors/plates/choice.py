@@ -56,7 +56,7 @@ class FieldErrors:
         self.field, self.prior = field, prior
         most = MOST_FOLDS if field.on_nodes else POINT_ROUNDS
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
-        self.tried: dict[tuple[float, float], float] = {}
+        self.tried: dict[tuple[int | float, float], float] = {}
         self.others = [FieldErrors(other, prior, rounds) for other in others]
 
     @cached_property
@@ -73,7 +73,7 @@ class FieldErrors:
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
 
-    def of_plate(self, order: float, cutoff: float) -> float:
+    def of_plate(self, order: int | float, cutoff: float) -> float:
         """Return the error of plates; infinity if the samples do not determine them."""
         if (order, cutoff) not in self.tried:
             try:
@@ -82,7 +82,7 @@ class FieldErrors:
                 self.tried[order, cutoff] = math.inf
         return self.tried[order, cutoff]
 
-    def squares_of_plate(self, order: float, cutoff: float) -> np.ndarray:
+    def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
         """Return the squared error at each hidden sample, of the field and of the other ones."""
         energy = plate_energy(self.field.lattice, order, self.field.periodic)
         own = self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
@@ -165,7 +165,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
     is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.on_nodes or field.dims > 2)
-    orders: Sequence[float] = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
+    orders: Sequence[int | float] = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
     orders = orders if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     cutoff_candidates = CUTOFFS
@@ -175,9 +175,9 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
             at = POINT_ORDERS.index(order)
             orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
-        cutoffs: dict[float, float] = {}
+        cutoffs: dict[int | float, float] = {}
 
-        def smoothed(p: float) -> float:
+        def smoothed(p: int | float) -> float:
             lowest = min(cutoffs.values(), default=math.inf)
             cutoffs[p] = _climb([w for w in cutoff_candidates if w <= lowest], lambda w: errors.of_plate(p, w))
             return errors.of_plate(p, cutoffs[p])

@@ -11,7 +11,7 @@ from scipy import sparse
 Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not describe
 
 
-def plate_energy(lattice: tuple[int, ...], order: float, periodic: tuple[bool, ...] = ()) -> Sparse:
+def plate_energy(lattice: tuple[int, ...], order: int | float, periodic: tuple[bool, ...] = ()) -> Sparse:
     """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
     The differences are those of the open lattice: each stays within it, so that polynomials of degree below p have no
@@ -31,7 +31,7 @@ def plate_energy(lattice: tuple[int, ...], order: float, periodic: tuple[bool, .
     return sparse.csr_array(total)
 
 
-def polynomials(order: float, dims: int) -> int:
+def polynomials(order: int | float, dims: int) -> int:
     """Return the number of monomials of a degree below the order, which have no energy."""
     return math.comb(int(order) - 1 + dims, dims)
 

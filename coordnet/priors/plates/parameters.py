@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from coordnet import _checks
 
 CUTOFF_BOUNDS = (1e-9, 1e9)  # radians a sample: the powers of others, up to the 16th, are beyond the range of float64
-ORDERS = (1, 8)  # the lowest and the highest order: above, float64 does not hold the solution
+ORDERS = (1.0, 8.0)  # the lowest and the highest order: above, float64 does not hold the solution
 
 
 @dataclass(frozen=True)
 class PlateParameters:
     """The parameters of ``ThinPlate``, as its plans take them; it says what they are."""
 
-    order: float | None = None
+    order: int | float | None = None
     cutoff: float | None = None
     hold_out: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.order is not None and 2 * _checks.between("order", self.order, *ORDERS) % 1:
-            raise _checks.wrong("order", f"a multiple of 1/2 from {ORDERS[0]} to {ORDERS[1]}", self.order)
+            raise _checks.wrong("order", f"a multiple of 1/2 from {ORDERS[0]:g} to {ORDERS[1]:g}", self.order)
         if self.cutoff is not None and self.cutoff != math.inf:
             _checks.between("cutoff", self.cutoff, *CUTOFF_BOUNDS)
         if not 0 < _checks.positive("hold_out", self.hold_out) < 1:

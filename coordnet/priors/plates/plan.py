@@ -100,7 +100,7 @@ class ThinPlatePlan(Plan):
 
 def solve_plate(
     field: Field, prior: PlateParameters, *, warns: bool = True
-) -> tuple[np.ndarray, float, PlateSolution]:
+) -> tuple[np.ndarray, int | float, PlateSolution]:
     """Return the plate with a prior's numbers, its order and the solve.
 
     A system that is singular to rounding is solved with a lower order, which ``warns`` with a ``CoordnetWarning`` where

@@ -15,7 +15,9 @@ from coordnet.priors.plates.tiles import tiled_plate
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 
 
-def plate(field: Field, order: float, cutoff: float, energy: Sparse | None = None) -> tuple[np.ndarray, PlateSolution]:
+def plate(
+    field: Field, order: int | float, cutoff: float, energy: Sparse | None = None
+) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least energy fᵀK f through the samples, and the solve.
 
     Samples at nodes of a line give the ``natural_spline``. Those of other lattices are held fixed, and

@@ -26,8 +26,9 @@ class ThinPlate(PlateParameters, Prior):
 
     Attributes
     ----------
-    order : float, optional
-        The order p of the derivatives, from 1 to 8, or half of an odd number (see ``plate_energy``); hidden samples choose it if it is not given.
+    order : int or float, optional
+        The order p of the derivatives, from 1 to 8, or half of an odd number (see ``plate_energy``); hidden samples
+        choose it if it is not given.
     cutoff : float, optional
         The frequency ω, in radians a sample of the lattice, above which samples count as noise, from 1e-9 to 1e9: the
         energy has the weight ω^(-2p) against squared errors of weight 1. With ``math.inf`` samples are interpolated.

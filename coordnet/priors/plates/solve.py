@@ -17,7 +17,9 @@ from coordnet.sampling.axes import ByAxes
 FACTORIZED_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 12**3})
 DROPS = (1e-6, 1e-8)  # drop tolerances of the incomplete factorization; 1e-5 fails for some systems of a high order
 FILL = 20
-BANDED_NODES = 80**2  # unknown points of a picture up to which its band is factorized, three times as fast as by SuperLU
+BANDED_NODES = (
+    80**2
+)  # unknown points of a picture up to which its band is factorized, three times as fast as by SuperLU
 PLATE_TOLERANCE = 1e-9  # relative residual to which plates are solved
 ACCEPTED = 1e-6  # the relative residual above which a solve has failed
 SINGULAR = 1e14  # the norm of the inverse above which rounding hides the solution
@@ -43,9 +45,9 @@ class SingularPlate(ValueError):
 def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
-    Small systems and rows are factorized exactly, those of small pictures by their band. Larger pictures are solved by GMRES with an incomplete factorization,
-    larger volumes by conjugate gradients with the diagonal. An incomplete factorization that fails is followed by a
-    finer one, and by the exact one.
+    Small systems and rows are factorized exactly, those of small pictures by their band. Larger pictures are solved by
+    GMRES with an incomplete factorization, larger volumes by conjugate gradients with the diagonal. An incomplete
+    factorization that fails is followed by a finer one, and by the exact one.
 
     Raises
     ------

@@ -63,7 +63,7 @@ def windows(count: int, core: int, overlap: int, *, periodic: bool) -> list[Wind
 
 
 def tiled_plate(
-    field: Field, order: float, strength: float, *, progress: bool = False
+    field: Field, order: int | float, strength: float, *, progress: bool = False
 ) -> tuple[np.ndarray, PlateSolution]:
     """Return the lattice signal f, (size, columns), of least misfit plus ``strength`` times the energy, and the solve.
 
@@ -142,14 +142,13 @@ class _Strips:
         return relative % self.field.lattice[j] if self.field.periodic[j] else relative
 
 
-def _coarse(field: Field, order: float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
+def _coarse(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*lattice columns"], float]:
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
     dims = len(field.lattice)
     step = max(1.0, (math.prod(field.lattice) / COARSE_NODES[dims]) ** (1 / dims))
     counts = tuple(max(8, math.ceil(n / step)) for n in field.lattice)
     steps = [
-        n / m if wraps else (n - 1) / (m - 1)
-        for n, m, wraps in zip(field.lattice, counts, field.periodic, strict=True)
+        n / m if wraps else (n - 1) / (m - 1) for n, m, wraps in zip(field.lattice, counts, field.periodic, strict=True)
     ]
     axes = tuple(Axis(m, periodic=wraps) for m, wraps in zip(counts, field.periodic, strict=True))
     operator = _interpolation(axes, field.positions / steps)
