@@ -306,7 +306,7 @@ class Reconstruction(Uncertain, Gridded, nn.Module):
             if not encoding.is_factored:
                 raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
             lattice = lattice_of(configuration.get("coordinates")) or Lattice(grid)
-            blending = Blending(_checks.choice("blending", kind, BLENDS), lattice.axes)
+            blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(axis.even for axis in lattice.axes))
         with torch.device("meta"):
             network = CoordinateNetwork(encoding, head, channels, weight=weight, blending=blending)
         network.load_state_dict(state, assign=True)

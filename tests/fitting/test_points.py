@@ -1,6 +1,7 @@
 """Fits of points: against SciPy and dense twins, on circles, on grids, by blocks, and of degenerate clouds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
     places = RNG.random((1500, 2)) * [110, 90]
     geometry = cn.ScatteredPoints((110, 91), torch.from_numpy(places / [110, 91]), periodic=periodic)
     values = np.sin(places[:, 0] * 2 * np.pi / 110) * np.cos(places[:, 1] / 9)
-    field = Field.of(geometry, torch.from_numpy(values)[None])
+    field = replace(Field.of(geometry, torch.from_numpy(values)[None]), laid=True)
     whole, _ = plate(field, order, 2.0)
     monkeypatch.setitem(plates.FACTORIZED_NODES, 2, 64)
     tiled, solution = plate(field, order, 2.0)

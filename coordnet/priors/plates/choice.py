@@ -54,7 +54,7 @@ class FieldErrors:
         self, field: Field, prior: PlateParameters, rounds: int | None = None, others: Sequence[Field] = ()
     ) -> None:
         self.field, self.prior = field, prior
-        most = MOST_FOLDS if field.on_nodes else POINT_ROUNDS
+        most = POINT_ROUNDS if field.laid else MOST_FOLDS
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int | float, float], float] = {}
         self.others = [FieldErrors(other, prior, rounds) for other in others]
@@ -156,20 +156,20 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
     tried with every order: the higher it is, the lower its best cut-off.
     """
-    if field.on_nodes:
-        errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
-    else:
+    if field.laid:
         first, *others = deciding_parts(field)
         errors = FieldErrors(first, prior, 2 if others else None, others)
+    else:
+        errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
-    is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.on_nodes or field.dims > 2)
+    is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.dims > 2 or not field.laid)
     orders: Sequence[int | float] = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
     orders = orders if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     cutoff_candidates = CUTOFFS
-    if not field.on_nodes:
+    if field.laid:
         cutoff_candidates = POINT_CUTOFFS
         if prior.order is None:
             at = POINT_ORDERS.index(order)

@@ -12,6 +12,7 @@ from torch import Tensor
 from coordnet.encodings.blending import Blending
 from coordnet.priors.plates.energy import Sparse
 from coordnet.sampling.lattices import MaskedLattice
+from coordnet.sampling.points import Points
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 
@@ -36,6 +37,8 @@ class Field:
         Whether every sample is a node of the lattice.
     periodic : tuple of bool
         Whether the lattice wraps around along each axis; none does if it is empty.
+    laid : bool
+        Whether the nodes were laid for the samples (``Points``), so that they are denser than these and reach beyond.
     """
 
     lattice: tuple[int, ...]
@@ -45,6 +48,7 @@ class Field:
     weights: np.ndarray
     on_nodes: bool
     periodic: tuple[bool, ...] = ()
+    laid: bool = False
 
     @classmethod
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
@@ -61,7 +65,8 @@ class Field:
             positions = points.numpy() * np.array(geometry.grid)
         operator = sparse_rows(index, weights, math.prod(geometry.grid))
         periodic = tuple(axis.periodic for axis in geometry.axes)
-        return cls(geometry.grid, positions, operator, columns, weight, blending is None, periodic).select(weight > 0)
+        kind = {"on_nodes": blending is None, "periodic": periodic, "laid": isinstance(geometry, Points)}
+        return cls(geometry.grid, positions, operator, columns, weight, **kind).select(weight > 0)
 
     @property
     def dims(self) -> int:

@@ -36,7 +36,7 @@ def plate(
     if dims == 1 and field.on_nodes and cutoff == math.inf and order == int(order):
         return natural_spline(field, int(order))
     strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
-    if not field.on_nodes and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
+    if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
         return tiled_plate(field, order, strength)
     k = plate_energy(field.lattice, order, field.periodic) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
