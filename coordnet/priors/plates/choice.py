@@ -136,7 +136,7 @@ def deciding_parts(field: Field) -> list[Field]:
     """Return parts of a lattice of points, each around one of them: up to ``MOST_PARTS``, or the whole lattice."""
     size = CHOOSING_POINTS[field.dims]
     side = math.ceil(size ** (1 / field.dims))
-    if math.prod(field.lattice) <= 2 * size or len(field.values) < FEWEST:
+    if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
         return [field]
     along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
     count = MOST_PARTS if math.prod(field.lattice) >= MOST_PARTS * size else 1
