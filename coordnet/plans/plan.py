@@ -29,7 +29,7 @@ from coordnet.plans.capture import CudaGraph
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment
-from coordnet.sampling.rectilinear import Coordinates
+from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import Geometry, channel_means
 
 
@@ -162,7 +162,7 @@ class Plan(ABC):
         self,
         values: Float[Tensor, "*batch_samples channels"],
         *,
-        coordinates: Sequence[Coordinates] | None = None,
+        coordinates: RectilinearLattice | Sequence[Coordinates] | None = None,
         uncertainty: Uncertainty | None = None,
     ) -> Reconstruction:
         """Fit a signal, or a batch of signals that share the geometry, whose samples are a lattice or n points.

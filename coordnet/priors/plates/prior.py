@@ -68,12 +68,14 @@ class ThinPlate(PlateParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[ThinPlate, ...]":
         """Return plates that interpolate, and one whose numbers hidden samples choose, where samples skip nodes.
 
-        On lattices that skip samples cut-offs would be chosen too low, as a hidden sample is twice as far from its
-        neighbors as the points between samples are.
+        Nodes that were laid for points have the latter alone. On lattices that skip samples cut-offs would be chosen
+        too low, as a hidden sample is twice as far from its neighbors as the points between samples are.
         """
         geometry = setting.geometry
         if geometry.has_cells or geometry.operator is not None or not setting.fourier or setting.robust:
             return ()
+        if geometry.is_laid and len(geometry.grid) <= 3:
+            return (cls(),)
         if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
             return ()
         plates = tuple(cls(order, math.inf, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
