@@ -163,11 +163,12 @@ class Plan(ABC):
         values: Float[Tensor, "*batch_samples channels"],
         *,
         coordinates: RectilinearLattice | Sequence[Coordinates] | None = None,
-        uncertainty: Uncertainty | None = None,
+        uncertainty: Callable[[FitReport], Uncertainty] | None = None,
     ) -> Reconstruction:
         """Fit a signal, or a batch of signals that share the geometry, whose samples are a lattice or n points.
 
-        The options are those of ``Reconstruction``; the coordinates are the geometry's if not given.
+        The options are those of ``Reconstruction``; the coordinates are the geometry's if not given. The uncertainty
+        is a function of the report, which says what the fit chose.
 
         Raises
         ------
@@ -194,9 +195,8 @@ class Plan(ABC):
         report = replace(fitted.report, prior=self.assumed)
         grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
         coordinates = coordinates or self.geometry.coordinates
-        return Reconstruction(
-            network, offset, grid, centered.batch, report, learned, footprint, coordinates, uncertainty
-        )
+        sure = uncertainty and uncertainty(report)
+        return Reconstruction(network, offset, grid, centered.batch, report, learned, footprint, coordinates, sure)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
         """Return the posterior that the prior has for centered values, with what the fit learned.

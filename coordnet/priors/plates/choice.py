@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -57,6 +57,7 @@ class FieldErrors:
         self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int | float, float], float] = {}
         self.others = [FieldErrors(other, prior, rounds) for other in others]
+        self._energy = cache(field.energy)
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
@@ -83,7 +84,7 @@ class FieldErrors:
 
     def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
         """Return the squared error at each hidden sample, of the field and of the other ones."""
-        energy = self.field.energy(order)
+        energy = self._energy(order)
         own = self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
         return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
 

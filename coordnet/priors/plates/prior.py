@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from coordnet.encodings import Encoding
+from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.field import dimensions, nyquist
@@ -94,6 +95,12 @@ class ThinPlate(PlateParameters, Prior):
     def searches(self) -> bool:
         """Whether its order or its cut-off is to be chosen."""
         return not self.is_chosen
+
+    def settled(self, report: FitReport) -> "ThinPlate":
+        """Return the prior with the order and the cut-off of a fit, where hidden samples chose them for all of it."""
+        if self.is_chosen or not isinstance(report, PlateReport):
+            return self
+        return replace(self, order=report.order, cutoff=report.cutoff or math.inf, hold_out=0.0)
 
     def seeded(self, seed: int) -> "ThinPlate":
         """Return the prior with another seed of the hidden samples."""
