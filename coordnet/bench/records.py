@@ -98,7 +98,7 @@ def plain(value: Any) -> Any:
 @cache
 def _where(device: str) -> dict[str, Any]:
     """Describe the machine, with the commit of the code if it is a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     commit = None
     with suppress(OSError):  # there may be no git
         found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
@@ -143,11 +143,13 @@ def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
     """Lock the file of a folder against other runs, and yield a function that appends a record to it.
 
     The line that a killed run left unfinished is removed. The kernel releases the lock when the process ends. A missing
-    folder is created; one that cannot be written, or that another run writes into, raises ValueError.
+    folder is created; one that cannot be written, or that another run writes into, raises ValueError, and so does a
+    full disk.
     """
+    path = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / NAME).open("ab")
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise ValueError(f"{folder}: expected a folder that can be written, found {error.strerror}") from None
     with file:
@@ -155,10 +157,14 @@ def appending(folder: Path) -> Iterator[Callable[[Record], None]]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"{folder}: expected no other run of this folder, found one (see --workers)") from None
-        file.truncate((folder / NAME).read_bytes().rfind(b"\n") + 1)
+        file.truncate(path.read_bytes().rfind(b"\n") + 1)
 
         def add(record: Record) -> None:
-            file.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-            file.flush()
+            line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+            try:
+                while line:  # a disk may take a part of a line
+                    line = line[file.write(line) :]
+            except OSError as error:
+                raise ValueError(f"{path}: expected a file that can be written, found {error.strerror}") from error
 
         yield add

@@ -285,7 +285,9 @@ def main() -> int:
         message = error.format_message()
     except traced:
         raise
-    except (ValueError, OSError, OverflowError, FloatingPointError) as error:
+    except OSError as error:
+        message = of_system(error)
+    except (ValueError, OverflowError, FloatingPointError) as error:
         message = as_typed(str(error), arguments)
     except MemoryError:
         message = TOO_LITTLE
@@ -299,6 +301,15 @@ def main() -> int:
     shown = message if len(message) <= MAX_MESSAGE else f"{message[:half]} … {message[-half:]}"
     print(f"coordnet: {shown}", file=sys.stderr)
     return 2
+
+
+def of_system(error: OSError) -> str:
+    """Return the line about an error of the operating system, which names a file or, without one, the output."""
+    if error.errno is None:
+        return str(error)
+    if error.filename is None:
+        return f"the output: expected room to write, found an error ({error.strerror})"
+    return f"{error.filename}: expected a file or folder that can be opened, found an error ({error.strerror})"
 
 
 def as_typed(message: str, arguments: list[str]) -> str:

@@ -105,6 +105,16 @@ def series(training: Training, workers: Workers, records: Records) -> int:
     return _run("series", records, training, workers)
 
 
+@bench.command()
+@grouped
+def kinds(workers: Workers, records: Records, only: Only = None, quick: Quick = False) -> int:
+    """Measure the default on fields of every kind that packages ship, beside SciPy's best with hindsight.
+
+    --only takes the names of fields, such as dem,ecg; all whose packages are installed if not given.
+    """
+    return _run("kinds", records, workers, only=only, quick=quick)
+
+
 def _experiment(name: str) -> Callable[..., int]:
     def command(signals: Signals, training: Training, records: Records) -> int:
         return _run(name, records, signals, training)

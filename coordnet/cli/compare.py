@@ -8,7 +8,7 @@ from coordnet.cli import report, specs
 from coordnet.cli.common import Common, Compared, Sampling
 from coordnet.cli.folders import results
 from coordnet.comparison.attempts import Attempt
-from coordnet.comparison.ranking import compare
+from coordnet.comparison.table import compare
 
 
 def run(sampling: Sampling, compared: Compared, common: Common) -> None:

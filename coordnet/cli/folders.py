@@ -63,17 +63,26 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
     final, made = next((place, made) for place in places if (made := reserve(place)) or output.out)
     try:
         with staging_folder(final.parent if made else final) as staging:
-            try:
+            with _naming_final(staging, final):
                 yield staging, final
-            except (ValueError, OSError) as error:  # a message names the folder for the results, not the hidden one
-                if str(staging) not in str(error):
-                    raise
-                raise ValueError(str(error).replace(str(staging), str(final))) from error
             (exchange if made else move)(staging, final, output.force)
     except BaseException:
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
+        raise
+
+
+@contextmanager
+def _naming_final(staging: Path, final: Path) -> Iterator[None]:
+    """Name the folder for the results, not the hidden one nor that above, in what is wrong with a file or the disk."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if str(staging) in str(error):
+            raise ValueError(str(error).replace(str(staging), str(final))) from error
+        if isinstance(error, OSError):
+            raise refused(final, "a folder that can be written", error.strerror or error) from error
         raise
 
 

@@ -20,9 +20,8 @@ from coordnet.comparison.stopwatch import once
 from coordnet.fitting.fit import choose, tuned
 from coordnet.fitting.methods import Method
 from coordnet.media import Media, MediaError, read_table, write_table
-from coordnet.media.declared import refuse_large
-from coordnet.metrics.scores import value_range
-from coordnet.metrics.scoring import Scoring
+from coordnet.media.files import refuse_large
+from coordnet.metrics.scores import Scoring, value_range
 from coordnet.networks.fit_reports import FitReport, TiledReport, TrainingReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.fits import reconstruction_figure

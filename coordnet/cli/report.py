@@ -20,7 +20,7 @@ from coordnet.comparison.stopwatch import once
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, write_media
 from coordnet.media.array_files import split_member
-from coordnet.metrics.scoring import Scoring
+from coordnet.metrics.scores import Scoring
 from coordnet.networks.fit_reports import FitReport, LocalReport, StackReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plots.fits import uncertainty_figure

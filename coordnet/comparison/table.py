@@ -19,6 +19,7 @@ from coordnet import _checks
 from coordnet.comparison.attempts import Attempt, attempted
 from coordnet.fitting.fit import combinations
 from coordnet.fitting.methods import EncoderChoice, head_label
+from coordnet.linalg.machine import as_generator
 from coordnet.metrics.scores import Scoring
 from coordnet.networks.heads import Head
 from coordnet.plots.comparison import Shown, comparison_figure, page_pictures
@@ -246,7 +247,7 @@ def compare(
     if epochs is not None:
         _checks.integer("epochs", epochs, 1)
     values, _ = as_signal(signal, dimensions=dimensions)
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = as_generator(generator)
     mask = isinstance(pattern, np.ndarray | Tensor)
     samples = sample(values, as_mask(pattern) if mask else pattern, generator=generator)
     methods, left_out = combinations(samples, choices, list(heads), list(solvers), list(priors), progress=progress)

@@ -14,6 +14,7 @@ from coordnet import _checks
 from coordnet.encodings.designs import LatestDesigns, designs
 from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.encodings.encoders.learnable_fourier import Modulator, cast_to_input
+from coordnet.linalg.machine import as_generator
 from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
@@ -215,7 +216,7 @@ class ModulatedEncoding(DenseEncoding):
         self.encoding = encoding
         self.dimensions, self.shape = encoding.dimensions, (features,)
         self.options: dict[str, Any] = {"hidden": hidden, "layer_norm": layer_norm, "dropout": dropout}
-        (inputs,), generator = encoding.shape, generator or torch.Generator().manual_seed(0)
+        (inputs,), generator = encoding.shape, as_generator(generator)
         self.modulator = Modulator(inputs, hidden, features, generator, layer_norm=layer_norm, dropout=dropout)
 
     def _features(self, points: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
 from coordnet.fitting.predictions import Predictions, predictions
-from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.machine import as_generator, is_tracked
 from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import TrainingReport
 from coordnet.networks.network import CoordinateNetwork
@@ -103,7 +103,7 @@ def fit_gradient(
     problem = predictions(network, samples, offset, memory)
     batch = batch or len(problem.target)
     optimizer = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
-    generator = generator or torch.Generator().manual_seed(0)
+    generator = as_generator(generator)
     best = _BestState(network, held_out, offset, patience)
     loss, epoch = math.nan, 0
     with tqdm(range(1, epochs + 1), "training", disable=not progress, dynamic_ncols=True) as bar:

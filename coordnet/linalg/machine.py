@@ -1,4 +1,4 @@
-"""The machine: memory that is reused, cores that share work, and the rounding of products."""
+"""The machine: memory that is reused, cores that share work, the rounding of products, and the source of randomness."""
 
 import math
 import threading
@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import hardshrink
+
+from coordnet import _checks
 
 LARGE = 2**25  # bytes from which the C library returns freed memory to the system and gets new pages each time
 MAX_KEPT = 2**28  # bytes of the largest scratch buffer that is kept after use
@@ -143,6 +145,13 @@ def full_precision() -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(products)
         torch.backends.cudnn.allow_tf32 = convolutions
+
+
+def as_generator(generator: torch.Generator | None) -> torch.Generator:
+    """Return a generator as it is, or for None one with seed 0; anything else raises a ``ValueError``."""
+    if generator is None:
+        return torch.Generator().manual_seed(0)
+    return _checks.instance("generator", generator, torch.Generator, "a torch.Generator")
 
 
 def lower_median(values: Float[Tensor, "*rest n"]) -> Float[Tensor, " *rest"]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from coordnet import _checks
 from coordnet.encodings import DenseEncoding
+from coordnet.linalg.machine import as_generator
 
 __docformat__ = "numpy"
 __all__ = ["AttentionClassifier", "PositionedTokens", "initialize"]
@@ -37,7 +38,7 @@ class PositionedTokens(nn.Module):
         elif combine == "unprojected" and features != width:
             raise _checks.wrong("encoding", f"{width} features, the width of the tokens", features)
         self.projection = nn.utils.skip_init(nn.Linear, features, width) if combine == "add" else nn.Identity()
-        initialize(self.projection, generator or torch.Generator().manual_seed(0))
+        initialize(self.projection, as_generator(generator))
 
     def forward(
         self,
@@ -81,7 +82,7 @@ class AttentionClassifier(nn.Module):
         super().__init__()
         for name, value in (("inputs", inputs), ("classes", classes), ("width", width), ("depth", depth)):
             _checks.integer(name, value, 1)
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = as_generator(generator)
         self.embedding = nn.utils.skip_init(nn.Linear, inputs, width)
         self.positioned = None if encoding is None else PositionedTokens(encoding, width, combine, generator)
         inner = width if self.positioned is None else self.positioned.width

@@ -14,7 +14,7 @@ from coordnet import _checks
 from coordnet.encodings import ComplexEncoding, Encoding, FourierEncoding
 from coordnet.encodings.blending import Blending
 from coordnet.linalg.kronecker import Matrix, mode_product
-from coordnet.linalg.machine import chunks, empty, is_tracked
+from coordnet.linalg.machine import as_generator, chunks, empty, is_tracked
 from coordnet.networks.heads import Head
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 
@@ -190,7 +190,7 @@ class CoordinateNetwork(nn.Module):
         self.encoding, self.head, self.blending = encoding, head, blending
         self.channels = _checks.integer("channels", channels, 1)
         widths = (*head.widths, channels)
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = as_generator(generator)
         self.first = self._first_layer(widths[0], weight, generator)
         rest: list[nn.Module] = []
         for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:], strict=False), 1):

@@ -9,11 +9,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.forward import MIN_LEFT, ForwardModel
+from coordnet.sampling.forward import MIN_LEFT, ForwardModel, are_clustered
 from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
+# Nodes at the border of a lattice whose own part is shown that are not looked at: beyond the outermost samples errors
+# are a multiple of those between samples, and the own part has more of them.
+BORDER = 3
 MARGIN = 4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
 
 
@@ -65,7 +68,9 @@ class HeldOut:
         if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
             return None
         shown = own.known(1).movedim(-1, 0).to(values.device)
-        return cls(part, values, shown, ~shown, values, own.steps, own.offsets)
+        inner = torch.zeros_like(shown)
+        inner[(..., *(slice(BORDER, -BORDER) if n >= 4 * BORDER else slice(None) for n in geometry.shape))] = True
+        return cls(part, values, shown, ~shown & inner, values, own.steps, own.offsets)
 
     @property
     def is_exhausted(self) -> bool:
@@ -89,31 +94,30 @@ class HeldOut:
         """Return the errors of a fit to what was shown."""
         return self.errors(fit.render(alignment="sample").movedim(-1, 0))
 
-    def windows(self, size: int) -> "list[HeldOut]":
-        """Return windows of about ``size`` nodes in all that have hidden entries: in the middle of these, and corners.
+    def windows(self, size: int, count: int) -> "list[HeldOut]":
+        """Return windows of about ``size`` nodes together that have hidden entries, spread over the lattice.
 
-        There is one of all nodes if these are not more than ``size``.
+        The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is one
+        of all nodes if these are not more than ``size``, and one around the middle of hidden entries that are clustered,
+        as those that have the shape of holes are: the surroundings of these are not to be cut.
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
             return [replace(self, part=tuple(slice(0, n) for n in lattice))]
-        lengths = [s.stop - s.start for s in middle(lattice, size // 3)]
-        at = self.hidden.any(0).nonzero().double().median(0).values.tolist()
-        center = [round(c - m / 2) for c, m in zip(at, lengths, strict=True)]
-        corners = [0] * len(lattice), [n - m for n, m in zip(lattice, lengths, strict=True)]
-        found = [self._window(starts, lengths) for starts in (center, *corners)]
-        return [window for window in found if bool(window.hidden.any())]
+        if not self.steps and are_clustered(self.hidden):
+            middles = self.hidden.any(0).nonzero().double().median(0).values.tolist()
+            return [self._window(middles, [s.stop - s.start for s in middle(lattice, size)])]
+        lengths = [s.stop - s.start for s in middle(lattice, size // count)]
+        spread = generalized_golden_ratio(len(lattice))
+        shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
+        middles = [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
+        found = [self._window(at, lengths) for at in middles]
+        return [window for window in found if bool(window.hidden.any())] or [self]
 
-    def window(self, size: int) -> "HeldOut":
-        """Return one window of about ``size`` nodes around the middle of the hidden entries."""
-        lengths = [s.stop - s.start for s in middle(tuple(self.values.shape[1:]), size)]
-        at = self.hidden.any(0).nonzero().double().median(0).values.tolist()
-        return self._window([round(c - m / 2) for c, m in zip(at, lengths, strict=True)], lengths)
-
-    def _window(self, starts: Sequence[int], lengths: Sequence[int]) -> "HeldOut":
+    def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HeldOut":
         lattice = tuple(self.values.shape[1:])
-        parts = zip(starts, lengths, lattice, self.steps or (1,) * len(lattice), strict=True)
-        begins = [min(max(0, start), n - m) // k * k for start, m, n, k in parts]
+        parts = zip(middles, lengths, lattice, self.steps or (1,) * len(lattice), strict=True)
+        begins = [min(max(0, round(at - m / 2)), n - m) // k * k for at, m, n, k in parts]
         cut = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
         inner = torch.zeros(lattice, dtype=torch.bool, device=self.hidden.device)
         margins = [(MARGIN * (s.start > 0), MARGIN * (s.stop < n)) for s, n in zip(cut, lattice, strict=True)]
@@ -145,17 +149,21 @@ class HiddenPoints:
         """What was shown."""
         return self.asked.without(self.hidden)
 
-    def windows(self, size: int) -> "list[HiddenPoints]":
+    def windows(self, size: int, count: int) -> "list[HiddenPoints]":
         """Return all points: they have no windows."""
         return [self]
-
-    def window(self, size: int) -> "HiddenPoints":
-        """Return all points."""
-        return self
 
     def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
         """Return the errors of a fit to what was shown, in float64."""
         return (self.asked.geometry.at_samples(fit).double() - self.asked.values.double())[self.hidden]
+
+
+def generalized_golden_ratio(dims: int) -> float:
+    """Return the root above 1 of x^(dims + 1) = x + 1, whose powers spread an additive sequence evenly."""
+    ratio = 2.0
+    for _ in range(60):
+        ratio = (1 + ratio) ** (1 / (dims + 1))
+    return ratio
 
 
 def own_part(geometry: Geometry) -> Lattice:

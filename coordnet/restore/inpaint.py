@@ -32,7 +32,7 @@ from coordnet.sampling.samples import Samples, check_weights
 TYPICAL = (30.0, 5.2)
 MARGIN = 12.0  # dB
 MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
-MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border, relative to that inside it
+MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border in half of the channels, relative to inside
 INVERTED = (
     "only {:.3g} % is known, and what the mask calls unknown holds a picture: is the mask inverted? "
     "The command takes --invert, Python `~known`"
@@ -215,7 +215,8 @@ def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, 
     """Return whether a mask seems to call the picture unknown, and its damage known.
 
     Less than half is then known, in areas or strokes and not in single points; the unknown values are a picture: they
-    vary, and neighbors are alike. They go on where the mask begins, or the mask has values of one color.
+    vary, and neighbors are alike. They go on where the mask begins, in half of the channels or more, since the opacity
+    of a layer changes there; or the mask has values of one color.
     """
     if 2 * int(known.sum()) >= known.numel() or bool(values.isnan().any()):
         return False
@@ -225,20 +226,22 @@ def looks_inverted(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, 
     unknown = (values[~known_part] - values[~known_part].mean(0)).double()
     spread = 2 * float(unknown.square().mean())
     inside, across = _differences(values.double(), known_part)
-    if not (spread > 0 and inside < MAX_INSIDE * spread):
+    if not (spread > 0 and float(inside.mean()) < MAX_INSIDE * spread):
         return False
     is_one_color = bool((values[known_part] == values[known_part][0]).all())
-    return is_one_color or across <= MAX_ACROSS * inside
+    varies = inside > 0
+    return is_one_color or float((across[varies] / inside[varies]).median()) <= MAX_ACROSS
 
 
-def _differences(values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid"]) -> tuple[float, float]:
-    """Return the mean squared difference of neighbors that are unknown, and of those of which one is known."""
+def _differences(
+    values: Float[Tensor, "*grid channels"], known: Bool[Tensor, "*grid"]
+) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
+    """Return each channel's mean squared difference of neighbors that are unknown, and of those of which one is."""
     inside, across = [], []
     for axis in range(known.ndim):
         if known.shape[axis] > 1:
-            squared = values.diff(dim=axis).square().mean(-1)
+            squared = values.diff(dim=axis).square()
             first, second = (known.narrow(axis, k, known.shape[axis] - 1) for k in (0, 1))
             inside.append(squared[~first & ~second])
             across.append(squared[first != second])
-    means = [float(torch.cat(parts).mean()) if parts else float("nan") for parts in (inside, across)]
-    return means[0], means[1]
+    return torch.cat(inside).mean(0), torch.cat(across).mean(0)

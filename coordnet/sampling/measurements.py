@@ -149,6 +149,7 @@ class Measurements(Samples):
         check_values("signal", signal)
         operator = as_operator(operator, tuple(signal.shape[:-1]))
         values = operator.to(signal.device, signal.dtype)(signal.movedim(-1, 0)).movedim(0, -1)
+        _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
         if sigma is not None:
             noise = torch.randn(values.shape, generator=generator, dtype=values.dtype)
             values = values + _checks.positive("sigma", sigma) * noise.to(values.device)

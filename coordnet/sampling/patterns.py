@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from coordnet import _checks
+from coordnet.linalg.machine import as_generator
 from coordnet.sampling.arrays import Array, as_mask, as_signal
 from coordnet.sampling.grids import AreaLattice, Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
@@ -61,7 +62,7 @@ class Random:
         """Draw the mask of a signal of ``shape`` (*grid, channels)."""
         drawn = shape if self.by_channel else (*shape[:-1], 1)
         count = math.prod(drawn)
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = as_generator(generator)
         order = torch.randperm(count, generator=generator, device=generator.device)
         weights = torch.zeros(count, device=generator.device)
         weights[order[: max(1, round(self.fraction * count))]] = 1
@@ -123,7 +124,7 @@ class Scattered:
         """Draw the points of a signal of ``shape`` (*grid, channels), between its first and its last sample."""
         grid = torch.tensor(shape[:-1], dtype=torch.float64)
         count = max(1, round(self.fraction * math.prod(shape[:-1])))
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = as_generator(generator)
         points = torch.rand(count, len(grid), dtype=torch.float64, generator=generator, device=generator.device).cpu()
         return ScatteredPoints(shape[:-1], points * (grid - 1) / grid)
 
@@ -210,7 +211,7 @@ def sample(
         if not isinstance(pattern, Pattern):
             expected = "a text such as 'random:0.25', a pattern, or a mask as a NumPy array or a tensor"
             raise _checks.wrong("pattern", expected, type(pattern).__name__)
-        geometry = pattern.geometry(shape, generator)
+        geometry = pattern.geometry(shape, as_generator(generator))
     return geometry.sample(signal)
 
 

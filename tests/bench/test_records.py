@@ -3,9 +3,14 @@
 import json
 import multiprocessing
 import os
+import resource
+import signal
+import subprocess
+from unittest import mock
 
 import pytest
 
+from coordnet.bench import records
 from coordnet.bench.records import NAME, appending, key_of, read
 
 
@@ -82,3 +87,28 @@ def test_a_second_run_of_a_folder_is_refused_until_the_first_ends_even_by_a_kill
     with appending(tmp_path) as add:
         add(record(2))
     assert texts(tmp_path) == [(1, "x"), (2, "x")]
+
+
+def test_a_full_disk_is_named_and_keeps_the_records_before_it(tmp_path):
+    """A limit on the size of files stands for the disk; what it takes of the last line is no record."""
+    size = len(json.dumps(record(1))) + 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2 * size + size // 2, hard))
+        with pytest.raises(ValueError, match=f"{NAME}: expected a file that can be written, found File too large"):
+            with appending(tmp_path) as add:
+                for number in (1, 2, 3):
+                    add(record(number))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert texts(tmp_path) == [(1, "x"), (2, "x")]
+
+
+def test_a_record_s_commit_takes_no_lock_of_the_checkout(monkeypatch):
+    """A run that is killed while it asks git would leave the lock, and later commits would be refused."""
+    asked = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append(command) or mock.Mock(stdout="abc"))
+    records._where.__wrapped__("cpu")
+    assert asked[0][:2] == ["git", "--no-optional-locks"]

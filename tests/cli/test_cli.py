@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -187,6 +188,17 @@ def test_of_two_runs_into_one_folder_the_first_to_end_writes(place, tmp_path, mo
             runs[order[1]].__exit__(None, None, None)
         assert [path.name for path in final.iterdir()] == ["record.json"]
         assert (final / "record.json").read_text() == "ab"[order[0]]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_full_disk_is_said_of_the_folder_that_was_asked_for(is_there, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if is_there:
+        Path("o").mkdir()
+    with pytest.raises(ValueError, match="^--out o: expected a folder that can be written, found No space left"):
+        with results(Output(out=Path("o")), "denoise", "photo"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert [path.name for path in tmp_path.rglob("*")] == ["o"] * is_there
 
 
 def test_an_empty_folder_is_taken(run, photo, tmp_path):

@@ -3,11 +3,13 @@
 `results/input.md` says what is promised.
 """
 
+import contextlib
 import io
 import json
 import os
 import pickle
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -18,6 +20,7 @@ from safetensors.torch import load_file, safe_open, save_file
 from scipy.io import wavfile
 
 import coordnet as cn
+from coordnet.cli import main
 
 PICTURE = np.arange(8 * 9 * 3, dtype=np.uint8).reshape(8, 9, 3)
 GRAY = PICTURE[..., 0]
@@ -249,6 +252,7 @@ def refused(run, tmp_path):
         assert any(name in lines[0] for name in names), err
         assert sorted(tmp_path.rglob("*")) == before
         assert not (tmp_path / "executed").exists()
+        return lines[0]
 
     return refused
 
@@ -364,3 +368,28 @@ def test_damaged_records_are_refused(lines, refused, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "records.jsonl").write_bytes(lines)
     refused("bench", "table2", "--report", "--out", "b", "--quiet", names=["records.jsonl"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["denoise"], ["inpaint", "good.png", "--mask"], ["data", "--out", "o", "--from"], ["bench", "table2", "--data"]],
+    ids=lambda command: command[0],
+)
+def test_names_that_the_system_refuses_are_named_in_a_sentence(command, refused):
+    """A path through a name that is too long raises from the first look at it, as one without permission does."""
+    place = "n" * 300 + "/in.png"
+    line = refused(*command, place, names=[place])
+    assert "expected" in line and "found" in line and "File name too long" in line
+    assert "Errno" not in line
+
+
+def test_a_full_output_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["coordnet", "samples"])
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", full)
+        full.reconfigure(line_buffering=True)
+        assert main() == 2
+        with contextlib.suppress(OSError):
+            full.close()
+    expected = "coordnet: the output: expected room to write, found an error (No space left on device)\n"
+    assert capsys.readouterr().err == expected

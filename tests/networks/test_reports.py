@@ -5,6 +5,7 @@ import pytest
 from coordnet.networks.fit_reports import (
     AdaptiveReport,
     BatchReport,
+    Candidate,
     DenoiseReport,
     FitReport,
     LeastSquaresReport,
@@ -12,6 +13,7 @@ from coordnet.networks.fit_reports import (
     PatchWeights,
     PlateReport,
     PowerLaw,
+    StackReport,
     TiledReport,
     TrainingReport,
     WideHolesReport,
@@ -85,7 +87,19 @@ def test_tiles_have_the_psnr_of_their_mean_squared_error():
     assert replace(tiles, fits=[ADAPTIVE, FitReport()]).best_psnr(wide=True) is None
 
 
-def test_a_fit_is_its_pilots_where_no_patch_has_a_weight():
-    assert UNWEIGHED.is_pilot and not LOCAL.is_pilot and not ADAPTIVE.is_pilot
-    assert BatchReport(signals=[UNWEIGHED, UNWEIGHED]).is_pilot and not BatchReport(signals=[UNWEIGHED, LOCAL]).is_pilot
-    assert not TiledReport(tiles=[2], overlap=8, fits=[]).is_pilot
+def test_what_was_used_is_named_where_it_is_not_what_was_asked_for():
+    assert [report.used("local") for report in (UNWEIGHED, LOCAL, ADAPTIVE)] == ["adaptive", "local", "local"]
+    assert BatchReport(signals=[UNWEIGHED, UNWEIGHED]).used("local") == "adaptive"
+    assert BatchReport(signals=[UNWEIGHED, LOCAL]).used("local") == "local"
+    assert TiledReport(tiles=[2], overlap=8, fits=[]).used("local") == "local"
+
+
+def test_a_stack_names_what_has_a_weight():
+    fits = [replace(LOCAL, prior="local"), replace(ADAPTIVE, prior="adaptive")]
+    candidates = [Candidate(prior=fit.prior, weight=w, hold_out_psnr=30.0) for fit, w in zip(fits, (0.75, 0.25), strict=True)]
+    stack = StackReport(method="both", candidates=candidates, fits=fits, hold_out_psnr={"stack": 33.0})
+    assert stack.used("auto") == "0.75 local + 0.25 adaptive"
+    assert stack.best_psnr() == 33 and stack.best_psnr(wide=True) == 20
+    assert report_from(stack.as_dict()) == stack
+    alone = replace(stack, fits=[replace(UNWEIGHED, prior="local")])
+    assert alone.used("auto") == "adaptive" and replace(stack, fits=fits[1:]).used("auto") == "adaptive"

@@ -37,8 +37,8 @@ class Flat(Prior):
         return FlatPlan(encoding, geometry, self, **options)
 
     @classmethod
-    def suited(cls, setting):
-        return cls(step=0.5)
+    def candidates(cls, setting):
+        return (cls(step=0.5),)
 
     def with_noise(self, sigma):
         return replace(self, noise=sigma)
@@ -99,9 +99,11 @@ def test_comparisons_name_it_beside_others():
     assert "fourier · linear · closed-form · flat" in names
 
 
-def test_it_is_chosen_where_it_suits_and_no_earlier_prior_does():
+def test_it_is_chosen_where_no_other_suits_and_weighed_elsewhere():
     assert suited(Setting(cn.Lattice((12, 12)))) == Flat(0.5)
-    assert suited(Setting(cn.Lattice((24, 24), (2, 2)))) == cn.Local()
+    weighed = suited(Setting(cn.Lattice((24, 24), (2, 2)))).priors
+    assert Flat(0.5) in weighed and cn.Local() in weighed
+    assert "flat:step=0.5" in [c.prior for c in cn.fit(cn.sample(SIGNAL, KNOWN.float())).report.candidates]
 
 
 def test_the_command_reads_and_records_it(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
-from coordnet.linalg.machine import without_tails
+from coordnet.linalg.machine import as_generator, without_tails
 from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
@@ -122,7 +122,7 @@ class FeatureMap(nn.Module, ABC):
             value = getattr(self, p.name)
             each = tuple(map(p.checked, value)) if isinstance(value, tuple) else p.checked(value)
             self._set_scale(p.name, each)
-        self._draw(generator or torch.Generator().manual_seed(0))
+        self._draw(as_generator(generator))
 
     def _draw(self, generator: torch.Generator) -> None:
         """Check what the subclass adds to the arguments, and draw or compute the tensors that it keeps."""

@@ -12,6 +12,7 @@ from coordnet import _checks
 from coordnet.fitting.uncertainty.conformal import Calibration
 from coordnet.fitting.uncertainty.folds import Refit, SampleTable
 from coordnet.fitting.uncertainty.score import Score, block_score
+from coordnet.linalg.machine import as_generator
 from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.samples import Samples
@@ -65,8 +66,8 @@ class Recipe:
     ) -> Float[Tensor, "draws *grid channels"]:
         """Return the fit plus each of ``count`` deviations from it."""
         _checks.integer("count", count, 1)
-        generator = torch.Generator().manual_seed(0) if generator is None else generator
-        return fit.render(alignment="sample") + self.deviations(fit, count, generator).render(alignment="sample")
+        deviations = self.deviations(fit, count, as_generator(generator))
+        return fit.render(alignment="sample") + deviations.render(alignment="sample")
 
 
 def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:

@@ -19,14 +19,15 @@ from coordnet.sampling.samples import Samples
 
 SHARE = 0.15  # share of the samples that is hidden where the first candidate hides none itself
 SEED = 2**20  # of the samples that are hidden then
-RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the small windows in which all candidates are compared
-JUDGED = ByAxes({1: 2**15, 2: 2**14, 3: 20**3})  # nodes of the large window for those that may be best
-WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in its place
+FEW, MANY = 3, 9  # windows in which all candidates are compared at first, and those that may be best
+RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
+JUDGED = ByAxes({1: 2**15, 2: 144**2, 3: 24**3})  # nodes of the many windows together
+WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in their place
 SURE = 2.0  # standard errors by which a candidate is worse than the best one, so that it is left out
 ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
 MOST_FOLDS = 4  # times that samples of it are hidden at most
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
-WORTH = 0.01  # relative fall of the squared hidden error for which more than the best candidate is fitted
+WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 Hidden = HeldOut | HiddenPoints
 Errors = Float[np.ndarray, " hidden"]
@@ -93,7 +94,8 @@ class Trial:
         dims = len(samples.grid)
         is_small = math.prod(samples.grid) <= WHOLE[dims]
         alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
-        for windows in (held.windows(RACED[dims]), [held] if is_small else [held.window(JUDGED[dims])]):
+        rounds = [[held]] if is_small else [held.windows(RACED[dims], FEW), held.windows(JUDGED[dims], MANY)]
+        for windows in rounds:
             self.errors = {}
             self._compare(alive, windows)
             alive = self._rivals()

@@ -1,0 +1,341 @@
+"""``coordnet bench kinds``: fields of every kind that packages ship, beside SciPy's best interpolation with hindsight.
+
+The default of ``cn.fit`` and ``cn.inpaint`` is measured, without an option, against the best of the peers of a cell by
+the true field, which no user could choose. A field is scaled to [0, 1]; scores are PSNR with data range 1, unclipped,
+over the nodes that were not sampled, or over all where there is noise.
+"""
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from matplotlib.figure import Figure
+from scipy.interpolate import RBFInterpolator, SmoothBivariateSpline, griddata, make_interp_spline
+from scipy.interpolate import make_smoothing_spline as smoothing_spline
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.bench.package_fields import FIELDS
+from coordnet.bench.record_tables import Frame, markdown
+from coordnet.bench.records import Cell, Record, Result, failed
+from coordnet.bench.study import Options, Study
+from coordnet.comparison.stopwatch import finite, once, tried
+from coordnet.fitting.fit import fit
+from coordnet.restore.inpaint import inpaint
+from coordnet.sampling import Samples, ScatteredPoints, sample
+
+SIDES = {1: 1024, 2: 160, 3: 32}  # largest length of a field along each axis, by the number of axes
+QUICK_SIDES = {1: 96, 2: 32, 3: 12}
+SIGMA = 0.05  # standard deviation of the noise, for fields in [0, 1]
+UNKNOWN = 0.2  # share of a field in gaps
+NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
+KERNELS = ("linear", "thin_plate_spline", "cubic", "quintic")
+SMOOTHINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
+TRIED = 2000  # nodes at which the smoothing of a kernel is chosen with hindsight
+DEGREES = (1, 3, 5)  # degrees of splines on lattices
+BEHIND = -0.2  # dB: margin below which a cell is listed
+SPAN = 3.0  # dB: margin at which the colors of the figure end
+COORDNET, PEERS = "coordnet", "peers"
+
+FORMS = {"default": "{:.2f}", "its dB": "{:.2f}", "margin": "{:+.2f}", "seconds": "{:.2f}", "its seconds": "{:.2f}"}
+PREFACE = (
+    "PSNR of the default of `cn.fit` (around gaps, of `cn.inpaint`) over that of the best peer, which the true field "
+    "chooses, in dB. The peers are SciPy's splines of degree 1, 3 and 5 on every second node, and elsewhere `griddata` "
+    f"and `RBFInterpolator` of {NEIGHBORS} neighbors with four kernels; with noise, smoothing ones whose parameter is "
+    "chosen with hindsight too. Scores are over the nodes that were not sampled, or over all of them with noise. "
+    "Points between the nodes are a field's own values between those of its lattice of every second node."
+)
+
+Values = Float[np.ndarray, "*grid"]
+Known = Bool[np.ndarray, "*grid"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The known part of a field: samples for coordnet, and for peers points (n, d) in steps of the grid, and values."""
+
+    truth: Values
+    scored: Known  # the nodes at which estimates are scored
+    samples: Samples
+    points: Float[np.ndarray, "n d"]
+    values: Float[np.ndarray, " n"]
+    lattice: Values | None = None  # values on every second node
+    mask: Known | None = None  # the known nodes around gaps, which ``inpaint`` takes
+    noise: float = 0.0
+
+
+def _at_nodes(truth: Values, known: Known, noise: float = 0.0, **more: Any) -> Given:
+    """Give a field at its known nodes, with white noise of this deviation, for which all nodes are scored."""
+    white = np.random.default_rng(1).standard_normal(truth.shape)
+    observed = truth + noise * white
+    samples = sample(torch.from_numpy(observed).unsqueeze(-1), torch.from_numpy(known))
+    points = np.stack(np.nonzero(known), 1).astype(float)
+    return Given(truth, ~known | (noise > 0), samples, points, observed[known], noise=noise, **more)
+
+
+def every_second(truth: Values) -> Given:
+    """Give every second node along every axis."""
+    part = (slice(None, None, 2),) * truth.ndim
+    known = np.zeros(truth.shape, bool)
+    known[part] = True
+    samples = sample(torch.from_numpy(truth).unsqueeze(-1), "every:2")
+    points = np.stack(np.nonzero(known), 1).astype(float)
+    return Given(truth, ~known, samples, points, truth[known], lattice=truth[part])
+
+
+def at_random(truth: Values, share: float, noise: float = 0.0) -> Given:
+    """Give a random share of the nodes, with noise if a deviation is named."""
+    return _at_nodes(truth, np.random.default_rng(7).random(truth.shape) < share, noise)
+
+
+def gaps(truth: Values) -> Given:
+    """Give all but boxes, from scratches to holes: lengths are uniform in their logarithm, from 2 to a quarter."""
+    generator, known = np.random.default_rng(3), np.ones(truth.shape, bool)
+    while known.mean() > 1 - UNKNOWN:
+        lengths = [round(2 * (max(2, n / 4) / 2) ** generator.random()) for n in truth.shape]
+        firsts = [generator.integers(0, n - m + 1) for n, m in zip(truth.shape, lengths, strict=True)]
+        known[tuple(slice(a, a + m) for a, m in zip(firsts, lengths, strict=True))] = False
+    return _at_nodes(truth, known, mask=known)
+
+
+def scattered(truth: Values) -> Given:
+    """Give points between the nodes: the field's nodes are every second one, and points are drawn from the others."""
+    part = (slice(None, None, 2),) * truth.ndim
+    between = np.ones(truth.shape, bool)
+    between[part] = False
+    nodes = truth[part]
+    places = np.stack(np.nonzero(between), 1)
+    chosen = np.random.default_rng(5).permutation(len(places))[: round(0.3 * nodes.size)]
+    points, values = places[np.sort(chosen)] / 2, truth[tuple(places[np.sort(chosen)].T)]
+    geometry = ScatteredPoints(nodes.shape, torch.from_numpy(points / nodes.shape))
+    samples = Samples(geometry, torch.from_numpy(values).unsqueeze(-1))
+    return Given(nodes, np.ones(nodes.shape, bool), samples, points, values)
+
+
+SAMPLINGS: Mapping[str, Callable[[Values], Given]] = {
+    "every second": every_second,
+    "a tenth": partial(at_random, share=0.1),
+    "three tenths": partial(at_random, share=0.3),
+    "gaps": gaps,
+    "points between": scattered,
+    f"three tenths, σ = {SIGMA}": partial(at_random, share=0.3, noise=SIGMA),
+}
+
+
+def ours(given: Given, device: str) -> Tensor:
+    """Return the default's estimate: ``cn.inpaint`` around gaps, and ``cn.fit`` elsewhere."""
+    if given.mask is not None:
+        made = inpaint(torch.from_numpy(given.truth).unsqueeze(-1).to(device), torch.from_numpy(given.mask))
+        return torch.as_tensor(made.signal)[..., 0]
+    samples = Samples(given.samples.geometry, given.samples.values.to(device))
+    return fit(samples).render(given.truth.shape, alignment="sample")[..., 0]
+
+
+def spline(given: Given, degree: int) -> Values:
+    """Interpolate every second node by splines along one axis after another, constant beyond the last node."""
+    assert given.lattice is not None
+    made = given.lattice
+    for axis, n in enumerate(given.truth.shape):
+        x = np.arange(0, n, 2)
+        made = make_interp_spline(x, made, degree, axis=axis)(np.minimum(np.arange(n), x[-1]))
+    return made
+
+
+def triangulated(given: Given, method: str) -> Values:
+    """Interpolate by ``griddata``, and by the nearest sample beyond the hull."""
+    nodes = np.indices(given.truth.shape).reshape(given.truth.ndim, -1).T
+    made, near = (griddata(given.points, given.values, nodes, method=kind) for kind in (method, "nearest"))
+    return np.where(np.isnan(made.ravel()), near.ravel(), made.ravel()).reshape(given.truth.shape)
+
+
+def radial(given: Given, kernel: str, smoothing: float, where: Known) -> Values:
+    """Interpolate or smooth the nodes that are looked for by ``RBFInterpolator``; others have the true value."""
+    options: Any = {"kernel": kernel, "smoothing": smoothing, "neighbors": min(NEIGHBORS, len(given.points))}
+    made = given.truth.copy()
+    made[where] = RBFInterpolator(given.points, given.values, **options)(np.stack(np.nonzero(where), 1).astype(float))
+    return made
+
+
+def smoothed(given: Given, kernel: str) -> Values:
+    """Smooth by the parameter that is best with hindsight at some of the nodes."""
+    places = np.random.default_rng(9).permutation(given.truth.size)[:TRIED]
+    some = np.isin(np.arange(given.truth.size), places).reshape(given.truth.shape)
+    best = max(SMOOTHINGS, key=lambda s: decibels(radial(given, kernel, s, some), given.truth, some))
+    return radial(given, kernel, best, given.scored)
+
+
+def bivariate(given: Given) -> Values:
+    """Smooth by ``SmoothBivariateSpline``, to the sum of squares that the true noise expects."""
+    s: Any = len(given.values) * given.noise**2
+    made: Any = SmoothBivariateSpline(given.points[:, 0], given.points[:, 1], given.values, s=s)
+    return made(*map(np.arange, given.truth.shape))
+
+
+def line(given: Given) -> Values:
+    """Smooth a row by ``make_smoothing_spline``, whose parameter is found by generalized cross-validation."""
+    return smoothing_spline(given.points[:, 0], given.values)(np.arange(len(given.truth)))
+
+
+def peers(given: Given) -> dict[str, Callable[[], Values]]:
+    """Return the peers that suit what is given of a field, by their names."""
+    if given.lattice is not None:
+        return {f"spline {k}": partial(spline, given, k) for k in DEGREES}
+    dims, radials = given.truth.ndim, product(KERNELS, ["" if given.noise == 0 else ", smoothing"])
+    found: dict[str, Callable[[], Values]] = {}
+    for kernel, suffix in radials:
+        work = partial(smoothed, given, kernel) if suffix else partial(radial, given, kernel, 0.0, given.scored)
+        found[f"RBF {kernel.replace('_', ' ')}{suffix}"] = work
+    found["griddata linear"] = partial(triangulated, given, "linear")
+    if dims < 3:
+        found["griddata cubic"] = partial(triangulated, given, "cubic")
+    if given.noise:
+        more = {1: {"smoothing spline, GCV": line}, 2: {"bivariate spline, true σ": bivariate}}
+        found |= {name: partial(work, given) for name, work in more.get(dims, {}).items()}
+    return found
+
+
+def decibels(estimate: Values, truth: Values, where: Known) -> float:
+    """Return the PSNR over some nodes, with data range 1 and without clipping."""
+    return float(-10 * np.log10(((estimate - truth)[where] ** 2).mean()))
+
+
+def measured(field: str, side: int, sampling: str, method: str, cell: Cell) -> Result:
+    """Score the default, or every peer, on one field; a peer that refuses the samples has no score."""
+    given = SAMPLINGS[sampling](values_of(field, side))
+    if method == COORDNET:
+        estimate, seconds = once(partial(ours, given, cell.device))
+        made = finite(estimate).double().numpy()
+        return Result({COORDNET: decibels(made, given.truth, given.scored)}, {COORDNET: seconds})
+    scores: dict[str, float | None] = {}
+    spent: dict[str, float | None] = {}
+    for name, work in peers(given).items():
+        trial = tried(partial(once, work))
+        if trial.error is None:
+            made, spent[name] = trial.result
+            scores[name] = decibels(made, given.truth, given.scored)
+    return Result(scores, spent)
+
+
+@lru_cache(maxsize=4)
+def values_of(name: str, side: int) -> Values:
+    """Return the middle of a field by its name, at most ``side`` nodes along each axis, in float64 from 0 to 1."""
+    values = np.asarray(FIELDS[name].load(), np.float64)
+    middle = (slice((n - min(n, side)) // 2, (n + min(n, side)) // 2) for n in values.shape)
+    part = np.ascontiguousarray(values[tuple(middle)])
+    if not np.isfinite(part).all():
+        raise ValueError(f"{name}: expected finite values, found others")
+    return (part - part.min()) / np.ptp(part)
+
+
+class Kinds(Study):
+    """The command ``coordnet bench kinds``."""
+
+    name = "kinds"
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield the cells of the fields whose packages are installed, or of those that are named."""
+        for name in options.only:
+            _checks.choice("only", name, tuple(FIELDS))
+        chosen = options.only or tuple(FIELDS)
+        missing = [name for name in chosen if not FIELDS[name].is_installed]
+        if missing:
+            text = f"left out, since their packages are not installed (pip install 'coordnet[bench]'): {missing}"
+            warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
+        chosen = [name for name in chosen if name not in missing]
+        if options.quick and not options.only:  # one for each number of axes
+            chosen = list({FIELDS[name].dimensions: name for name in reversed(chosen)}.values())
+        sides = QUICK_SIDES if options.quick else SIDES
+        yield [
+            self.cell(name, sides[FIELDS[name].dimensions], sampling, method, options.device)
+            for name in chosen
+            for sampling, method in product(SAMPLINGS, (COORDNET, PEERS))
+        ]
+
+    def cell(self, name: str, side: int, sampling: str, method: str, device: str) -> Cell:
+        """Return the cell of one method, or of all peers, on one field."""
+        values = values_of(name, side)
+        digest = hashlib.sha256(values.astype(np.float32).tobytes()).hexdigest()[:8]
+        signal = {"kind": "field", "name": name, "digest": digest, "grid": list(values.shape)}
+        subject = {"task": sampling, "method": {"name": method}, "signal": signal}
+        work = partial(measured, name, side, sampling, method)
+        return Cell(experiment=self.name, subject=subject, work=work, device="cpu" if method == PEERS else device)
+
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the margins over the best peer as a table, every cell, and a figure."""
+        cells = margins(records)
+        return {".md": report(cells, records), ".csv": cells.to_csv(index=False), ".png": figure(grid_of(cells))}
+
+
+def margins(records: Sequence[Record]) -> Frame:
+    """Return a row for each field and sampling that both have: the default, the best peer and the margin, in dB."""
+    scores: dict[tuple[str, str], dict[str, Record]] = {}
+    for record in (r for r in records if not failed(r) and r["scores"]):
+        cell = record["cell"]
+        scores.setdefault((cell["signal"]["name"], cell["task"]), {})[cell["method"]["name"]] = record
+    rows = []
+    for (field, sampling), found in scores.items():
+        if set(found) == {COORDNET, PEERS}:
+            own, others = found[COORDNET], found[PEERS]
+            best = max(others["scores"], key=others["scores"].__getitem__)
+            shape = "×".join(map(str, own["cell"]["signal"]["grid"]))
+            default, peer = own["scores"][COORDNET], others["scores"][best]
+            times = own["seconds"][COORDNET], others["seconds"][best]
+            rows.append([field, shape, sampling, default, best, peer, default - peer, *times])
+    columns = ["field", "grid", "sampling", "default", "best peer", "its dB", "margin", "seconds", "its seconds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def grid_of(cells: Frame) -> Frame:
+    """Return the margins with a field a row and a sampling a column, in the order of their declarations."""
+    table = cells.pivot_table("margin", "field", "sampling", sort=False)
+    rows = [name for name in FIELDS if name in table.index]
+    return table.reindex(index=rows, columns=[name for name in SAMPLINGS if name in table.columns])
+
+
+def report(cells: Frame, records: Sequence[Record]) -> str:
+    """Return the report in Markdown: the margins, the cells that are behind, the failures, and the fields."""
+    grid, margin = grid_of(cells), cells["margin"]
+    means = grid.mean().to_frame("mean").T
+    table: Frame = pd.concat([grid, means])
+    table = table.assign(mean=table.mean(axis=1)).map("{:+.2f}".format).replace("+nan", "")
+    sizes = cells.groupby("field")["grid"].first().reindex(grid.index)
+    table.insert(0, "field", [*(f"{name}, {size}" for name, size in sizes.items()), "mean"])
+    summary = (
+        f"{len(cells)} cells: ahead in {(margin > 0).sum()}, mean margin {margin.mean():+.2f} dB, least "
+        f"{margin.min():+.2f} dB; more than 0.1 dB behind in {(margin < -0.1).sum()}, more than {-BEHIND} dB in "
+        f"{(margin < BEHIND).sum()}. The default took {cells['seconds'].sum():.0f} s in all, the best peers "
+        f"{cells['its seconds'].sum():.0f} s."
+    )
+    behind = cells[margin < BEHIND].sort_values("margin")
+    shown = {name: behind[name].map(form.format) for name, form in FORMS.items()}
+    parts = ["# Fields of every kind, beside the best peer with hindsight", PREFACE, summary, markdown(table)]
+    parts += ["![margins](kinds.png)", "## Cells that are behind", markdown(behind.assign(**shown))]
+    reasons = [f"- {r['cell']['signal']['name']}, {r['cell']['task']}: {r['reason']}" for r in records if failed(r)]
+    parts += ["## What failed", "\n".join(reasons)] if reasons else []
+    rows = [(name, FIELDS[name].package, FIELDS[name].content, FIELDS[name].licence) for name in grid.index]
+    parts += ["## The fields", markdown(pd.DataFrame(rows, columns=["field", "package", "content", "licence"]))]
+    return "\n\n".join(parts) + "\n"
+
+
+def figure(grid: Frame) -> Figure:
+    """Return the margins as colors and numbers, a field a row and a sampling a column."""
+    page = Figure(figsize=(1.5 + 1.25 * grid.shape[1], 1.4 + 0.26 * grid.shape[0]), layout="constrained")
+    ax = page.add_subplot()
+    image = ax.imshow(grid.to_numpy(), cmap="RdBu", vmin=-SPAN, vmax=SPAN, aspect="auto")
+    ax.set_xticks(range(grid.shape[1]), [name.replace(", ", ",\n") for name in grid.columns])
+    ax.set_yticks(range(grid.shape[0]), list(grid.index))
+    for (i, j), margin in np.ndenumerate(grid.to_numpy()):
+        if np.isfinite(margin):
+            color = "white" if abs(margin) > 2 * SPAN / 3 else "black"
+            ax.text(j, i, f"{margin:+.2f}", ha="center", va="center", fontsize=8, color=color)
+    page.colorbar(image, label="PSNR over the best peer's, dB", shrink=0.5)
+    ax.set_title("The default beside the best peer with hindsight")
+    return page
