@@ -166,6 +166,14 @@ def test_the_score_has_a_twin_that_hides_single_blocks():
         block_score(samples, constant, 9.0, 2)
 
 
+def test_refits_take_the_numbers_that_were_chosen_for_all_points():
+    fit = cn.fit(cn.points(PLACES[:200], smooth(PLACES[:200]) + 0.05 * RNG.normal(size=200)))
+    assert len(fit.report.tried) > 1
+    again = fit.uncertainty.refit(fit.uncertainty.samples)
+    assert (again.report.order, again.report.cutoff, again.report.tried) == (fit.report.order, fit.report.cutoff, [])
+    np.testing.assert_allclose(at(again, QUERY), at(fit, QUERY), atol=1e-12)
+
+
 LINE = RNG.random(100)
 ANGLE = 2 * np.pi * RNG.random(100)
 CLOUDS = {
