@@ -14,9 +14,7 @@ from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
-# Nodes at the border of a lattice whose own part is shown that are not looked at: beyond the outermost samples errors
-# are a multiple of those between samples, and the own part has more of them.
-BORDER = 3
+BORDER = 3  # nodes at the border of a lattice whose own part is shown that are not looked at
 MARGIN = 4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
 
 
@@ -68,9 +66,8 @@ class HeldOut:
         if min(m for m, step in zip(own.shape, own.steps, strict=True) if step > 1) < SHORTEST:
             return None
         shown = own.known(1).movedim(-1, 0).to(values.device)
-        inner = torch.zeros_like(shown)
-        inner[(..., *(slice(BORDER, -BORDER) if n >= 4 * BORDER else slice(None) for n in geometry.shape))] = True
-        return cls(part, values, shown, ~shown & inner, values, own.steps, own.offsets)
+        hidden = ~shown & ~_surplus(own).to(shown.device)
+        return cls(part, values, shown, hidden, values, own.steps, own.offsets)
 
     @property
     def is_exhausted(self) -> bool:
@@ -97,9 +94,9 @@ class HeldOut:
     def windows(self, size: int, count: int) -> "list[HeldOut]":
         """Return windows of about ``size`` nodes together that have hidden entries, spread over the lattice.
 
-        The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is one
-        of all nodes if these are not more than ``size``, and one around the middle of hidden entries that are clustered,
-        as those that have the shape of holes are: the surroundings of these are not to be cut.
+        The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is
+        one of all nodes if these are not more than ``size``, and one around the middle of hidden entries that are
+        clustered, as those that have the shape of holes are: the surroundings of these are not to be cut.
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
@@ -170,6 +167,22 @@ def own_part(geometry: Geometry) -> Lattice:
     """Return the part of a lattice's samples that the lattice is of its signal: every k-th one, from the same on."""
     offsets = tuple(min(o, n - 1) for o, n in zip(geometry.offsets, geometry.shape, strict=True))  # type: ignore[attr-defined]
     return Lattice(geometry.shape, geometry.steps, offsets)  # type: ignore[attr-defined]
+
+
+def _surplus(own: Lattice) -> Bool[Tensor, "1 *lattice"]:
+    """Return entries at the borders of a lattice whose own part is shown that are left out of what is hidden.
+
+    Errors are a multiple of others there. Beyond the outermost samples of the own part, of which the whole lattice has
+    fewer for its size by the step, one in so many entries is kept; of those next to the border on its inner side none.
+    """
+    near, beyond = torch.zeros(2, *own.grid, dtype=torch.bool)
+    number = torch.zeros(own.grid, dtype=torch.long)
+    for j, (n, step, offset) in enumerate(zip(own.grid, own.steps, own.offsets, strict=True)):
+        at = torch.arange(n).reshape(-1, *(1,) * (len(own.grid) - 1 - j))
+        near |= ((at < BORDER) | (at >= n - BORDER)) & (n >= 4 * BORDER)
+        beyond |= (at < offset) | (at > offset + (own.shape[j] - 1) * step)
+        number += at
+    return torch.where(beyond, number % max(own.steps) > 0, near).unsqueeze(0)
 
 
 def hidden_error(

@@ -96,7 +96,9 @@ def test_what_was_used_is_named_where_it_is_not_what_was_asked_for():
 
 def test_a_stack_names_what_has_a_weight():
     fits = [replace(LOCAL, prior="local"), replace(ADAPTIVE, prior="adaptive")]
-    candidates = [Candidate(prior=fit.prior, weight=w, hold_out_psnr=30.0) for fit, w in zip(fits, (0.75, 0.25), strict=True)]
+    candidates = [
+        Candidate(prior=fit.prior, weight=w, hold_out_psnr=30.0) for fit, w in zip(fits, (0.75, 0.25), strict=True)
+    ]
     stack = StackReport(method="both", candidates=candidates, fits=fits, hold_out_psnr={"stack": 33.0})
     assert stack.used("auto") == "0.75 local + 0.25 adaptive"
     assert stack.best_psnr() == 33 and stack.best_psnr(wide=True) == 20

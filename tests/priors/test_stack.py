@@ -102,7 +102,9 @@ def test_of_a_lattice_its_own_part_is_shown():
     held = HeldOut.draw(cn.sample(signal, "every:2+1"), 0.2, 0)
     shown = held.samples
     torch.testing.assert_close(shown.values, signal[1::2, 1::2][1::2, 1::2])
-    assert shown.grid == (10, 8) and held.is_exhausted and int(held.hidden.sum()) == 80 - 20
+    assert shown.grid == (10, 8) and held.is_exhausted
+    hidden = held.hidden[0]
+    assert not bool((hidden & held.shown[0]).any()) and int(hidden[0].sum()) == 4  # the row before the first samples
 
 
 def test_hidden_parts_of_holes_have_their_shape():
@@ -117,8 +119,8 @@ def test_hidden_parts_of_holes_have_their_shape():
 
 @pytest.mark.parametrize("pattern", ["random:0.5", "every:2", "every:3+1"])
 def test_windows_are_parts_without_entries_near_inner_borders(pattern):
-    held = HeldOut.draw(cn.sample(waves(90, 110), pattern, generator=torch.Generator().manual_seed(0)), 0.3, 0)
-    windows = held.windows(2700, 3)
+    held = HeldOut.draw(cn.sample(waves(150, 160), pattern, generator=torch.Generator().manual_seed(0)), 0.3, 0)
+    windows = held.windows(1200, 3)
     assert len(windows) == 3
     for window in windows:
         torch.testing.assert_close(window.values, held.values[(..., *window.part)])
@@ -142,9 +144,8 @@ def test_points_are_hidden_in_all_channels():
 def test_smooth_fields_take_plates_and_photographs_the_local_prior(pattern):
     options = {"generator": torch.Generator().manual_seed(0)}
     field = cn.fit(cn.sample(waves(40, 40), pattern, **options))
-    assert (
-        field.report.fits[0].prior.startswith("plates") and cn.psnr(on_grid(field), waves(40, 40), data_range=2.0) > 60
-    )
+    assert field.report.fits[0].prior.startswith(("plates", "spline"))
+    assert cn.psnr(on_grid(field), waves(40, 40), data_range=2.0) > 60
     picture = synthetic_photograph(64, 64)
     assert "local" in cn.fit(cn.sample(picture, pattern, **options)).report.used("auto")
 
