@@ -47,4 +47,5 @@ from .sampling import RectilinearLattice as RectilinearLattice
 from .sampling import Samples as Samples
 from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import operators as operators
+from .sampling import points as points
 from .sampling import sample as sample

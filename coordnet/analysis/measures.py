@@ -63,10 +63,10 @@ def linear_fit_rank(fit: Reconstruction, rcond: float | None = None) -> tuple[in
     as zero; the default is ε max(N₁, N₂), with ε of the fit's dtype. A ``ValueError`` is raised if the fit does not
     have two dimensions, or a value is not finite. Source: Zheng et al. (ECCV 2022), section 5.
     """
-    if len(fit.grid) != 2:
-        raise _checks.wrong("fit", "one of an image, with two axes", f"{len(fit.grid)} axes")
+    if len(fit.lengths) != 2:
+        raise _checks.wrong("fit", "one of an image, with two axes", f"{len(fit.lengths)} axes")
     image = check_values("fit", fit.render(alignment="sample").detach())
-    rcond = default_rcond(fit.grid, image.dtype) if rcond is None else _checks.nonnegative("rcond", rcond)
+    rcond = default_rcond(fit.lengths, image.dtype) if rcond is None else _checks.nonnegative("rcond", rcond)
     spectra = torch.linalg.svdvals(image.double().movedim(-1, 0))
     return tuple(int((s > rcond * s[0]).sum()) for s in spectra)
 

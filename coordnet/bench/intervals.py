@@ -46,7 +46,7 @@ def constant(made: Reconstruction, unknown: np.ndarray) -> tuple[Nodes, float]:
     uncertainty: Any = made.uncertainty
     errors = uncertainty.calibration(made).errors.error.T
     widths = [conformal_quantile(np.abs(e[~np.isnan(e)]), LEVEL) for e in errors]
-    return np.tile(widths, (math.prod(made.grid), 1)), float(np.nanmean(np.square(errors)))
+    return np.tile(widths, (math.prod(made.lengths), 1)), float(np.nanmean(np.square(errors)))
 
 
 def posterior(made: Reconstruction, unknown: np.ndarray) -> tuple[Nodes, float]:

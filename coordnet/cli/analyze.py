@@ -77,7 +77,7 @@ def _described(model: Reconstruction, numbers: dict[str, Any]) -> list[str]:
     kind = type(network.encoding).__name__.removesuffix("Encoding").lower()
     features = report.size(network.encoding.shape)
     lines = [
-        f"a signal of {report.size((*model.grid, model.channels))}",
+        f"a signal of {report.size((*model.lengths, model.channels))}",
         " ".join([kind, *filter(None, encoders), f"encoding of {features} features, {head_label(network.head)} head,"])
         + f" {network.parameter_count:,} parameters",
         f"fitted by {model.report.method or 'an unknown method'}",

@@ -129,8 +129,10 @@ class Blending:
 
 
 def _node_positions(axis: Axis, x: Tensor, j: int, outside: str) -> Tensor:
-    """Return positions relative to the axis's first node, in spacings, clamped to the nodes."""
+    """Return positions relative to the axis's first node, in spacings: clamped, or around a circle."""
     scaled = (x - axis.start) / axis.spacing
+    if axis.periodic:
+        return scaled.remainder(axis.count)
     slack = 1e-9 * axis.count
     beyond = (scaled < -slack) | (scaled >= axis.count + slack)
     if outside == "error" and bool(beyond.any()):
@@ -146,10 +148,11 @@ def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blen
         return scaled.long().unsqueeze(-1), torch.ones_like(scaled).unsqueeze(-1)
     if blend == "quintic":
         nodes = min(QUINTIC, axis.count)
-        first = (scaled.detach().floor() - QUINTIC // 2 + 1).clamp(0, axis.count - nodes)
+        first = scaled.detach().floor() - QUINTIC // 2 + 1
+        first = first if axis.periodic else first.clamp(0, axis.count - nodes)
         index = first.long().unsqueeze(-1) + torch.arange(nodes, device=scaled.device)
-        return index, polynomial_weights(scaled - first, nodes)
-    left = scaled.floor().clamp(0, axis.count - 2)
+        return index.remainder(axis.count), polynomial_weights(scaled - first, nodes)
+    left = scaled.floor() if axis.periodic else scaled.floor().clamp(0, axis.count - 2)
     fraction = scaled - left
     nearest = fraction.round()
     at_node = (fraction - nearest).abs() < 1e-9 * axis.count
@@ -163,4 +166,5 @@ def _axis_blend(axis: Axis, scaled: Tensor, encoder: Encoder | None, blend: Blen
         similarity = encoder.similarity if blend == "similarity" else encoder.printed_similarity
         weights = similarity_weights(similarity, axis.spacing, fraction)
     offsets = torch.arange(first, first + weights.shape[-1], device=scaled.device)
-    return (left.long().unsqueeze(-1) + offsets).clamp(0, axis.count - 1), weights
+    index = left.long().unsqueeze(-1) + offsets
+    return index.remainder(axis.count) if axis.periodic else index.clamp(0, axis.count - 1), weights

@@ -283,7 +283,7 @@ class FourierEncoding(Encoding):
         """
         usual = 16 if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
         padding = usual if padding is None else _checks.integer("padding", padding, 0)
-        lengths = (1 if a.count == 1 else next_fast_len(a.count + padding, True) for a in axes)
+        lengths = (a.count if a.count == 1 or a.periodic else next_fast_len(a.count + padding, True) for a in axes)
         return cls(axes, tuple(cast(int, length) for length in lengths))
 
     def for_lattice(self, axes: Axes) -> "FourierEncoding":

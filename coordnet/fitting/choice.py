@@ -13,13 +13,14 @@ def suited(setting: Setting) -> Prior | None:
     """Return what "auto" stands for: the ``Stack`` of all priors that suit a setting, or the only one, or None.
 
     Those that take longer than ``LONGEST_FIT`` are left out. Means over cells and measurements, of which none can be
-    hidden in the way that others are missing, take the last that suits. A whole lattice with every sample needs none,
+    hidden in the way that others are missing, take the last that suits, and so do points on nodes that were laid for
+    them, of which a stack is no better. A whole lattice with every sample needs none,
     unless an axis is too long for its design matrix to be factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
     geometry = setting.geometry
-    if len(found) > 1 and not (geometry.has_cells or geometry.operator is not None):
+    if len(found) > 1 and not (geometry.has_cells or geometry.operator is not None or geometry.is_laid):
         return Stack(tuple(sorted(found, key=lambda prior: prior.searches)))
     return found[-1] if found else None
 

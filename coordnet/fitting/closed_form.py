@@ -15,6 +15,7 @@ from coordnet.fitting.choice import choose_prior, suited
 from coordnet.fitting.uncertainty.draws import deviations
 from coordnet.fitting.uncertainty.recipe import Recipe
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
+from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import Plan, follows_scales
 from coordnet.priors.base import Prior, Setting
@@ -126,13 +127,21 @@ def fit_closed_form(
     quiet = {**options, "progress": False}
     samples = samples.detached()
     plan_of = partial(plan, encoding, samples.geometry, **quiet)
-    recipe = Recipe(
-        samples,
-        partial(fit_closed_form, encoding, prior=prior, **quiet),
-        partial(_deviations, plan_of, cast("Prior | None", prior), samples.values),
-        progress=options.get("progress", False),
-    )
+    assumed = cast("Prior | None", prior)
+    draw = partial(_deviations, plan_of, assumed, samples.values)
+
+    def recipe(report: FitReport) -> Recipe:
+        refit = partial(_refit, encoding, prior=assumed and assumed.settled(report), **quiet)
+        return Recipe(samples, refit, draw, progress=options.get("progress", False))
+
     return made.fit(values, coordinates=geometry.coordinates, uncertainty=recipe)
+
+
+def _refit(encoding: Encoding, samples: Samples, **options: Any) -> Reconstruction:
+    """Fit a part of the samples, without the warnings that the fit to all of them gave or that its choice spares."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", _checks.CoordnetWarning)
+        return fit_closed_form(encoding, samples, **options)
 
 
 def _deviations(

@@ -17,10 +17,12 @@ from coordnet.linalg.machine import is_tracked
 from coordnet.linalg.operators import Device
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.fit_reports import FitReport, report_from
+from coordnet.networks.gridded import Gridded
 from coordnet.networks.heads import head_configuration, head_from
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.axes import Alignment, Axes, Axis, Footprint
 from coordnet.sampling.grids import Lattice
+from coordnet.sampling.points import lattice_of
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import BLENDS
 
@@ -30,12 +32,10 @@ LEARNED = "learned_"  # prefix of the buffers that hold what a fit learned
 SLACK = 1e-6  # distance by which rounding may move a point beyond the border, in units of the unit interval
 Outside = Literal["error", "clamp", "extrapolate"]
 Signal = Float[Tensor, "*grid channels"]
-Uncertainty = (
-    Any  # a fit's samples and how they were fitted: ``interval``, ``std``, ``expected_psnr``, ``draw`` of a fit
-)
+Uncertainty = Any  # a fit's samples and how they were fitted: what ``interval`` to ``draw`` of a fit ask
 
 
-class Reconstruction(nn.Module):
+class Reconstruction(Gridded, nn.Module):
     """A signal as a function: f(x) = network(x) + offset.
 
     A fit of scattered points that were tied to a lattice is evaluated as it was fitted: f(x) is the blend of the values
@@ -54,7 +54,7 @@ class Reconstruction(nn.Module):
     their units.
 
     Only a fit of one signal by ``fit`` or ``fit_closed_form`` knows its samples, its ``uncertainty``, which is not
-    saved; ``interval``, ``std``, ``expected_psnr`` and ``draw`` of others raise a ``ValueError``.
+    saved; ``interval``, ``std``, ``expected_psnr``, ``score`` and ``draw`` of others raise a ``ValueError``.
     """
 
     offset: Tensor
@@ -68,16 +68,17 @@ class Reconstruction(nn.Module):
         report: FitReport | None = None,
         learned: dict[str, Tensor] | None = None,
         footprint: Footprint = "point",
-        coordinates: Sequence[Coordinates] | None = None,
+        coordinates: RectilinearLattice | Sequence[Any] | None = None,
         uncertainty: Uncertainty | None = None,
     ) -> None:
         super().__init__()
         self.footprint: Footprint = footprint
-        self.lattice = RectilinearLattice(*coordinates) if coordinates else None
+        self.lattice = coordinates if isinstance(coordinates, RectilinearLattice) else lattice_of(coordinates)
         if self.lattice and self.lattice.grid != tuple(grid):
             raise _checks.wrong("coordinates", f"{' by '.join(map(str, grid))} numbers", self.lattice.grid)
         self.uncertainty = uncertainty
-        self.network, self.grid, self.batch, self.report = network, tuple(grid), tuple(batch), report or FitReport()
+        self.network, self.lengths, self.batch = network, tuple(grid), tuple(batch)
+        self.report = report or FitReport()
         self.register_buffer("offset", offset)
         for name, tensor in (learned or {}).items():
             self.register_buffer(LEARNED + name, tensor)
@@ -94,7 +95,7 @@ class Reconstruction(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the shape of the signal, the head and the prior, for ``repr``, which has the encoders too."""
-        parts = [f"shape={(*self.batch, *self.grid, self.channels)}", f"head={self.network.head}"]
+        parts = [f"shape={(*self.batch, *self.lengths, self.channels)}", f"head={self.network.head}"]
         return ", ".join([*parts, f"prior={self.report.prior}"] if self.report.prior else parts)
 
     def forward(
@@ -137,7 +138,7 @@ class Reconstruction(nn.Module):
         """Return the points within half a spacing of the unit cube; see ``forward``. They were given in other units."""
         if outside == "extrapolate" or points.numel() == 0:
             return points
-        margin = points.new_tensor([0.5 / n for n in self.grid])
+        margin = points.new_tensor([0.5 / n for n in self.lengths])
         inside = points.clamp(-margin, 1 + margin)
         if outside == "clamp":
             return inside
@@ -167,7 +168,7 @@ class Reconstruction(nn.Module):
         at ``shape`` equally spaced positions from the first to the last, where there is no alignment. A ``ValueError``
         is raised if ``shape`` has another number of axes, or the encoding or the lattice has no integral over cells.
         """
-        axes = (self.lattice or Lattice(self.grid)).render_axes(shape, alignment, footprint or self.footprint)
+        axes = (self.lattice or Lattice(self.lengths)).render_axes(shape, alignment, footprint or self.footprint)
         return self.on_axes(axes, memory=memory, exact=exact)
 
     def at(self, *coordinates: Coordinates) -> Float[Tensor, "*result channels"]:
@@ -176,7 +177,7 @@ class Reconstruction(nn.Module):
         They have the units of the ``RectilinearLattice`` that was fitted, else those of the unit interval. Coordinates
         that are not increasing, or more than half a spacing beyond the samples, raise a ``ValueError``.
         """
-        lattice = self.lattice or RectilinearLattice(*(Axis(n).points() for n in self.grid))
+        lattice = self.lattice or RectilinearLattice(*(Axis(n).points() for n in self.lengths))
         return self.on_axes(lattice.locate(*coordinates))
 
     def on_axes(self, axes: Axes, *, memory: int = MEMORY, exact: bool = False) -> Float[Tensor, "*result channels"]:
@@ -190,6 +191,14 @@ class Reconstruction(nn.Module):
         parts = [first.part(i, min(step, first.count - i)) for i in range(0, first.count, step)]
         blocks = [network.on_lattice((part, *others), dtype, device, exact=exact) for part in parts]
         return self._finish(torch.cat(blocks), len(axes))
+
+    def _between_nodes(
+        self, nodes: Float[Tensor, "*grid channels"], points: Float[Tensor, "*points d"]
+    ) -> Float[Tensor, "*points channels"]:
+        """Return the linear interpolation of numbers at the nodes, at points in the fit's units."""
+        lattice = self.lattice or Lattice(self.lengths)
+        unit = self.lattice.to_unit(points) if self.lattice else points
+        return Blending("linear", lattice.axes).at_points(nodes, unit.to(nodes), [])
 
     def _finish(self, values: Tensor, dims: int) -> Tensor:
         """Add the offset to the network's output, in place where autograd allows it."""
@@ -210,17 +219,29 @@ class Reconstruction(nn.Module):
         """
         return self._sure().interval(self, level)
 
-    def std(self) -> Signal:
+    def std(self, points: Float[Tensor, "*points d"] | None = None) -> Float[Tensor, "*result channels"]:
         """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
 
-        It has the local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
+        At ``points``, in the units of the fit, it is (*points, channels), interpolated between the nodes. It has the
+        local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
         samples are and not on their values.
         """
-        return self._sure().std(self)
+        nodes = self._sure().std(self)
+        return nodes if points is None else self._between_nodes(nodes, points)
 
     def expected_psnr(self, data_range: float = 1.0) -> float:
         """Return the PSNR to expect where there is no sample, in dB, from the mean square of ``std``."""
         return self._sure().expected_psnr(self, _checks.positive("data_range", data_range))
+
+    def score(self, blocks: float | Sequence[float] | None = None, *, folds: int = 5) -> Any:
+        """Return the ``Score`` of cross-validation by blocks of scattered points: its ``rmse`` and ``r2``.
+
+        Blocks, a sixth of the points' extent long along each axis or ``blocks`` in the fit's units, are hidden in
+        ``folds`` parts, and each part is predicted by a fit to the others. Points near each other, as those of a track,
+        are so hidden together, where single hidden points flatter. A ``ValueError`` is raised if the samples are no
+        scattered points, or there are fewer blocks than folds, or than two.
+        """
+        return self._sure().score(self, blocks, folds)
 
     def draw(self, count: int, *, generator: torch.Generator | None = None) -> Float[Tensor, "draws *grid channels"]:
         """Draw signals on the lattice from the posterior under the fit's stationary prior, around the fit.
@@ -255,11 +276,11 @@ class Reconstruction(nn.Module):
             "encoding": network.encoding.configuration(),  # type: ignore[operator]
             "head": head_configuration(network.head),
             "channels": network.channels,
-            "grid": self.grid,
+            "grid": self.lengths,
             "batch": self.batch,
             "blending": network.blending and network.blending.kind,
             "footprint": self.footprint,
-            "coordinates": self.lattice and [c.tolist() for c in self.lattice.coordinates],
+            "coordinates": self.lattice and self.lattice.configuration(),
             "report": self.report.as_dict(),
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
@@ -316,7 +337,8 @@ class Reconstruction(nn.Module):
         if kind := configuration.get("blending"):
             if not encoding.is_factored:
                 raise _checks.wrong("blending", "none, for features that are no product of the axes'", kind)
-            blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(Axis(n) for n in grid))
+            lattice = lattice_of(configuration.get("coordinates")) or Lattice(grid)
+            blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(axis.even for axis in lattice.axes))
         with torch.device("meta"):
             network = CoordinateNetwork(encoding, head, channels, weight=weight, blending=blending)
         network.load_state_dict(state, assign=True)

@@ -29,7 +29,7 @@ from coordnet.plans.capture import CudaGraph
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.posterior import Posterior
 from coordnet.sampling.axes import Alignment
-from coordnet.sampling.rectilinear import Coordinates
+from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 from coordnet.sampling.samples import Geometry, channel_means
 
 
@@ -162,12 +162,13 @@ class Plan(ABC):
         self,
         values: Float[Tensor, "*batch_samples channels"],
         *,
-        coordinates: Sequence[Coordinates] | None = None,
-        uncertainty: Uncertainty | None = None,
+        coordinates: RectilinearLattice | Sequence[Coordinates] | None = None,
+        uncertainty: Callable[[FitReport], Uncertainty] | None = None,
     ) -> Reconstruction:
         """Fit a signal, or a batch of signals that share the geometry, whose samples are a lattice or n points.
 
-        The options are those of ``Reconstruction``; the coordinates are the geometry's if not given.
+        The options are those of ``Reconstruction``; the coordinates are the geometry's if not given. The uncertainty
+        is a function of the report, which says what the fit chose.
 
         Raises
         ------
@@ -194,9 +195,8 @@ class Plan(ABC):
         report = replace(fitted.report, prior=self.assumed)
         grid, learned, footprint = self.geometry.grid, fitted.learned, self.geometry.footprint
         coordinates = coordinates or self.geometry.coordinates
-        return Reconstruction(
-            network, offset, grid, centered.batch, report, learned, footprint, coordinates, uncertainty
-        )
+        sure = uncertainty and uncertainty(report)
+        return Reconstruction(network, offset, grid, centered.batch, report, learned, footprint, coordinates, sure)
 
     def posterior(self, values: Float[Tensor, "1 channels *samples"], learned: dict[str, Tensor]) -> Posterior:
         """Return the posterior that the prior has for centered values, with what the fit learned.

@@ -25,12 +25,12 @@ def model_figure(model: Reconstruction) -> Drawn:
     fitted signal is drawn.
     """
     numbers: dict[str, Any] = {
-        "grid": list(model.grid),
+        "grid": list(model.lengths),
         "channels": model.channels,
         "parameters": model.network.parameter_count,
         "report": model.report.as_dict(),
     }
-    if len(model.grid) == 2:
+    if len(model.lengths) == 2:
         numbers["rank of each channel"] = list(linear_fit_rank(model, RCOND))
     if "penalty" in model.learned:
         variance = 10 * torch.log10(1 / model.learned["penalty"][0].clamp(min=1e-6))
@@ -55,8 +55,8 @@ def _channels_figure(spectra: Float[Tensor, "channels *modes"], signed: bool, wo
 
 def _encoding_figure(model: Reconstruction) -> Drawn:
     """Draw the singular values of the encoding's matrices, and in two dimensions the similarities of two positions."""
-    encoding, window = model.network.encoding, tuple(Axis(min(n, HEAT_MAP_SIDE), 0.0, 1 / n) for n in model.grid)
-    matrices = encoding.matrices(tuple(Axis(n) for n in model.grid) if encoding.is_factored else window)
+    encoding, window = model.network.encoding, tuple(Axis(min(n, HEAT_MAP_SIDE), 0.0, 1 / n) for n in model.lengths)
+    matrices = encoding.matrices(tuple(Axis(n) for n in model.lengths) if encoding.is_factored else window)
     nodes = [tuple(a.count // part for a in window) for part in (4, 2)] if len(window) == 2 else []
     figure = Figure(4.2 * (len(matrices) + len(nodes)), 3.8)
     panels = figure.subplots(1, len(matrices) + len(nodes), squeeze=False)[0]

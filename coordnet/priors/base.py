@@ -8,6 +8,7 @@ import torch
 
 from coordnet import _checks
 from coordnet.encodings import Encoding
+from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.heads import labelled
 from coordnet.plans.plan import Plan
 from coordnet.sampling.samples import Geometry
@@ -92,6 +93,10 @@ class Prior(ABC):
 
     def seeded(self, seed: int) -> "Prior":
         """Return the prior with another seed of the samples that it hides; by default it hides none."""
+        return self
+
+    def settled(self, report: FitReport) -> "Prior":
+        """Return the prior with the numbers that a fit chose, for fits to parts of its samples; itself by default."""
         return self
 
     def robust(self) -> "Prior":

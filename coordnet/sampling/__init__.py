@@ -5,6 +5,7 @@ from coordnet.sampling.axes import Axis, lattice_points, render_axes
 from coordnet.sampling.grids import AreaLattice, Lattice, MaskedLattice
 from coordnet.sampling.measurements import Measurements
 from coordnet.sampling.patterns import Area, Bayer, Every, Random, Scattered, sample
+from coordnet.sampling.points import Points, points
 from coordnet.sampling.rectilinear import RectilinearLattice
 from coordnet.sampling.samples import Samples
 from coordnet.sampling.scattered import ScatteredPoints
@@ -19,6 +20,7 @@ __all__ = [
     "Lattice",
     "MaskedLattice",
     "Measurements",
+    "Points",
     "Random",
     "RectilinearLattice",
     "Samples",
@@ -26,6 +28,7 @@ __all__ = [
     "ScatteredPoints",
     "lattice_points",
     "operators",
+    "points",
     "render_axes",
     "sample",
 ]

@@ -19,14 +19,16 @@ class Axis:
     """The positions start + i * spacing, i = 0 … count - 1, in units of the unit interval.
 
     The spacing is 1 / count by default, so that ``Axis(N)`` holds i / N. With a positive ``width`` each position is the
-    center of a cell of that length, and values on the axis are means over the cells. A count below 1, a position that
-    is not finite, a spacing that is not positive and a negative width raise a ``ValueError``.
+    center of a cell of that length, and values on the axis are means over the cells. A ``periodic`` axis is a circle,
+    on which the first position follows the last. A count below 1, a position that is not finite, a spacing that is not
+    positive and a negative width raise a ``ValueError``.
     """
 
     count: int
     start: float = 0.0
     spacing: float = 0.0
     width: float = 0.0
+    periodic: bool = False
     is_even: ClassVar[bool] = True  # whether the positions are equally spaced; ``UnevenAxis`` has unequal ones
 
     def __post_init__(self) -> None:

@@ -151,6 +151,10 @@ class RectilinearLattice(Geometry):
         weights = known if self.weights is None else known * self.weights.to(known)
         return Samples(self.reweighted(weights), torch.where(signal.isnan(), 0.0, signal))
 
+    def configuration(self) -> list[Any]:
+        """The coordinates of each axis as JSON values."""
+        return [c.tolist() for c in self.coordinates]
+
     def _axis(self, j: int, coordinates: Float[Tensor, " n"]) -> Axis:
         positions = self._unit(j, coordinates).tolist()
         return UnevenAxis(len(positions), positions[0], 1 / len(positions), positions=tuple(positions))

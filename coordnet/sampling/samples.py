@@ -38,6 +38,7 @@ class Geometry(ABC):
     sigma: float | None = None  # the standard deviation of the noise of samples with weight 1, if known
     is_whole_lattice: bool = False  # whether every point of a lattice is sampled
     is_scattered: bool = False  # whether the samples are scattered points, not points of a lattice
+    is_laid: bool = False  # whether the nodes were laid for the samples, denser than these and beyond them
     has_cells: bool = False  # whether the samples are means over cells, not values at points
 
     @property

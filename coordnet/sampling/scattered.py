@@ -45,7 +45,10 @@ class ScatteredPoints(Geometry):
         and gradient fits evaluate the encoding at the points themselves.
     outside : "error" or "clamp"
         Whether points beyond the outermost nodes are refused or moved to the border. A point less than one spacing
-        after the last node is always accepted. An argument that does not fit the others raises a ``ValueError``.
+        after the last node is always accepted.
+    periodic : tuple of bool, optional
+        Whether the lattice wraps around along each axis; none does if not given. An argument that does not fit the
+        others raises a ``ValueError``.
     """
 
     grid: tuple[int, ...]
@@ -53,6 +56,7 @@ class ScatteredPoints(Geometry):
     weights: Float[Tensor, "n _"] | None = None
     blending: Blend | None = None
     outside: Outside = "error"
+    periodic: tuple[bool, ...] = ()
     is_scattered = True
 
     def __post_init__(self) -> None:
@@ -80,7 +84,8 @@ class ScatteredPoints(Geometry):
     @property
     def axes(self) -> Axes:
         """The whole lattice, j / N along each axis."""
-        return tuple(Axis(n) for n in self.grid)
+        periodic = self.periodic or (False,) * len(self.grid)
+        return tuple(Axis(n, periodic=wraps) for n, wraps in zip(self.grid, periodic, strict=True))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ def test_saved_and_loaded_it_renders_the_same_to_the_bit(made, tmp_path):
     made.save(tmp_path / "model.safetensors")
     again = Reconstruction.load(tmp_path / "model.safetensors")
     assert torch.equal(again.render((41, 29)), made.render((41, 29)))
-    assert again.grid == made.grid
+    assert again.lengths == made.lengths
     assert again.report == made.report
 
 
@@ -97,7 +97,7 @@ def test_nothing_is_set_on_a_reconstruction_later(monkeypatch):
 def test_coordinates_of_another_grid_are_refused(photograph):
     fit = closed(photograph)
     with pytest.raises(ValueError, match="`coordinates`: expected 64 by 48 numbers, received"):
-        Reconstruction(fit.network, fit.offset, fit.grid, coordinates=([0, 1, 2], [0, 1]))
+        Reconstruction(fit.network, fit.offset, fit.lengths, coordinates=([0, 1, 2], [0, 1]))
 
 
 def damaged(path, kind):

@@ -25,5 +25,4 @@ def deviations(
         fit.network.encoding, Linear(), len(weight), weight=weight, blending=fit.network.blending
     )
     offset = torch.zeros_like(fit.offset).expand(count, -1)
-    coordinates = fit.lattice and fit.lattice.coordinates
-    return Reconstruction(network, offset, fit.grid, (count,), footprint=fit.footprint, coordinates=coordinates)
+    return Reconstruction(network, offset, fit.lengths, (count,), footprint=fit.footprint, coordinates=fit.lattice)

@@ -153,7 +153,7 @@ class SampleTable:
 def posterior_deviations(fits: list[Reconstruction]) -> list[Float[np.ndarray, " nodes"]]:
     """Return the posterior deviations at every node under the local priors of fits; 1 if not all of them have some."""
     if any("deviation" not in fit.learned for fit in fits):
-        return [np.ones(math.prod(fit.grid)) for fit in fits]
+        return [np.ones(math.prod(fit.lengths)) for fit in fits]
     return [fit.learned["deviation"].flatten().cpu().double().numpy() for fit in fits]
 
 

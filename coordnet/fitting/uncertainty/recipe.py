@@ -1,6 +1,7 @@
 """What a fit keeps to say how sure it is: its samples, and how they were fitted."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from coordnet import _checks
 from coordnet.fitting.uncertainty.conformal import Calibration
 from coordnet.fitting.uncertainty.folds import Refit, SampleTable
+from coordnet.fitting.uncertainty.score import Score, block_score
 from coordnet.linalg.machine import as_generator
 from coordnet.metrics.scores import decibels
 from coordnet.networks.reconstruction import Reconstruction
@@ -55,6 +57,10 @@ class Recipe:
         """Return the PSNR to expect where there is no sample, in dB."""
         return decibels(self.calibration(fit).mean_squared_error, data_range)
 
+    def score(self, fit: Reconstruction, blocks: Any, folds: int) -> Score:
+        """Return the errors at points that are hidden in blocks; see ``block_score`` for errors."""
+        return block_score(self.samples, self.refit, blocks, folds)
+
     def draw(
         self, fit: Reconstruction, count: int, generator: torch.Generator | None
     ) -> Float[Tensor, "draws *grid channels"]:
@@ -65,4 +71,4 @@ class Recipe:
 
 
 def _on_grid(nodes: Float[np.ndarray, "nodes channels"], fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
-    return torch.from_numpy(nodes).to(fit.offset).reshape(*fit.grid, fit.channels)
+    return torch.from_numpy(nodes).to(fit.offset).reshape(*fit.lengths, fit.channels)

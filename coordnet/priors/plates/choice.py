@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,15 +25,21 @@ CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that deci
 # Nodes to which that part is enlarged at most: a plate on it takes a fraction of a second. Beyond it, in pictures with
 # large holes or hardly any samples, the trial would take longer than the fit.
 LARGEST_PART = ByAxes({1: 2**20, 2: 128**2, 3: 4 * 20**3})
+CHOOSING_POINTS = ByAxes({1: 2**16, 2: 48**2, 3: 12**3})  # the same for points between nodes: half a second in all
 FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 LOWEST = 2  # the first order that is tried
+POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 4, 5, 6)  # those that are tried with cut-offs for points between nodes
+MOST_PARTS = 4  # parts of a large lattice of points, so that none of its regions decides alone
+FEWEST_HERE = 30  # points in a part at least
+POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
 PATIENCE = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
+POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
 NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
 
 
@@ -43,10 +49,15 @@ P = TypeVar("P", bound=PlateParameters)
 class FieldErrors:
     """The mean squared errors of plates, and of other fits, at hidden samples of a field."""
 
-    def __init__(self, field: Field, prior: PlateParameters, rounds: int | None = None) -> None:
+    def __init__(
+        self, field: Field, prior: PlateParameters, rounds: int | None = None, others: Sequence[Field] = ()
+    ) -> None:
         self.field, self.prior = field, prior
-        self.rounds = rounds or min(MOST_FOLDS, math.ceil(FOLDED / max(len(field.values), 1)))
+        most = POINT_ROUNDS if field.laid else MOST_FOLDS
+        self.rounds = rounds or min(most, math.ceil(FOLDED / max(len(field.values), 1)))
         self.tried: dict[tuple[int | float, float], float] = {}
+        self.others = [FieldErrors(other, prior, rounds) for other in others]
+        self._energy = cache(field.energy)
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
@@ -72,9 +83,10 @@ class FieldErrors:
         return self.tried[order, cutoff]
 
     def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
-        """Return the squared error at each hidden sample."""
-        energy = self.field.energy(order)
-        return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+        """Return the squared error at each hidden sample, of the field and of the other ones."""
+        energy = self._energy(order)
+        own = self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+        return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
 
     def squares_of(self, fit: Callable[[Samples], Reconstruction]) -> np.ndarray:
         """Return the squared error of another fit at each hidden sample."""
@@ -120,31 +132,69 @@ def deciding_part(field: Field, size: int) -> Field:
     return field
 
 
+def deciding_parts(field: Field) -> list[Field]:
+    """Return parts of a lattice of points, each around one of them: up to ``MOST_PARTS``, or the whole lattice."""
+    size = CHOOSING_POINTS[field.dims]
+    side = math.ceil(size ** (1 / field.dims))
+    if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
+        return [field]
+    along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
+    count = MOST_PARTS if math.prod(field.lattice) >= MOST_PARTS * size else 1
+    parts = []
+    for k in range(count):
+        center = field.positions[along[(2 * k + 1) * len(along) // (2 * count)]]
+        starts = [max(0, min(int(x) - side // 2, n - side)) for x, n in zip(center, field.lattice, strict=True)]
+        part = field.part(tuple(slice(a, min(a + side, n)) for a, n in zip(starts, field.lattice, strict=True)))
+        if len(part.values) >= FEWEST_HERE:
+            parts.append(part)
+    return parts or [field]
+
+
 def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
     """Return a prior whose order and cut-off are given or chosen by hidden samples of a part, and what was tried.
 
     Orders are raised while the hidden error of the interpolation falls. If that leaves more than rounding, cut-offs are
-    tried with every order: the higher it is, the lower its best cut-off.
+    tried with every order; for points on nodes that were laid for them, from two lower orders on, and half ones.
     """
-    errors = FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
+    errors = _errors_of(field, prior)
     order, cutoff = prior.order or LOWEST, prior.cutoff or math.inf
     if prior.is_chosen or not errors.folds:
         return replace(prior, order=order, cutoff=cutoff), errors
-    highest = HIGHEST_LARGE if math.prod(field.lattice) > LARGE_NODES[field.dims] else HIGHEST
-    orders = range(LOWEST, highest + 1) if prior.order is None else [prior.order]
+    is_large = math.prod(field.lattice) > LARGE_NODES[field.dims] and (field.dims > 2 or not field.laid)
+    whole = range(LOWEST, (HIGHEST_LARGE if is_large else HIGHEST) + 1)
+    orders: Sequence[int | float] = whole if prior.order is None else [prior.order]
     order = _climb(orders, lambda p: errors.of_plate(p, cutoff))
     if prior.cutoff is None and errors.of_plate(order, cutoff) > NOISELESS * errors.field.values.var():
-        cutoffs: dict[int, float] = {}
-
-        def smoothed(p: int) -> float:
-            lowest = min(cutoffs.values(), default=math.inf)
-            cutoffs[p] = _climb([w for w in CUTOFFS if w <= lowest], lambda w: errors.of_plate(p, w))
-            return errors.of_plate(p, cutoffs[p])
-
-        best = _climb(orders, smoothed)
-        if errors.of_plate(best, cutoffs[best]) < errors.of_plate(order, cutoff):
-            order, cutoff = best, cutoffs[best]
+        if field.laid and prior.order is None:
+            at = POINT_ORDERS.index(order)
+            orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
+        best = _smoothing(errors, orders, POINT_CUTOFFS if field.laid else CUTOFFS)
+        if errors.of_plate(*best) < errors.of_plate(order, cutoff):
+            order, cutoff = best
     return replace(prior, order=order, cutoff=cutoff), errors
+
+
+def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
+    """Return the errors at hidden samples of the part, or the parts, that decide."""
+    if not field.laid:
+        return FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
+    first, *others = deciding_parts(field)
+    return FieldErrors(first, prior, 2 if others else None, others)
+
+
+def _smoothing(
+    errors: FieldErrors, orders: Sequence[int | float], cutoffs: Sequence[float]
+) -> tuple[int | float, float]:
+    """Return the best order and its best cut-off: the higher the order is, the lower its best cut-off."""
+    best: dict[int | float, float] = {}
+
+    def smoothed(p: int | float) -> float:
+        lowest = min(best.values(), default=math.inf)
+        best[p] = _climb([w for w in cutoffs if w <= lowest], lambda w: errors.of_plate(p, w))
+        return errors.of_plate(p, best[p])
+
+    order = _climb(orders, smoothed)
+    return order, best[order]
 
 
 def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:

@@ -11,25 +11,28 @@ from scipy import sparse
 Sparse = Any  # a sparse array of SciPy, the operators of which its stubs do not describe
 
 
-def plate_energy(lattice: tuple[int, ...], order: int | float, frequency: float = math.pi) -> Sparse:
+def plate_energy(
+    lattice: tuple[int, ...], order: int | float, frequency: float = math.pi, periodic: tuple[bool, ...] = ()
+) -> Sparse:
     """Return K = Σ p!/α! (D^α)ᵀ D^α over |α| = p, with D^α = D₁^α₁ ⊗ … ⊗ D_d^α_d and first differences D_j.
 
     The differences are those of the open lattice: each stays within it, so that polynomials of degree below p have no
-    energy. K is (size, size) in float64, with the first axis of the lattice slowest.
+    energy; those of a periodic axis go around it. K is (size, size) in float64, with the first axis of the lattice
+    slowest.
 
     The energy of order p + 1/2 is |ω|^(2p+1) in frequencies, which no differences have. In its place is its tangent,
     (ω₀ |ω|^2p + |ω|^(2p+2) / ω₀) / 2, at a ``frequency`` ω₀ in radians a node; it is nowhere below.
     """
     if order % 1:
         lower = int(order)
-        below, above = (plate_energy(lattice, p) for p in (lower, lower + 1))
+        below, above = (plate_energy(lattice, p, periodic=periodic) for p in (lower, lower + 1))
         return sparse.csr_array(0.5 * (frequency * below + above / frequency))
-    size, order = math.prod(lattice), int(order)
+    size, order, periodic = math.prod(lattice), int(order), periodic or (False,) * len(lattice)
     total: Sparse = sparse.csr_array((size, size))
     for alpha in itertools.product(range(order + 1), repeat=len(lattice)):
         if sum(alpha) == order:
             coefficient = math.factorial(order) / math.prod(map(math.factorial, alpha))
-            parts = [_axis_energy(n, a) for n, a in zip(lattice, alpha, strict=True)]
+            parts = [_axis_energy(n, a, wraps) for n, a, wraps in zip(lattice, alpha, periodic, strict=True)]
             total = total + coefficient * reduce(lambda a, b: sparse.kron(a, b, "csr"), parts)
     return sparse.csr_array(total)
 
@@ -39,11 +42,12 @@ def polynomials(order: int | float, dims: int) -> int:
     return math.comb(int(order) - 1 + dims, dims)
 
 
-def _axis_energy(count: int, power: int) -> Sparse:
+def _axis_energy(count: int, power: int, periodic: bool) -> Sparse:
     """Return (D^a)ᵀ D^a on an axis; zero where it is too short for the difference."""
     if power >= count:
         return sparse.csr_array((count, count))
     difference: Sparse = sparse.eye_array(count, format="csr")
     for _ in range(power):
-        difference = difference[1:] - difference[:-1]
+        ahead = difference[[*range(1, count), 0]] if periodic else difference[1:]
+        difference = ahead - (difference if periodic else difference[:-1])
     return sparse.csr_array(difference.T @ difference).astype(np.float64)

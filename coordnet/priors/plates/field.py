@@ -12,6 +12,7 @@ from torch import Tensor
 from coordnet.encodings.blending import Blending
 from coordnet.priors.plates.energy import Sparse, plate_energy
 from coordnet.sampling.grids import MaskedLattice
+from coordnet.sampling.points import NODES
 from coordnet.sampling.samples import Geometry, Samples
 from coordnet.sampling.scattered import ScatteredPoints
 
@@ -34,6 +35,10 @@ class Field:
         The weights of the squared errors.
     on_nodes : bool
         Whether every sample is a node of the lattice.
+    periodic : tuple of bool
+        Whether the lattice wraps around along each axis; none does if it is empty.
+    laid : bool
+        Whether the nodes were laid for the samples (``Points``), so that they are denser than these and reach beyond.
     """
 
     lattice: tuple[int, ...]
@@ -42,6 +47,8 @@ class Field:
     values: np.ndarray
     weights: np.ndarray
     on_nodes: bool
+    periodic: tuple[bool, ...] = ()
+    laid: bool = False
 
     @classmethod
     def of(cls, geometry: Geometry, values: Float[Tensor, "columns *samples"], channel: int = 0) -> "Field":
@@ -56,8 +63,10 @@ class Field:
             matrix = blending.interpolation(points, [], torch.float64, geometry.outside)
             index, weights = matrix.index.numpy(), matrix.weights.numpy()
             positions = points.numpy() * np.array(geometry.grid)
-        operator = _sparse(index, weights, math.prod(geometry.grid))
-        return cls(geometry.grid, positions, operator, columns, weight, blending is None).select(weight > 0)
+        operator = sparse_rows(index, weights, math.prod(geometry.grid))
+        periodic = tuple(axis.periodic for axis in geometry.axes)
+        kind = {"on_nodes": blending is None, "periodic": periodic, "laid": geometry.is_laid}
+        return cls(geometry.grid, positions, operator, columns, weight, **kind).select(weight > 0)
 
     @property
     def dims(self) -> int:
@@ -66,7 +75,14 @@ class Field:
 
     def energy(self, order: int | float) -> Sparse:
         """Return the energy of plates on the lattice; see ``plate_energy``."""
-        return plate_energy(self.lattice, order, nyquist(len(self.values) / math.prod(self.lattice), self.dims))
+        return plate_energy(self.lattice, order, self.frequency, self.periodic)
+
+    @property
+    def frequency(self) -> float:
+        """The Nyquist frequency of the samples in radians a node: that of their mean distance where nodes were laid."""
+        if self.laid:
+            return math.pi / NODES[self.dims]
+        return nyquist(len(self.values) / math.prod(self.lattice), self.dims)
 
     @property
     def nodes(self) -> np.ndarray:
@@ -86,14 +102,18 @@ class Field:
         rows = np.asarray(abs(self.operator) @ ~inside.ravel()) == 0
         kept, first = self.select(rows), np.array([s.start for s in slices])
         operator = sparse.csr_array(kept.operator[:, np.flatnonzero(inside)])
-        return replace(kept, lattice=lattice, positions=kept.positions - first, operator=operator)
+        whole = zip(self.periodic, lattice, self.lattice, strict=False)
+        periodic = tuple(wraps and m == n for wraps, m, n in whole)
+        positions = kept.positions - first
+        return replace(kept, lattice=lattice, positions=positions, operator=operator, periodic=periodic)
 
     def samples(self) -> Samples:
         """Return the samples on their lattice, or as scattered points, in float64."""
         values = torch.from_numpy(self.values)
         if not self.on_nodes:
             points = torch.from_numpy(self.positions / np.array(self.lattice))
-            geometry = ScatteredPoints(self.lattice, points, torch.from_numpy(self.weights)[:, None], outside="clamp")
+            weights = torch.from_numpy(self.weights)[:, None]
+            geometry = ScatteredPoints(self.lattice, points, weights, outside="clamp", periodic=self.periodic)
             return Samples(geometry, values)
         weights = torch.zeros(math.prod(self.lattice), 1, dtype=torch.float64)
         weights[self.nodes, 0] = torch.from_numpy(self.weights)
@@ -113,7 +133,7 @@ def nyquist(density: float, dims: int) -> float:
     return math.pi * min(1.0, density) ** (1 / dims)
 
 
-def _sparse(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
+def sparse_rows(index: np.ndarray, weights: np.ndarray, columns: int) -> Sparse:
     """Return the matrix with m weights in each row."""
     n, m = index.shape
     starts = np.arange(0, n * m + 1, m)

@@ -46,7 +46,7 @@ class ThinPlatePlan(Plan):
         if encoding.axis_encoders:
             raise _checks.wrong("encoding", "a FourierEncoding for thin plates", type(encoding).__name__)
         geometry.check_point_values("prior", "cn.Smoothness or cn.Adaptive", "cn.ThinPlate")
-        nodes = tuple(Axis(n) for n in geometry.grid)
+        nodes = geometry.axes if geometry.is_scattered else tuple(Axis(n) for n in geometry.grid)
         if getattr(encoding, "axes", nodes) != nodes:
             encoding = FourierEncoding.on(nodes)
         super().__init__(encoding, geometry.blended("quintic"), **options)
@@ -77,7 +77,7 @@ class ThinPlatePlan(Plan):
         parts = [values] if masks == 1 else values.split(1, dim=1)
         fields = [Field.of(self.geometry, part.flatten(0, 1), channel) for channel, part in enumerate(parts)]
         chosen, errors = choose_plate(fields[0], self.prior)
-        solved = [solve_plate(field, chosen) for field in fields]
+        solved = [solve_plate(field, chosen, warns=self.prior.order is not None) for field in fields]
         lattices = [
             self._followed(part, field, f, replace(chosen, order=order), channel)
             for channel, (part, field, (f, order, _)) in enumerate(zip(parts, fields, solved, strict=True))
@@ -114,11 +114,13 @@ class ThinPlatePlan(Plan):
         return FollowedPlate.apply(values, plate, onto_samples)
 
 
-def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int | float, PlateSolution]:
+def solve_plate(
+    field: Field, prior: PlateParameters, *, warns: bool = True
+) -> tuple[np.ndarray, int | float, PlateSolution]:
     """Return the plate with a prior's numbers, its order and the solve.
 
-    A system that is singular to rounding is solved with a lower order, with a ``CoordnetWarning``; if there is none, a
-    ``ValueError`` is raised.
+    A system that is singular to rounding is solved with a lower order, which ``warns`` with a ``CoordnetWarning`` where
+    the order was asked for; if there is none, a ``ValueError`` is raised.
     """
     given = prior.order or 1
     for order in (given, *range(math.ceil(given) - 1, 0, -1)):
@@ -127,7 +129,7 @@ def solve_plate(field: Field, prior: PlateParameters) -> tuple[np.ndarray, int |
         except SingularPlate as error:
             reason = str(error)
             continue
-        if order < given:
+        if order < given and warns:
             text = f"`prior`: the samples do not determine plates of order {given}; those of order {order} are taken"
             warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
         return f, order, solution

@@ -9,7 +9,8 @@ from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from coordnet.priors.plates.energy import Sparse, polynomials
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.solve import ACCEPTED, PlateSolution, SingularPlate, solve
+from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
+from coordnet.priors.plates.tiles import tiled_plate
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
 
@@ -34,6 +35,9 @@ def plate(
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
     if is_spline(field, order, cutoff):
         return natural_spline(field, int(order))
+    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
+    if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
+        return tiled_plate(field, order, strength)
     k = field.energy(order) if energy is None else energy
     if field.on_nodes and cutoff == math.inf:
         f = np.zeros((k.shape[0], field.values.shape[1]))
@@ -45,7 +49,6 @@ def plate(
         f[unknown] = solution.x
         return f, solution
     weighted = sparse.csr_array(field.operator.T * field.weights)
-    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
     solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
     return solution.x, solution
 

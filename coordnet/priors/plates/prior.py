@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from coordnet.encodings import Encoding
+from coordnet.networks.fit_reports import FitReport, PlateReport
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.plates.field import dimensions, nyquist
@@ -68,12 +69,14 @@ class ThinPlate(PlateParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[ThinPlate, ...]":
         """Return plates that interpolate, and one whose numbers hidden samples choose, where samples skip nodes.
 
-        On lattices that skip samples cut-offs would be chosen too low, as a hidden sample is twice as far from its
-        neighbors as the points between samples are.
+        Nodes that were laid for points have the latter alone. On lattices that skip samples cut-offs would be chosen
+        too low, as a hidden sample is twice as far from its neighbors as the points between samples are.
         """
         geometry = setting.geometry
         if geometry.has_cells or geometry.operator is not None or not setting.fourier or setting.robust:
             return ()
+        if geometry.is_laid and len(geometry.grid) <= 3:
+            return (cls(),)
         if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
             return ()
         plates = tuple(cls(order, math.inf, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
@@ -92,6 +95,12 @@ class ThinPlate(PlateParameters, Prior):
     def searches(self) -> bool:
         """Whether its order or its cut-off is to be chosen."""
         return not self.is_chosen
+
+    def settled(self, report: FitReport) -> "ThinPlate":
+        """Return the prior with the order and the cut-off of a fit, where hidden samples chose them for all of it."""
+        if self.is_chosen or not isinstance(report, PlateReport):
+            return self
+        return replace(self, order=report.order, cutoff=report.cutoff or math.inf, hold_out=0.0)
 
     def seeded(self, seed: int) -> "ThinPlate":
         """Return the prior with another seed of the hidden samples."""

@@ -1,0 +1,95 @@
+"""The score of a fit of scattered points by cross-validation: blocks of points are hidden in turn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from coordnet import _checks
+from coordnet.networks.reconstruction import Reconstruction
+from coordnet.sampling.samples import Samples
+
+BLOCKS = 6  # blocks along the points' extent on each axis, unless their size is given
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Score:
+    """The errors of fits at the points that each did not see.
+
+    Attributes
+    ----------
+    rmse : float
+        The root of the mean squared error, weighted as the points are.
+    r2 : float
+        1 minus the squared errors over the squared differences from the mean; NaN where all values are equal.
+    folds, blocks : int
+        The number of fits, and of the blocks that were hidden in them.
+    """
+
+    rmse: float
+    r2: float
+    folds: int
+    blocks: int
+
+
+def block_score(
+    samples: Samples, refit: Callable[[Samples], Reconstruction], size: float | Sequence[float] | None, folds: int
+) -> Score:
+    """Return the score of fits that each do not see a part of the blocks of points.
+
+    Parameters
+    ----------
+    samples : Samples
+        Values at scattered points.
+    refit : callable
+        The fit as a function of samples.
+    size : number or sequence, optional
+        The lengths of a block in the units of the points' coordinates; a part of their extent if not given.
+    folds : int
+        The number of parts, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If the samples are no scattered points, the sizes are not positive, or there are fewer blocks than folds.
+    """
+    geometry = samples.geometry
+    if not geometry.is_scattered:
+        raise _checks.wrong("samples", "scattered points (cn.points) for a score by blocks", repr(geometry))
+    _checks.integer("folds", folds, 2)
+    places = getattr(geometry, "places", None)
+    places = (geometry.positions() if places is None else places).numpy()
+    block = _blocks(places, size)
+    count = int(block.max()) + 1
+    if count < folds:
+        raise _checks.wrong(
+            "blocks", f"a size that gives at least {folds} blocks, one for each fold", f"{count} blocks"
+        )
+    fold = (np.random.default_rng(SEED).permutation(count) % folds)[block]
+    weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy()
+    values, errors = samples.values.detach().cpu().double().numpy(), np.zeros(samples.values.shape)
+    for part in range(folds):
+        rows = fold == part
+        hidden = torch.from_numpy(rows)[:, None].expand(samples.values.shape).to(samples.values.device)
+        found = geometry.at_samples(refit(samples.without(hidden))).detach().cpu().double().numpy()
+        errors[rows] = (found - values)[rows]
+    mean = (weights * values).sum(0) / weights.sum(0)
+    total = (weights * (values - mean) ** 2).sum()
+    squared = (weights * errors**2).sum()
+    rmse = float(np.sqrt(squared / weights.sum()))
+    return Score(rmse, float(1 - squared / total) if total > 0 else float("nan"), folds, count)
+
+
+def _blocks(places: np.ndarray, size: float | Sequence[float] | None) -> np.ndarray:
+    """Return the number of the block of each point."""
+    low, extent = places.min(0), np.ptp(places, axis=0)
+    lengths = np.where(extent > 0, extent, 1.0) * (1 + 1e-9) / BLOCKS
+    if size is not None:
+        given = [size] * len(low) if np.ndim(size) == 0 else list(size)  # type: ignore[arg-type]
+        if len(given) != len(low):
+            raise _checks.wrong("blocks", f"a number, or {len(low)}, one for each axis", len(given))
+        lengths = np.array([_checks.positive("blocks", length) for length in given])
+    cells = np.floor((places - low) / lengths)
+    return np.unique(cells, axis=0, return_inverse=True)[1].ravel()

@@ -1,0 +1,111 @@
+"""Fits of points on grids in the user's units: arrays with coordinates, where points are near enough."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from coordnet import _checks
+from coordnet.encodings.blending import Blending
+from coordnet.sampling.points import PointLattice
+from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
+
+MOST_NODES = 2**28  # nodes of a grid at most: two gigabytes
+
+
+class Grid(NamedTuple):
+    """Values on a grid, (*lengths) or (*lengths, channels), and the coordinates of each axis by its name."""
+
+    values: np.ndarray
+    coordinates: dict[str, np.ndarray]
+
+
+class Gridded:
+    """The part of a reconstruction of points that evaluates it on grids in the user's units."""
+
+    lattice: RectilinearLattice | None
+    uncertainty: Any
+
+    def grid(
+        self,
+        spacing: float | Sequence[float] | None = None,
+        *,
+        max_distance: float | None = None,
+        std: bool = False,
+        **coordinates: Coordinates,
+    ) -> Any:
+        """Evaluate a fit of ``cn.points`` on a grid: an ``xarray.DataArray``, or a ``Grid`` without that package.
+
+        Parameters
+        ----------
+        spacing : number or sequence, optional
+            The distance of the grid's nodes along all axes or each, in their units. Nodes are multiples of it and cover
+            the points. Axes without spacing or coordinates have the distance of the fit's own nodes.
+        max_distance : number, optional
+            The distance from the nearest point, in the axes' units, beyond which the result is NaN. By default it is
+            everywhere; beyond the outermost nodes of the fit, about five points' distances away, it is constant.
+        std : bool
+            Whether the standard deviation of the errors is returned in the place of the values.
+        **coordinates : array
+            The coordinates along an axis by its name, such as ``lon=…``.
+
+        Raises
+        ------
+        ValueError
+            If the fit is not one of points, an axis is unknown, a number is not positive, the grid has more than
+            2²⁸ nodes, or a fit from a file, which has no points, is asked for a distance.
+        """
+        lattice = self.lattice
+        if not isinstance(lattice, PointLattice):
+            raise _checks.wrong("fit", "one of cn.points(…); others have `render` and `at`", "other samples")
+        for name in coordinates:
+            _checks.choice("coordinates", name, [axis.name for axis in lattice.named])
+        steps = [spacing] * len(lattice.named) if spacing is None or np.ndim(spacing) == 0 else list(spacing)  # type: ignore[arg-type]
+        if len(steps) != len(lattice.named):
+            raise _checks.wrong("spacing", f"a number, or {len(lattice.named)}, one for each axis", len(steps))
+        steps = [step if step is None else _checks.positive("spacing", step) for step in steps]
+        onto = {
+            axis.name: np.asarray(coordinates[axis.name]) if axis.name in coordinates else axis.covered(step)
+            for axis, step in zip(lattice.named, steps, strict=True)
+        }
+        if np.prod([float(x.size) for x in onto.values()]) > MOST_NODES:
+            raise _checks.wrong("spacing", f"a grid of at most {MOST_NODES} nodes", [x.size for x in onto.values()])
+        axes = lattice.locate(*onto.values())
+        found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
+        found = found.detach().cpu().numpy()
+        if max_distance is not None:
+            found = np.where(
+                self._distances(onto)[..., None] <= _checks.positive("max_distance", max_distance), found, np.nan
+            )
+        return _labelled(found[..., 0] if found.shape[-1] == 1 else found, onto, lattice)
+
+    def _distances(self, onto: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the distance of each node of a grid from the nearest point."""
+        samples = getattr(self.uncertainty, "samples", None)
+        if samples is None:
+            raise _checks.wrong(
+                "max_distance", "None, for a fit from a file, which does not hold its points", "a number"
+            )
+        periods = [axis.period for axis in self.lattice.named]  # type: ignore[union-attr]
+        places = samples.geometry.places.numpy()
+        low = places.min(0)
+        box = [0.0 if period is None else period for period in periods]
+
+        def around(x: np.ndarray) -> np.ndarray:
+            return np.where(np.array(box) > 0, np.mod(x - low, np.where(np.array(box) > 0, box, 1.0)), x - low)
+
+        nodes = np.stack(np.meshgrid(*onto.values(), indexing="ij"), -1)
+        tree = KDTree(around(places), boxsize=box if any(box) else None)
+        return np.asarray(tree.query(around(nodes.reshape(-1, len(box))))[0]).reshape(nodes.shape[:-1])
+
+
+def _labelled(values: np.ndarray, onto: dict[str, np.ndarray], lattice: PointLattice) -> Any:
+    if find_spec("xarray") is None:
+        return Grid(values, onto)
+    from xarray import DataArray
+
+    units = {axis.name: {} if axis.unit is None else {"units": axis.unit} for axis in lattice.named}
+    labels = {name: (name, x, units[name]) for name, x in onto.items()}
+    return DataArray(values, labels, (*onto, *(("channel",) if values.ndim > len(onto) else ())))

@@ -1,0 +1,91 @@
+"""How far apart nodes are for scattered points: the points' mean distance, and the scales of the axes."""
+
+import itertools
+
+import numpy as np
+from jaxtyping import Float
+from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
+
+IN_CELL = 8.0  # points of a cell in the mean, by which the occupied part of the points' box is measured
+TRIED = 400  # points that decide on the scales: a solve of as many takes a hundredth of a second
+GAIN = 0.7  # ratio of the squared errors of hidden points below which other scales are taken
+MOST_DOUBLINGS = 24  # doublings or halvings of the scale of an axis at most
+
+
+def mean_distance(x: Float[np.ndarray, "n d"]) -> float:
+    """Return the edge of the cube that a point has in the mean, in the part of the points' box that they occupy.
+
+    The box is cut into cells of ``IN_CELL`` points in the mean; cells without points do not count, so that clusters and
+    tracks are as near to each other as their points are. Axes along which all points are equal do not count.
+    """
+    extent = np.ptp(x, axis=0)
+    x, extent = x[:, extent > 0], extent[extent > 0]
+    if not len(extent):
+        return 1.0
+    edge = (np.prod(extent) * IN_CELL / len(x)) ** (1 / len(extent))
+    counts = np.maximum(np.round(extent / edge), 1)
+    cells = np.minimum(np.floor((x - x.min(0)) / extent * counts), counts - 1)
+    occupied = len(np.unique(cells, axis=0)) / np.prod(counts)
+    return float((np.prod(extent) * occupied / len(x)) ** (1 / len(extent)))
+
+
+def scales_of(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n channels"]) -> Float[np.ndarray, " d"]:
+    """Return the power of two of each axis, in its units, over which values change as much as along the others.
+
+    All are 1, unless splines through the points without one of them predict it clearly better with others. The search
+    starts from 1, or from the extents of the axes where these are better.
+    """
+    extent = np.ptp(x, axis=0)
+    used = extent > 0
+    first = y[:, 0]
+    there = np.isfinite(first)
+    result = np.ones(x.shape[1])
+    if used.sum() < 2 or there.sum() < 8 * x.shape[1] or not np.ptp(first[there]):
+        return result
+    near = _some(x[there][:, used] / extent[used])
+    x, y, extent = x[there][near][:, used], first[there][near], extent[used]
+    scales = np.exp2(np.zeros(len(extent)))
+    least = _error(x, y, scales)
+    sized = np.exp2(np.round(np.log2(extent)))
+    sized /= sized.max()
+    if (error := _error(x, y, sized)) < GAIN * least:
+        scales, least = sized, error
+    for _ in range(MOST_DOUBLINGS):
+        others = [scales * np.exp2(step) for step in _steps(len(scales))]
+        errors = [_error(x, y, other) for other in others]
+        best = int(np.argmin(errors))
+        if errors[best] >= GAIN * least:
+            break
+        scales, least = others[best], errors[best]
+    result[used] = scales
+    return result
+
+
+def _steps(dims: int) -> list[np.ndarray]:
+    """Return a doubling and a halving of the scale of each axis but one, to which the others are relative."""
+    return [sign * np.eye(dims)[j] for j, sign in itertools.product(range(1 if dims == 2 else 0, dims), (1, -1))]
+
+
+def _some(x: np.ndarray) -> np.ndarray:
+    """Return the numbers of the points nearest to one in the middle, so that they are as dense as all are."""
+    middle = np.median(x, axis=0)
+    return np.atleast_1d(KDTree(x).query(middle, min(TRIED, len(x)))[1])
+
+
+def _error(x: np.ndarray, y: np.ndarray, scales: np.ndarray) -> float:
+    """Return the median of the squared error c_i / (M⁻¹)_ii at each point of the cubic spline through the others.
+
+    Rippa, "An algorithm for selecting a good value for the parameter c in radial basis function interpolation" (1999).
+    """
+    u = x / scales
+    u = (u - u.mean(0)) / np.ptp(u, axis=0).max()
+    polynomials = np.column_stack([np.ones(len(u)), u])
+    corner = np.zeros((polynomials.shape[1],) * 2)
+    matrix = np.block([[cdist(u, u) ** 3, polynomials], [polynomials.T, corner]])
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:  # the points are on a line
+        return float("inf")
+    errors = (inverse[: len(u), : len(u)] @ y) / np.diag(inverse)[: len(u)]
+    return float(np.median(errors**2)) if np.isfinite(errors).all() else float("inf")

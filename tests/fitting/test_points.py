@@ -1,0 +1,203 @@
+"""Fits of points: against SciPy and dense twins, on circles, on grids, by blocks, and of degenerate clouds."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.interpolate import RBFInterpolator
+from scipy.spatial.distance import cdist
+
+import coordnet as cn
+from coordnet.fitting.uncertainty.score import block_score
+from coordnet.priors.plates import plate as plates
+from coordnet.priors.plates.energy import plate_energy
+from coordnet.priors.plates.field import Field
+from coordnet.priors.plates.plate import plate
+from coordnet.priors.plates.tiles import windows
+
+RNG = np.random.default_rng(0)
+PLACES, QUERY = RNG.random((600, 2)), RNG.random((400, 2))
+KNOWN = cn.ThinPlate(order=3, cutoff=2.8)
+
+
+def smooth(x):
+    return np.sin(9 * x[:, 0]) * np.cos(7 * x[:, 1])
+
+
+def rms(x):
+    return float(np.sqrt(np.mean(np.square(x))))
+
+
+def at(fit, places):
+    return fit(torch.from_numpy(places))[:, 0].numpy()
+
+
+def test_a_smooth_function_is_met_better_than_by_the_quintic_spline():
+    fit = cn.fit(cn.points(PLACES, smooth(PLACES)))
+    peer = RBFInterpolator(PLACES, smooth(PLACES), kernel="quintic")(QUERY) - smooth(QUERY)
+    assert rms(at(fit, QUERY) - smooth(QUERY)) < 0.3 * rms(peer)
+
+
+def test_noise_is_removed_as_well_as_by_the_best_thin_plate_spline():
+    values = smooth(PLACES) + 0.05 * RNG.normal(size=600)
+    peers = [RBFInterpolator(PLACES, values, smoothing=s)(QUERY) - smooth(QUERY) for s in (1e-3, 1e-2, 1e-1)]
+    assert rms(at(cn.fit(cn.points(PLACES, values)), QUERY) - smooth(QUERY)) <= min(map(rms, peers))
+
+
+def test_plates_converge_to_the_natural_thin_plate_spline_as_nodes_are_refined():
+    """Jittered points, so that no two are within a spacing, in the inner third of the lattice."""
+    places = np.stack(np.meshgrid(*[np.arange(6) / 5] * 2), -1).reshape(-1, 2) + RNG.uniform(-0.05, 0.05, (36, 2))
+    values, inside = np.sin(4 * places[:, 0]) * np.cos(3 * places[:, 1]), 0.3 + 0.4 * QUERY
+    spline = RBFInterpolator(places, values)(inside)
+    errors = []
+    for nodes in (31, 61, 121):
+        geometry = cn.ScatteredPoints((nodes, nodes), torch.from_numpy((places + 1) / 3 * (nodes - 1) / nodes))
+        samples = cn.Samples(geometry, torch.from_numpy(values)[:, None])
+        fit = cn.fit_closed_form(cn.FourierEncoding.like(samples), samples, cn.ThinPlate(order=2, cutoff=math.inf))
+        errors.append(np.abs(at(fit, (inside + 1) / 3 * (nodes - 1) / nodes) - spline).max())
+    assert max(errors[1:]) < 0.5 * errors[0] and errors[2] < 1e-3
+
+
+@pytest.mark.parametrize("order", [2, 2.5, 5])
+@pytest.mark.parametrize("periodic", [(False, False), (True, False)])
+def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
+    places = RNG.random((1500, 2)) * [110, 90]
+    geometry = cn.ScatteredPoints((110, 91), torch.from_numpy(places / [110, 91]), periodic=periodic)
+    values = np.sin(places[:, 0] * 2 * np.pi / 110) * np.cos(places[:, 1] / 9)
+    field = replace(Field.of(geometry, torch.from_numpy(values)[None]), laid=True)
+    whole, _ = plate(field, order, 2.0)
+    monkeypatch.setitem(plates.FACTORIZED_NODES, 2, 64)
+    tiled, solution = plate(field, order, 2.0)
+    assert solution.method == "tiles"
+    exact = np.sin(np.arange(110) * 2 * np.pi / 110)[:, None] * np.cos(np.arange(91) / 9)
+    whole, tiled = (f.reshape(110, 91)[8:-8, 8:-8] for f in (whole, tiled))
+    error = rms(whole - exact[8:-8, 8:-8])
+    assert rms(tiled - whole) < error and rms(tiled - exact[8:-8, 8:-8]) < 1.5 * error
+
+
+@pytest.mark.parametrize("periodic", [False, True])
+def test_the_weights_of_tiles_sum_to_one(periodic):
+    total = np.zeros(200)
+    for window in windows(200, 40, 12, periodic=periodic):
+        np.add.at(total, (window.first + np.arange(window.size)) % 200, window.weights)
+    np.testing.assert_allclose(total, 1)
+
+
+def test_the_energy_around_a_circle_has_a_rolled_twin():
+    f = RNG.normal(size=(7, 5))
+    rolled = np.roll(f, -1, 0) - f
+    second = np.square(np.roll(rolled, -1, 0) - rolled).sum() + np.square(np.diff(f, 2, axis=1)).sum()
+    energy = f.ravel() @ plate_energy((7, 5), 2, periodic=(True, False)) @ f.ravel()
+    assert energy == pytest.approx(second + 2 * np.square(np.diff(rolled, axis=1)).sum())
+
+
+def test_nothing_is_seen_at_the_seam_of_a_circle():
+    places = RNG.random((500, 2)) * [360, 100] - [180, 50]
+
+    def field(x):
+        return np.sin(2 * np.radians(x[:, 0])) * np.cos(np.radians(x[:, 1]))
+
+    fit = cn.fit(cn.points(places, field(places), period={0: 360.0}))
+    seam = np.stack([np.linspace(170, 190, 41), np.zeros(41)], -1)
+    assert np.abs(at(fit, seam) - field(seam)).max() < 1e-5
+    np.testing.assert_allclose(at(fit, seam), at(fit, seam - [360, 0]), atol=1e-12)
+    assert fit.grid(spacing=30.0).sizes["x"] == 12
+
+
+def test_a_grid_has_the_users_coordinates_and_nan_far_from_points():
+    samples = cn.points(PLACES * [40, 20], smooth(PLACES), units=("km", "km"))
+    fit = cn.fit(samples, prior=KNOWN)
+    grid = fit.grid(spacing=2.0, max_distance=0.8)
+    assert grid["x"].attrs["units"] == "km" and grid["x"].values[[0, -1]].tolist() == [0.0, 40.0]
+    nodes = np.stack(np.meshgrid(grid["x"], grid["y"], indexing="ij"), -1).reshape(-1, 2)
+    far = cdist(nodes, PLACES * [40, 20]).min(1) > 0.8
+    assert far.any() and not far.all()
+    np.testing.assert_array_equal(np.isnan(grid.values.ravel()), far)
+    np.testing.assert_allclose(grid.values.ravel()[~far], at(fit, nodes)[~far], atol=1e-12)
+    np.testing.assert_allclose(fit.grid(x=[3.0], y=[4.0, 5.0]), [at(fit, np.array([[3.0, 4.0], [3.0, 5.0]]))])
+    with pytest.raises(ValueError, match="coordinates"):
+        fit.grid(lon=[1.0])
+
+
+def test_a_saved_fit_keeps_its_units(tmp_path):
+    fit = cn.fit(cn.points(PLACES * 40, smooth(PLACES), period={"x": 40.0}), prior=KNOWN)
+    fit.save(tmp_path / "fit.safetensors")
+    again = cn.Reconstruction.load(tmp_path / "fit.safetensors")
+    np.testing.assert_array_equal(at(again, QUERY * [80, 40]), at(fit, QUERY * [80, 40]))
+    assert again.grid(spacing=1.0).identical(fit.grid(spacing=1.0))
+    with pytest.raises(ValueError, match="max_distance"):
+        again.grid(max_distance=1.0)
+
+
+def test_gradients_are_in_the_users_units():
+    query = torch.tensor([[12.0, 9.0]], dtype=torch.float64, requires_grad=True)
+    fit = cn.fit(cn.points(PLACES * [40, 20], smooth(PLACES)))
+    fit(query).sum().backward()
+    expected = [9 / 40 * np.cos(9 * 0.3) * np.cos(7 * 0.45), -7 / 20 * np.sin(9 * 0.3) * np.sin(7 * 0.45)]
+    np.testing.assert_allclose(query.grad[0], expected, atol=1e-3)
+
+
+def test_deviations_at_points_are_those_of_the_nodes_between_them():
+    values = smooth(PLACES) + 0.05 * RNG.normal(size=600)
+    fit = cn.fit(cn.points(PLACES, values), prior=cn.ThinPlate(order=3, cutoff=1.0))
+    axes = fit.lattice.named
+    node = torch.tensor([[axis.first + 30 * axis.spacing for axis in axes]], dtype=torch.float64)
+    torch.testing.assert_close(fit.std(node)[0], fit.std()[30, 30])
+    assert 0.5 < float(fit.std(torch.from_numpy(QUERY)).mean()) / 0.05 < 2
+
+
+def test_the_score_has_a_twin_that_hides_single_blocks():
+    values = torch.from_numpy(smooth(PLACES))[:, None]
+    samples = cn.points(PLACES, values)
+
+    def constant(shown):
+        mean = float((shown.values * shown.weights).sum() / shown.weights.sum())
+        return lambda places: torch.full((len(places), 1), mean, dtype=torch.float64)
+
+    score = block_score(samples, constant, [0.5, 2.0], 2)
+    left = PLACES[:, 0] - PLACES[:, 0].min() < 0.5
+    twin = np.where(left, smooth(PLACES)[~left].mean(), smooth(PLACES)[left].mean()) - smooth(PLACES)
+    assert score.blocks == 2 and score.rmse == pytest.approx(rms(twin))
+    assert score.r2 == pytest.approx(1 - np.square(twin).sum() / (600 * smooth(PLACES).var()))
+    assert cn.fit(samples, prior=KNOWN).score(0.1).r2 > 0.99
+    with pytest.raises(ValueError, match="blocks"):
+        block_score(samples, constant, 9.0, 2)
+
+
+def test_refits_take_the_numbers_that_were_chosen_for_all_points():
+    fit = cn.fit(cn.points(PLACES[:200], smooth(PLACES[:200]) + 0.05 * RNG.normal(size=200)))
+    assert len(fit.report.tried) > 1
+    again = fit.uncertainty.refit(fit.uncertainty.samples)
+    assert (again.report.order, again.report.cutoff, again.report.tried) == (fit.report.order, fit.report.cutoff, [])
+    np.testing.assert_allclose(at(again, QUERY), at(fit, QUERY), atol=1e-12)
+
+
+LINE = RNG.random(100)
+ANGLE = 2 * np.pi * RNG.random(100)
+CLOUDS = {
+    "one point": [[3.0, 4.0]],
+    "two points": [[3.0, 4.0], [5.0, 8.0]],
+    "three points": [[3.0, 4.0], [5.0, 8.0], [4.0, 0.0]],
+    "a line along an axis": np.stack([LINE, 0 * LINE + 2], -1),
+    "a slanted line": np.stack([LINE, 2 * LINE + 1], -1),
+    "a circle": np.stack([np.cos(ANGLE), np.sin(ANGLE)], -1),
+    "two clusters": np.concatenate([PLACES[:60] / 50, PLACES[60:120] / 50 + [10, 0]]),
+    "one axis": LINE,
+}
+
+
+@pytest.mark.parametrize("places", CLOUDS.values(), ids=CLOUDS)
+def test_degenerate_clouds_are_met_at_their_points(places):
+    """Warnings are errors, so that there is none from below either."""
+    places = np.asarray(places, dtype=float).reshape(len(places), -1)
+    values = 1 + places.sum(1) / np.ptp(places.sum(1) if len(places) > 1 else [0, 1])
+    fit = cn.fit(cn.points(places, values))
+    assert np.abs(at(fit, places) - values).max() < 0.05
+    assert np.isfinite(fit.grid()).all()
+
+
+def test_equal_values_give_a_constant():
+    fit = cn.fit(cn.points(PLACES, np.full(600, 3.0)))
+    np.testing.assert_allclose(fit.grid(), 3.0)

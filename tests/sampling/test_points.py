@@ -1,0 +1,111 @@
+"""Points in the user's units: what is kept of them, their nodes, the scales of the axes, and periods."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.encodings.blending import Blending
+from coordnet.sampling import Axis
+from coordnet.sampling.node_spacing import mean_distance, scales_of
+from coordnet.sampling.points import MARGIN, lattice_of
+
+RNG = np.random.default_rng(0)
+PLACES = RNG.random((300, 2))
+
+
+def smooth(x):
+    return np.sin(5 * x[:, 0]) * np.cos(4 * x[:, 1])
+
+
+def test_points_without_a_place_or_a_value_are_left_out_and_counted():
+    places, values = PLACES.copy(), np.stack([smooth(PLACES), smooth(PLACES) + 1], -1)
+    places[0, 0], values[1], values[2, 1] = np.nan, np.nan, np.nan
+    samples = cn.points(places, values)
+    assert samples.geometry.left_out == 2
+    assert samples.values.shape == (298, 2)
+    weights = samples.geometry.weights
+    assert float(weights[0, 1]) == 0 and float((weights > 0).sum()) == 2 * 298 - 1
+
+
+def test_points_at_one_place_are_averaged_by_their_sigma():
+    samples = cn.points([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1.0, 4.0, 0.0], sigma=[1.0, 2.0, 1.0])
+    assert samples.geometry.merged == 1
+    at = samples.geometry.places[:, 0] == 0
+    assert float(samples.values[at]) == pytest.approx((1 + 4 / 4) / (1 + 1 / 4))
+    weights = samples.geometry.weights
+    assert float(weights[at] / weights[~at]) == pytest.approx(1.25)
+
+
+def test_points_one_period_apart_are_at_one_place():
+    samples = cn.points([[-180.0, 1.0], [180.0, 1.0], [0.0, 0.0]], [1.0, 3.0, 0.0], period={"x": 360.0})
+    assert samples.geometry.merged == 1
+
+
+def test_columns_name_the_axes_and_units_stay_with_them():
+    frame = pd.DataFrame({"lon": PLACES[:, 0], "lat": PLACES[:, 1], "t": smooth(PLACES)})
+    lattice = cn.points(frame[["lon", "lat"]], frame["t"], units={"lat": "degrees_north"}).geometry.lattice
+    assert [(a.name, a.unit) for a in lattice.named] == [("lon", None), ("lat", "degrees_north")]
+    assert lattice_of(lattice.configuration()).named == lattice.named
+
+
+def test_nodes_extend_beyond_the_points_and_are_half_their_distance_apart():
+    lattice = cn.points(PLACES * [40, 40], smooth(PLACES)).geometry.lattice
+    for axis, low, high in zip(lattice.named, (PLACES * 40).min(0), (PLACES * 40).max(0), strict=True):
+        assert axis.spacing == pytest.approx(40 / np.sqrt(300) / 2, rel=0.1)
+        beyond = low - axis.first, axis.first + axis.spacing * (axis.count - 1) - high
+        assert min(beyond) >= MARGIN[2] * axis.spacing * (1 - 1e-9)
+
+
+def test_clusters_are_as_near_as_their_points_are():
+    near = mean_distance(PLACES)
+    both = np.concatenate([PLACES, PLACES + [50, 0]])
+    assert mean_distance(both) < 3 * near
+
+
+@pytest.mark.parametrize("factor", [8.0, 1 / 16])
+def test_a_planted_anisotropy_is_found(factor):
+    first, second = scales_of(PLACES * [1, factor], smooth(PLACES)[:, None])
+    assert second / first in (factor / 2, factor, 2 * factor)
+    assert scales_of(PLACES, smooth(PLACES)[:, None]).tolist() == [1.0, 1.0]
+
+
+def test_units_change_nothing():
+    """Powers of two change no bit; kilometres become metres with rounding."""
+    query = torch.from_numpy(RNG.random((50, 2)))
+    prior = cn.ThinPlate(order=3, cutoff=2.0)
+    first = cn.fit(cn.points(PLACES, smooth(PLACES)), prior=prior)(query)
+    again = cn.fit(cn.points(PLACES * 1024, smooth(PLACES)), prior=prior)(query * 1024)
+    metres = cn.fit(cn.points(PLACES * 1000, smooth(PLACES)), prior=prior)(query * 1000)
+    assert torch.equal(first, again)
+    torch.testing.assert_close(first, metres, rtol=0, atol=1e-9)
+
+
+def test_a_blend_on_a_circle_has_a_turned_twin():
+    """Turning the nodes by some of them turns the blend at points near the seam."""
+    nodes, x = torch.from_numpy(RNG.normal(size=(16, 1))), torch.tensor([[0.99], [0.01], [0.5]], dtype=torch.float64)
+    for kind in ("linear", "cubic", "quintic"):
+        blend = Blending(kind, (Axis(16, periodic=True),))
+        turned = blend.at_points(nodes.roll(5, 0), (x + 5 / 16) % 1, [])
+        torch.testing.assert_close(blend.at_points(nodes, x, []), turned)
+
+
+@pytest.mark.parametrize(
+    ("places", "values", "options", "text"),
+    [
+        (PLACES, np.full(300, np.nan), {}, "values"),
+        (PLACES, np.full(300, np.inf), {}, "values"),
+        (PLACES, np.ones(3), {}, "values"),
+        (PLACES, smooth(PLACES), {"sigma": 0.0}, "sigma"),
+        (PLACES, smooth(PLACES), {"sigma": [1.0, 2.0]}, "sigma"),
+        (PLACES, smooth(PLACES), {"period": {"lon": 360}}, "period"),
+        (PLACES, smooth(PLACES), {"scales": [1.0]}, "scales"),
+        (np.zeros((0, 2)), np.zeros(0), {}, "coordinates"),
+        ([["a", "b"]], [1.0], {}, "coordinates"),
+    ],
+)
+def test_what_is_no_cloud_of_points_is_refused_in_a_line(places, values, options, text):
+    with pytest.raises(ValueError, match=f"^`{text}") as caught:
+        cn.points(places, values, **options)
+    assert "\n" not in str(caught.value)
