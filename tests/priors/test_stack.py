@@ -206,10 +206,18 @@ def test_draws_are_those_of_the_adaptive_candidate():
     assert fit.draw(2, generator=torch.Generator().manual_seed(0)).shape == (2, 24, 24, 3)
 
 
+def test_candidates_at_scattered_points_share_the_blending_of_plates(generator):
+    points = torch.rand(150, 2, generator=generator).double() * 0.9
+    samples = cn.Samples(cn.ScatteredPoints((16, 16), points), (5 * points.sum(1, keepdim=True)).sin())
+    alone, stacked = (cn.fit(samples, prior=p) for p in (PLATES[1], cn.Stack((cn.Adaptive(), PLATES[1]))))
+    assert stacked.report.used("auto") == PLATES[1].text
+    torch.testing.assert_close(stacked(points), alone(points))
+
+
 def test_gradients_are_those_with_fixed_weights():
     points = torch.rand(60, 2, generator=torch.Generator().manual_seed(0)).double() * 0.95
     values = (6 * points).sin()[:, :1].requires_grad_()
-    fit = cn.fit(cn.Samples(cn.ScatteredPoints((12, 12), points), values))
+    fit = cn.fit(cn.Samples(cn.ScatteredPoints((12, 12), points), values), prior=cn.Stack(PLATES))
     (gradient,) = torch.autograd.grad(on_grid(fit).sum(), values)
     assert bool(gradient.isfinite().all()) and float(gradient.abs().max()) > 0
     picture = synthetic_photograph(24, 24).requires_grad_()

@@ -66,13 +66,15 @@ class Stack(Prior):
 class StackPlan(Plan):
     """Fit every candidate without hidden samples, weigh them, and sum the fits of those that have a weight.
 
-    The parameters are those of ``plan``; the encoding is that of the first candidate's plan.
+    The parameters are those of ``plan``; the encoding is that of the first candidate's plan. Scattered points depend on
+    the lattice by quintic interpolation, unless their geometry names another.
     """
 
     has_gradient = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
-        self.prior, self._options = prior, options | {"progress": False}
+        geometry = geometry.blended("quintic")  # of plates, which all candidates share so that they can be summed
+        self.prior = prior
         self.plans = [candidate.plan(encoding, geometry, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)
 
