@@ -5,6 +5,7 @@ from pathlib import Path
 
 import imageio.v3 as iio
 import numpy as np
+import pandas
 import pytest
 import torch
 from skimage import data
@@ -33,10 +34,14 @@ def folder(tmp_path, monkeypatch):
 def variables():
     """The names that the blocks take for granted."""
     latitudes, longitudes = np.linspace(0, 1, 12) ** 2, np.linspace(10, 20, 12)
+    lon, lat = np.random.default_rng(0).random((2, 60))
+    table = pandas.DataFrame({"lon": lon, "lat": lat, "t2m": np.sin(5 * lon) + lat})
     values = np.sin(5 * latitudes)[:, None] + np.cos(longitudes)
     psf, image = torch.ones(3, 3) / 9, cn.load("photo.png")
     return {
         "latitudes": latitudes,
+        "table": table,
+        "places": torch.tensor([[0.5, 0.5]]),
         "longitudes": longitudes,
         "values": np.where(np.arange(12) % 5 == 1, np.nan, values),
         "new_latitudes": [0.1, 0.2, 0.7],

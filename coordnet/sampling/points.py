@@ -1,5 +1,7 @@
 """Points in the user's own units: stations, soundings and surveys, with the lattice of nodes that suits them."""
 
+__docformat__ = "numpy"
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
