@@ -27,6 +27,8 @@ from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
+CLOSE = 10**0.1  # 1 dB: of squared hidden error, by which others may be better than plates at the end of what was tried
+
 
 class ThinPlatePlan(Plan):
     """Minimize the energy of a thin plate through the samples, or near them, on the signal's own grid.
@@ -55,7 +57,7 @@ class ThinPlatePlan(Plan):
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
 
-        Of the plates that were tried, the best of all must be the one of the highest order, or one that smooths.
+        Of the plates that were tried, one of the highest order or one that smooths must be the best of all, or close.
         """
         tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
         if self.prior.is_chosen or not errors:
@@ -63,8 +65,8 @@ class ThinPlatePlan(Plan):
         if not tried:
             return False
         highest = max(prior.order or 0 for prior in tried)
-        best = min(errors, key=errors.__getitem__)
-        return best in tried and (best.order == highest or best.cutoff < math.inf)
+        ends = [error for prior, error in tried.items() if prior.order == highest or prior.cutoff != math.inf]
+        return min(ends) <= CLOSE * min(errors.values())
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""

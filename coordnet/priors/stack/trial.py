@@ -24,7 +24,7 @@ FEW, MANY = 3, 9  # windows in which all candidates are compared at first, and t
 RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
 JUDGED = ByAxes({1: 2**15, 2: 144**2, 3: 24**3})  # nodes of the many windows together
 WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in their place
-SURE = 2.0  # standard errors by which a candidate is worse than the best one, so that it is left out
+SURE = 2.0  # standard errors by which a candidate is surely worse than the best one, or a sum better
 ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
 MOST_FOLDS = 4  # times that samples of it are hidden at most
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
@@ -75,7 +75,8 @@ class Trial:
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
-        Of candidates that are the same, as a local prior without weights is its pilot, the first has the weight.
+        So is that of the best one, unless the sum is surely better. Of candidates that are the same, as a local prior
+        without weights is its pilot, the first has the weight.
         """
         weights = np.zeros(len(self.candidates))
         if not self.errors:
@@ -90,13 +91,16 @@ class Trial:
         weights[weights < LEAST] = 0.0
         weights /= weights.sum()
         best = min(distinct, key=lambda k: _mean_square(self.errors[k]))
-        if self.error(weights) > (1 - WORTH) * _mean_square(self.errors[best]):
-            return np.eye(len(weights))[best]
-        return weights
+        gain = np.square(self.errors[best]) - np.square(self._blended(weights))
+        least = max(WORTH * _mean_square(self.errors[best]), self._chance * float(gain.std()))
+        return weights if gain.mean() > least else np.eye(len(weights))[best]
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
         """Return the mean squared error of the weighted sum."""
-        return _mean_square(sum((weights[k] * e for k, e in self.errors.items()), np.zeros(1)))
+        return _mean_square(self._blended(weights))
+
+    def _blended(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
+        return sum((weights[k] * e for k, e in self.errors.items()), np.zeros(1))
 
     def _race(self, held: Hidden, samples: Samples) -> Sequence[Hidden]:
         """Compare all candidates but those that search; return the windows in which the last were compared."""
@@ -108,6 +112,7 @@ class Trial:
             self._compare(alive, windows)
             alive = self._rivals()
             if len(alive) == 1:
+                self.errors = {k: self.errors[k] for k in alive}
                 break
         return windows
 
@@ -127,6 +132,11 @@ class Trial:
         return math.prod(samples.grid) <= WHOLE[len(samples.grid)]
 
     @property
+    def _chance(self) -> float:
+        """The standard deviations of a squared error by which means of it are surely above 0."""
+        return SURE * math.sqrt(self.values.shape[1] / self._count)  # channels of an entry err alike
+
+    @property
     def _count(self) -> int:
         return len(next(iter(self.errors.values())))
 
@@ -142,9 +152,8 @@ class Trial:
         """Return the best candidate and those that are not surely worse, by the standard error of the difference."""
         squares = {k: np.square(e) for k, e in self.errors.items()}
         best = min(squares, key=lambda k: squares[k].mean())
-        chance = SURE * math.sqrt(self.values.shape[1] / self._count)  # channels of an entry err alike
         worse = {k: square - squares[best] for k, square in squares.items()}
-        return [k for k, d in worse.items() if k == best or d.mean() <= chance * d.std()]
+        return [k for k, d in worse.items() if k == best or d.mean() <= self._chance * d.std()]
 
     def _errors(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
         """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
@@ -164,7 +173,8 @@ class Trial:
         """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples."""
         found = []
         with warnings.catch_warnings():
-            warnings.simplefilter("error", _checks.CoordnetWarning)  # of plates that the samples do not determine
+            # Plates that the samples do not determine warn, and are none; those that search take a lower order then.
+            warnings.simplefilter("ignore" if self.candidates[k].searches else "error", _checks.CoordnetWarning)
             for window in windows:
                 shown = window.samples
                 options = {"dtype": shown.values.dtype, "device": shown.values.device}
