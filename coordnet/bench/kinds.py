@@ -34,13 +34,13 @@ from coordnet.sampling import Samples, ScatteredPoints, sample
 
 SIDES = {1: 1024, 2: 160, 3: 32}  # largest length of a field along each axis, by the number of axes
 QUICK_SIDES = {1: 96, 2: 32, 3: 12}
-SIGMA = 0.05  # standard deviation of the noise, for fields in [0, 1]
+NOISE_SIGMA = 0.05  # standard deviation of the noise, for fields in [0, 1]
 UNKNOWN = 0.2  # share of a field in gaps
 NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
 KERNELS = ("linear", "thin_plate_spline", "cubic", "quintic")
 SMOOTHINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
-TRIED = 2000  # nodes at which the smoothing of a kernel is chosen with hindsight
-DEGREES = (1, 3, 5)  # degrees of splines on lattices
+SMOOTHING_NODES = 2000  # nodes at which the smoothing of a kernel is chosen with hindsight
+PEER_DEGREES = (1, 3, 5)  # degrees of splines on lattices
 BEHIND = -0.2  # dB: margin below which a cell is listed
 SPAN = 3.0  # dB: margin at which the colors of the figure end
 COORDNET, PEERS = "coordnet", "peers"
@@ -126,7 +126,7 @@ SAMPLINGS: Mapping[str, Callable[[Values], Given]] = {
     "three tenths": partial(at_random, share=0.3),
     "gaps": gaps,
     "points between": scattered,
-    f"three tenths, σ = {SIGMA}": partial(at_random, share=0.3, noise=SIGMA),
+    f"three tenths, σ = {NOISE_SIGMA}": partial(at_random, share=0.3, noise=NOISE_SIGMA),
 }
 
 
@@ -166,7 +166,7 @@ def radial(given: Given, kernel: str, smoothing: float, where: Known) -> Values:
 
 def smoothed(given: Given, kernel: str) -> Values:
     """Smooth by the parameter that is best with hindsight at some of the nodes."""
-    places = np.random.default_rng(9).permutation(given.truth.size)[:TRIED]
+    places = np.random.default_rng(9).permutation(given.truth.size)[:SMOOTHING_NODES]
     some = np.isin(np.arange(given.truth.size), places).reshape(given.truth.shape)
     best = max(SMOOTHINGS, key=lambda s: decibels(radial(given, kernel, s, some), given.truth, some))
     return radial(given, kernel, best, given.scored)
@@ -187,7 +187,7 @@ def line(given: Given) -> Values:
 def peers(given: Given) -> dict[str, Callable[[], Values]]:
     """Return the peers that suit what is given of a field, by their names."""
     if given.lattice is not None:
-        return {f"spline {k}": partial(spline, given, k) for k in DEGREES}
+        return {f"spline {k}": partial(spline, given, k) for k in PEER_DEGREES}
     dims, radials = given.truth.ndim, product(KERNELS, ["" if given.noise == 0 else ", smoothing"])
     found: dict[str, Callable[[], Values]] = {}
     for kernel, suffix in radials:

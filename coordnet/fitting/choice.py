@@ -12,7 +12,7 @@ LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own est
 def suited(setting: Setting) -> Prior | None:
     """Return what "auto" stands for: the ``Stack`` of all priors that suit a setting, or the only one, or None.
 
-    Those that take longer than ``LONGEST_FIT`` are left out. Means over cells and measurements, of which none can be
+    Priors that take longer than ``LONGEST_FIT`` are left out. Means over cells and measurements, of which none can be
     hidden in the way that others are missing, take the last that suits, and so do points on nodes that were laid for
     them, of which a stack is no better. A whole lattice with every sample needs none,
     unless an axis is too long for its design matrix to be factorized.

@@ -7,11 +7,11 @@ from coordnet._checks import CoordnetWarning
 from coordnet.networks.network import CoordinateNetwork
 from coordnet.sampling.samples import Samples
 
-EPOCHS = 2000  # of a gradient fit (Zheng et al., ECCV 2022)
+EPOCHS = 2000  # default of gradient fits (Zheng et al., ECCV 2022)
 LONGEST_TRAINING = 600.0  # seconds that a gradient fit on a processor takes by default at most
 # Seconds on one core, forward and backward: measured for MLP, SIREN, WIRE and linear heads, 1,024 to 262,144 points.
-PRODUCT = 1e-10  # of a product of a weight and a feature at one point
-FEATURE = 1e-8  # of a feature or a unit at one point
+PRODUCT = 1e-10  # product of a weight and a feature at one point
+FEATURE = 1e-8  # feature or unit at one point
 COMPLEX = 3  # times that of a layer whose numbers are complex
 TRAINED = 30  # times that of a feature whose encoder is trained: of a hash grid, mostly
 

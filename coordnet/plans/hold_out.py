@@ -15,7 +15,9 @@ from coordnet.sampling.samples import Geometry, Samples
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
 BORDER = 3  # nodes at the border of a lattice whose own part is shown that are not looked at
-MARGIN = 4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
+INNER_MARGIN = (
+    4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class HeldOut:
     hidden : (1 or channels, *lattice)
         The entries by which it is judged.
     estimate : (channels, *lattice)
-        What the fit says of them; it may say anything of others.
+        The fit's values; only those of hidden entries are looked at.
     steps, offsets : tuple of int
         Those of the lattice that was shown, if it skips entries; empty for a mask.
     """
@@ -76,7 +78,7 @@ class HeldOut:
 
     @property
     def samples(self) -> Samples:
-        """What was shown, as samples."""
+        """The entries that were shown, as samples."""
         values, grid = torch.where(self.shown, self.values, 0.0).movedim(0, -1), tuple(self.values.shape[1:])
         if not self.steps:
             return Samples(MaskedLattice(grid, weights=self.shown.movedim(0, -1).to(values)), values)
@@ -117,7 +119,9 @@ class HeldOut:
         begins = [min(max(0, round(at - m / 2)), n - m) // k * k for at, m, n, k in parts]
         cut = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
         inner = torch.zeros(lattice, dtype=torch.bool, device=self.hidden.device)
-        margins = [(MARGIN * (s.start > 0), MARGIN * (s.stop < n)) for s, n in zip(cut, lattice, strict=True)]
+        margins = [
+            (INNER_MARGIN * (s.start > 0), INNER_MARGIN * (s.stop < n)) for s, n in zip(cut, lattice, strict=True)
+        ]
         inner[tuple(slice(s.start + a, s.stop - b) for s, (a, b) in zip(cut, margins, strict=True))] = True
         names = {name: getattr(self, name)[(..., *cut)] for name in ("values", "shown", "estimate")}
         return replace(self, part=cut, hidden=(self.hidden & inner)[(..., *cut)], **names)
@@ -143,7 +147,7 @@ class HiddenPoints:
 
     @property
     def samples(self) -> Samples:
-        """What was shown."""
+        """The points that were shown."""
         return self.asked.without(self.hidden)
 
     def windows(self, size: int, count: int) -> "list[HiddenPoints]":

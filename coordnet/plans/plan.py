@@ -84,7 +84,7 @@ class Fitted:
 
 
 Judged = tuple[Fitted, HeldOut | None]
-Begun = Mapping[Any, Judged]  # by the prior
+Begun = Mapping[Any, Judged]  # results of other priors, whose keys they are
 
 
 def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fitted:

@@ -12,9 +12,9 @@ from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.spline import Spline
 
 # Their candidates are tried in this order, cheap ones first.
-KINDS = (Spline, Adaptive, ThinPlate, Local, Smoothness, LeastSquares)
-PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in KINDS}
-REQUIRED = "auto, or a prior such as cn.Adaptive()"  # what is expected where None is no prior
+PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Smoothness, LeastSquares)
+PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in PRIOR_KINDS}
+REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
 
 
 def as_prior(prior: Any, expected: str = "'auto', None, or a prior such as cn.Smoothness()") -> Prior:

@@ -18,7 +18,7 @@ from coordnet.priors.base import Prior, Setting
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry, Samples
 
-DEGREES = (1, 3, 5)
+SPLINE_DEGREES = (1, 3, 5)
 LONGEST = 2048  # knots of an axis up to which splines are taken unasked: their matrices are dense
 
 
@@ -53,7 +53,9 @@ class Spline(Prior):
         geometry = setting.geometry
         skips = geometry.filled_axes is not None and geometry.shape != geometry.grid and not geometry.has_cells
         fits = skips and geometry.is_even and geometry.operator is None and max(geometry.shape) <= LONGEST
-        return tuple(cls(degree) for degree in DEGREES) if fits and setting.fourier and not setting.robust else ()
+        return (
+            tuple(cls(degree) for degree in SPLINE_DEGREES) if fits and setting.fourier and not setting.robust else ()
+        )
 
 
 class SplinePlan(Plan):

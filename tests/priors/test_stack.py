@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 import coordnet as cn
 from coordnet.networks.fit_reports import StackReport
-from coordnet.plans.hold_out import MARGIN, HeldOut, HiddenPoints
-from coordnet.priors.stack.weights import FEW, RIDGE, stacked_weights
+from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints
+from coordnet.priors.stack.weights import FEW_HIDDEN, RIDGE, stacked_weights
 from tests.helpers import synthetic_photograph
 
 PLATES = tuple(cn.ThinPlate(order, math.inf, 0.0) for order in (2, 3))
@@ -65,7 +65,7 @@ def test_weights_depend_neither_on_the_order_nor_on_the_units(e, random, power):
 def test_weights_are_those_of_a_general_solver(e):
     g = gram(e)
     best = int(g.diagonal().argmin())
-    g, ridge, target = g / g[best, best], RIDGE + FEW / len(e), np.eye(len(g))[best]
+    g, ridge, target = g / g[best, best], RIDGE + FEW_HIDDEN / len(e), np.eye(len(g))[best]
 
     def objective(w):
         return w @ g @ w + ridge * np.square(w - target).sum()
@@ -125,7 +125,7 @@ def test_windows_are_parts_without_entries_near_inner_borders(pattern):
     for window in windows:
         torch.testing.assert_close(window.values, held.values[(..., *window.part)])
         hidden = held.hidden[(..., *window.part)] & ~window.hidden
-        inner = hidden[0, MARGIN:-MARGIN, MARGIN:-MARGIN]
+        inner = hidden[0, INNER_MARGIN:-INNER_MARGIN, INNER_MARGIN:-INNER_MARGIN]
         assert not bool(inner.any())
         assert window.samples.grid == window.values.shape[1:]
         torch.testing.assert_close(window.samples.geometry.known(1).movedim(-1, 0), held.shown[(..., *window.part)])

@@ -15,7 +15,7 @@ class AdaptiveParameters:
     rounds: int = 8  # the largest number of rounds
     hold_out: float = 0.1  # the fraction of samples to hide; with 0 the first start and all rounds are taken
     rotated: bool = True  # learn a spectrum for each eigenvector of the channels' covariance, not for each channel
-    seed: int = 0  # of the choice of hidden samples
+    seed: int = 0  # seed of the hidden samples
 
     def __post_init__(self) -> None:
         _checks.integer("rounds", self.rounds, 0)

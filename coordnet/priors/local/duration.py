@@ -9,15 +9,15 @@ from torch import Tensor
 from coordnet.priors.local.parameters import LocalParameters
 from coordnet.sampling.samples import Geometry
 
-# Seconds on one core for each point of the lattice: measured for pictures of one and three channels of
-# which 5 to 80 % are known at random, for every second pixel, and for clips of which an eighth is known.
-PILOT = 8e-6  # of one channel of the adaptive prior before it
-CLASSES = 14e-6  # of the choice of classes
-SOLVED = 2e-9  # of a product in the solves of a patch
-SIMILAR = 4e-6  # of one channel of the groups of similar patches, in pictures
-ON_LATTICE = 1e-5  # of a strided lattice, all of whose patches share a factorization
-WITHIN_CELLS = 3e-6  # of means over cells, times the pixels along a side of a cell
-DENOISED = 1.5e-5  # of a sample from which the local prior removes noise
+# Seconds on one core for each point of the lattice, and for what stands beside each number. Measured for pictures of
+# one and three channels with 5 to 80 % known at random, for every second pixel, and for clips with an eighth known.
+PILOT = 8e-6  # one channel of the adaptive prior before it
+CLASSES = 14e-6  # choice of classes
+SOLVED = 2e-9  # product in the solves of a patch
+SIMILAR = 4e-6  # one channel of the groups of similar patches, in pictures
+ON_LATTICE = 1e-5  # strided lattice, all of whose patches share a factorization
+WITHIN_CELLS = 3e-6  # means over cells, times the pixels along a side of a cell
+DENOISED = 1.5e-5  # sample from which the local prior removes noise
 GPU = 10  # times that a graphics processor is taken to be faster; this is an assumption, not a measurement
 
 

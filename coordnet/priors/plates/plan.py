@@ -57,7 +57,7 @@ class ThinPlatePlan(Plan):
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
 
-        Of the plates that were tried, one of the highest order or one that smooths must be the best of all, or close.
+        One of the highest order that was tried, or one that smooths, must be the best of all priors, or close.
         """
         tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
         if self.prior.is_chosen or not errors:

@@ -15,7 +15,7 @@ from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Geometry
 
 # Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
-MOST_NODES = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
+LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
 INTERPOLATING = ByAxes(
     {1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)}
 )  # orders of plates without other free numbers, lowest first
@@ -77,7 +77,7 @@ class ThinPlate(PlateParameters, Prior):
             return ()
         if geometry.is_laid and len(geometry.grid) <= 3:
             return (cls(),)
-        if len(geometry.grid) > 3 or math.prod(geometry.grid) > MOST_NODES[dimensions(geometry.grid)]:
+        if len(geometry.grid) > 3 or math.prod(geometry.grid) > LARGEST_UNASKED[dimensions(geometry.grid)]:
             return ()
         plates = tuple(cls(order, math.inf, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
         if not geometry.is_whole_lattice:

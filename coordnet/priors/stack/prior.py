@@ -73,7 +73,7 @@ class StackPlan(Plan):
     has_gradient = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: Stack, **options: Any) -> None:
-        geometry = geometry.blended("quintic")  # of plates, which all candidates share so that they can be summed
+        geometry = geometry.blended("quintic")  # the plates' blending, which all share so that they can be summed
         self.prior = prior
         self.plans = [candidate.plan(encoding, geometry, **options) for candidate in prior.priors]
         super().__init__(self.plans[0].encoding, geometry, **options)

@@ -19,8 +19,8 @@ from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.samples import Samples
 
 SHARE = 0.15  # share of the samples that is hidden where the first candidate hides none itself
-SEED = 2**20  # of the samples that are hidden then
-FEW, MANY = 3, 9  # windows in which all candidates are compared at first, and those that may be best
+HIDING_SEED = 2**20  # seed of the samples that are hidden then
+FEW_WINDOWS, MANY_WINDOWS = 3, 9  # windows in which all candidates are compared at first, and those that may be best
 RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
 JUDGED = ByAxes({1: 2**15, 2: 144**2, 3: 24**3})  # nodes of the many windows together
 WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in their place
@@ -106,7 +106,9 @@ class Trial:
         """Compare all candidates but those that search; return the windows in which the last were compared."""
         dims, is_small = len(samples.grid), self._is_small(samples)
         alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
-        rounds = [[held]] if is_small else [held.windows(RACED[dims], FEW), held.windows(JUDGED[dims], MANY)]
+        rounds = (
+            [[held]] if is_small else [held.windows(RACED[dims], FEW_WINDOWS), held.windows(JUDGED[dims], MANY_WINDOWS)]
+        )
         for windows in rounds:
             self.errors = {}
             self._compare(alive, windows)
@@ -188,7 +190,7 @@ class Trial:
 
 def _draw(samples: Samples, fold: int = 0) -> Hidden | None:
     kind = HeldOut if samples.geometry.closed_form_blend is None else HiddenPoints
-    return kind.draw(samples, SHARE, SEED + fold)
+    return kind.draw(samples, SHARE, HIDING_SEED + fold)
 
 
 def _mean_square(errors: Float[np.ndarray, " hidden"]) -> float:

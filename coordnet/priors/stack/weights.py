@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 RIDGE = 0.02  # pull of the weights to the best candidate, relative to its mean squared error
-FEW = 10.0  # hidden samples at which that pull is as strong as the errors themselves
+FEW_HIDDEN = 10.0  # hidden samples at which that pull is as strong as the errors themselves
 
 
 def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndarray, " n"]:
@@ -21,14 +21,14 @@ def stacked_weights(gram: Float[np.ndarray, "n n"], count: int) -> Float[np.ndar
         The mean products G of the candidates' errors at hidden samples. Every set of candidates that may have a weight
         is tried, so that n is to be small.
     count : int
-        The number of hidden samples. ρ is ``RIDGE`` + ``FEW`` / count times the least mean square.
+        The number of hidden samples. ρ is ``RIDGE`` + ``FEW_HIDDEN`` / count times the least mean square.
     """
     n, best = len(gram), int(np.argmin(gram.diagonal()))
     scale = float(gram[best, best])
     target = np.eye(n)[best]
     if not scale > 0:
         return target
-    ridge = (RIDGE + FEW / max(count, 1)) * np.eye(n)
+    ridge = (RIDGE + FEW_HIDDEN / max(count, 1)) * np.eye(n)
     matrix, right = gram / scale + ridge, ridge @ target
 
     def objective(w: Float[np.ndarray, " n"]) -> float:
