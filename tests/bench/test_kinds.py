@@ -75,7 +75,7 @@ def test_gaps_hide_about_a_fifth_in_boxes_of_two_or_more(grid):
         assert not (padded[1:-1] & ~padded[:-2] & ~padded[2:]).any()
 
 
-@pytest.mark.parametrize("degree", kinds.DEGREES)
+@pytest.mark.parametrize("degree", kinds.PEER_DEGREES)
 def test_splines_are_those_of_scipy(degree):
     truth = wave(30, 27)
     made = kinds.spline(SAMPLINGS["every second"](truth), degree)
