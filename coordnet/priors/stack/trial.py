@@ -62,6 +62,7 @@ class Trial:
         self._judged: dict[Prior, Judged] = {}
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
         held = self._own(0) or _draw(samples)
+        self._is_strided = held is not None and held.is_exhausted
         if held is not None:
             windows = self._race(held, samples)
             with stage("comparing priors", shown=progress):
@@ -75,8 +76,9 @@ class Trial:
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
-        So is that of the best one, unless the sum is surely better. Of candidates that are the same, as a local prior
-        without weights is its pilot, the first has the weight.
+        So is that of a fit that hides samples itself, unless the sum is surely better, and that of the best one
+        elsewhere, unless the sum is worth its time. Of candidates that are the same, as a local prior without weights
+        is its pilot, the first has the weight.
         """
         weights = np.zeros(len(self.candidates))
         if not self.errors:
@@ -90,9 +92,12 @@ class Trial:
         weights[distinct] = stacked_weights(e.T @ e / len(e), len(e))
         weights[weights < LEAST] = 0.0
         weights /= weights.sum()
-        best = min(distinct, key=lambda k: _mean_square(self.errors[k]))
+        # What a fit of a mask says of samples that it hides is a little worse than its result, so that others must
+        # surely be better; the last of such fits improves on those before it. Elsewhere a sum must be worth its time.
+        own = [k for k in distinct if not self._is_strided and self._estimate(k) is not None]
+        best = own[-1] if own else min(distinct, key=lambda k: _mean_square(self.errors[k]))
         gain = np.square(self.errors[best]) - np.square(self._blended(weights))
-        least = max(WORTH * _mean_square(self.errors[best]), self._chance * float(gain.std()))
+        least = max(WORTH * _mean_square(self.errors[best]), self._chance * float(gain.std()) if own else 0.0)
         return weights if gain.mean() > least else np.eye(len(weights))[best]
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
@@ -113,7 +118,7 @@ class Trial:
             self.errors = {}
             self._compare(alive, windows)
             alive = self._rivals()
-            if len(alive) == 1:
+            if len(alive) == 1 and windows is not rounds[-1]:  # the others had too few samples for weights
                 self.errors = {k: self.errors[k] for k in alive}
                 break
         return windows
@@ -161,10 +166,14 @@ class Trial:
         """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
         if self.plans[k].holds_out and self.candidates[k] not in self._judged:
             self._own(k)
-        own = self._judged[self.candidates[k]][1] if self.candidates[k] in self._judged else None
+        own = self._estimate(k)
         if own is None:
             return self._refit(k, windows)
         return np.concatenate([w.errors(own.estimate[(..., *w.part)]).cpu().numpy() for w in windows])  # type: ignore[union-attr]
+
+    def _estimate(self, k: int) -> HeldOut | None:
+        """Return what a candidate's own fit said of samples that it hid, if it was made and hid some."""
+        return self._judged.get(self.candidates[k], (None, None))[1]
 
     def _own(self, k: int) -> HeldOut | None:
         """Fit a candidate to all samples; return what it says of those that its fit hides on the way, if any."""
