@@ -40,10 +40,10 @@ def fit(
 ) -> Reconstruction:
     """Reconstruct a signal from samples as ``coordnet reconstruct`` does: what is not given suits the samples.
 
-    Samples with gaps get a prior that learns from them, and hidden samples decide how far to trust it: pictures and
-    clips the local prior where it is expected to need less than a minute on one core, others the adaptive one. Smooth
-    fields get thin plates where hidden samples are met better by 6 dB, or with noise surely better;
-    ``report["beyond_samples"]`` is then the share of the nodes beyond the outermost samples, where nothing is promised.
+    Samples with gaps get the sum of fits under all priors that suit them (``Stack``), with weights that are least
+    squares at hidden samples: the adaptive prior, thin plates of several orders, splines where samples form a lattice,
+    and the local prior on pictures and clips where it is expected to need less than a minute on one core.
+    ``report.candidates`` names them with their errors at hidden samples and their weights.
     Networks take the simple encoding and are trained for 2,000 epochs, on a processor for as many as fit into about ten
     minutes.
 
