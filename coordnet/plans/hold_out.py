@@ -14,10 +14,10 @@ from coordnet.sampling.grids import Lattice, MaskedLattice
 from coordnet.sampling.samples import Geometry, Samples
 
 SHORTEST = 4  # samples along an axis that a lattice's own part must have, so that it is enlarged in the place of all
+FEWEST_HIDDEN = 20  # nodes with hidden entries that are expected in windows, or one larger window is taken
+LARGEST_WINDOW = 2**15  # nodes of that window at most
 BORDER = 3  # nodes at the border of a lattice whose own part is shown that are not looked at
-INNER_MARGIN = (
-    4  # nodes at an inner border of a window whose hidden samples are not looked at: less is known around them
-)
+INNER_MARGIN = 4  # nodes at an inner border of a window that are not looked at: less is known around them
 
 
 @dataclass(frozen=True)
@@ -98,20 +98,25 @@ class HeldOut:
 
         The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is
         one of all nodes if these are not more than ``size``, and one around the middle of hidden entries that are
-        clustered, as those that have the shape of holes are: the surroundings of these are not to be cut.
+        clustered, as those that have the shape of holes are, whose surroundings are not to be cut. So there is, of up
+        to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with hidden entries are to be expected.
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
             return [replace(self, part=tuple(slice(0, n) for n in lattice))]
-        if not self.steps and are_clustered(self.hidden):
+        expected = size * int(self.hidden.any(0).sum()) / math.prod(lattice)
+        is_clustered = not self.steps and are_clustered(self.hidden)
+        is_sparse = expected < FEWEST_HIDDEN and not is_clustered
+        if is_sparse or is_clustered:
             middles = self.hidden.any(0).nonzero().double().median(0).values.tolist()
+            size = min(LARGEST_WINDOW, math.ceil(size * FEWEST_HIDDEN / expected)) if is_sparse else size
             return [self._window(middles, [s.stop - s.start for s in middle(lattice, size)])]
         lengths = [s.stop - s.start for s in middle(lattice, size // count)]
         spread = generalized_golden_ratio(len(lattice))
         shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
         middles = [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
         found = [self._window(at, lengths) for at in middles]
-        return [window for window in found if bool(window.hidden.any())] or [self]
+        return [window for window in found if bool(window.hidden.any())]
 
     def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HeldOut":
         lattice = tuple(self.values.shape[1:])

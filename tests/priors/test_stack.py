@@ -257,3 +257,10 @@ def test_half_orders_are_tangents_of_their_powers():
     chord = 2 * np.sin(omega / 2)
     np.testing.assert_allclose(symbol, (frequency * chord**4 + chord**6 / frequency) / 2, rtol=1e-9)
     assert (symbol >= chord**5 * (1 - 1e-9)).all()
+
+
+def test_sparse_samples_are_judged_in_one_window_of_limited_size():
+    samples = masked(waves(300, 320), 0.01)
+    held = HeldOut.draw(samples, 0.15, 0)
+    (window,) = held.windows(1200, 3)
+    assert window.values[0].numel() <= 2**15 * 1.02 and int(window.hidden.sum()) >= 10
