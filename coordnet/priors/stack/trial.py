@@ -28,6 +28,7 @@ SURE = 2.0  # standard errors by which a candidate is surely worse than the best
 ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
 MOST_FOLDS = 4  # times that samples of it are hidden at most
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
+CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
 WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
 
 Hidden = HeldOut | HiddenPoints
@@ -97,7 +98,8 @@ class Trial:
         own = [k for k in distinct if not self._is_strided and self._estimate(k) is not None]
         best = own[-1] if own else min(distinct, key=lambda k: _mean_square(self.errors[k]))
         gain = np.square(self.errors[best]) - np.square(self._blended(weights))
-        least = max(WORTH * _mean_square(self.errors[best]), self._chance * float(gain.std()) if own else 0.0)
+        error = _mean_square(self.errors[best])
+        least = min(max(WORTH * error, self._chance * float(gain.std()) if own else 0.0), CLEAR * error)
         return weights if gain.mean() > least else np.eye(len(weights))[best]
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
