@@ -3,6 +3,7 @@
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.registry import PRIORS
+from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.stack import Stack
 from coordnet.sampling.samples import Samples
 
@@ -12,13 +13,15 @@ LONGEST_FIT = 60.0  # seconds that a prior takes unasked at most, by its own est
 def suited(setting: Setting) -> Prior | None:
     """Return what "auto" stands for: the ``Stack`` of all priors that suit a setting, or the only one, or None.
 
-    Priors that take longer than ``LONGEST_FIT`` are left out. Means over cells and measurements, of which none can be
-    hidden in the way that others are missing, take the last that suits, and so do points on nodes that were laid for
-    them, of which a stack is no better. A whole lattice with every sample needs none,
-    unless an axis is too long for its design matrix to be factorized.
+    Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
+    lattices have frequencies of their own, so that they cannot be summed with others. Means over cells and
+    measurements, of which none can be hidden in the way that others are missing, take the last that suits, and so do
+    points on nodes that were laid for them, of which a stack is no better. A whole lattice with every sample needs
+    none, unless an axis is too long for its design matrix to be factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
+    found = [prior for prior in found if not isinstance(prior, Smoothness)] or found
     geometry = setting.geometry
     if len(found) > 1 and not (geometry.has_cells or geometry.operator is not None or geometry.is_laid):
         return Stack(tuple(sorted(found, key=lambda prior: prior.searches)))

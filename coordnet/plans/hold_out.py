@@ -97,7 +97,7 @@ class HeldOut:
         """Return windows of about ``size`` nodes together that have hidden entries, spread over the lattice.
 
         The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is
-        one of all nodes if these are not more than ``size``, and one around the middle of hidden entries that are
+        one of all nodes if these are not more than ``size``, and one around the middlemost hidden entry where these are
         clustered, as those that have the shape of holes are, whose surroundings are not to be cut. So there is, of up
         to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with hidden entries are to be expected.
         """
@@ -108,15 +108,20 @@ class HeldOut:
         is_clustered = not self.steps and are_clustered(self.hidden)
         is_sparse = expected < FEWEST_HIDDEN and not is_clustered
         if is_sparse or is_clustered:
-            middles = self.hidden.any(0).nonzero().double().median(0).values.tolist()
             size = min(LARGEST_WINDOW, math.ceil(size * FEWEST_HIDDEN / expected)) if is_sparse else size
-            return [self._window(middles, [s.stop - s.start for s in middle(lattice, size)])]
+            return [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
         lengths = [s.stop - s.start for s in middle(lattice, size // count)]
         spread = generalized_golden_ratio(len(lattice))
         shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]
         middles = [[m / 2 + u * (n - m) for u, m, n in zip(share, lengths, lattice, strict=True)] for share in shares]
         found = [self._window(at, lengths) for at in middles]
-        return [window for window in found if bool(window.hidden.any())]
+        return [w for w in found if bool(w.hidden.any())] or [self._window(self._middlemost, lengths)]
+
+    @property
+    def _middlemost(self) -> list[float]:
+        """The hidden entry that is nearest to the median of all, so that a window around it has one."""
+        at = self.hidden.any(0).nonzero().double()
+        return at[(at - at.median(0).values).square().sum(1).argmin()].tolist()
 
     def _window(self, middles: Sequence[float], lengths: Sequence[int]) -> "HeldOut":
         lattice = tuple(self.values.shape[1:])
@@ -124,10 +129,9 @@ class HeldOut:
         begins = [min(max(0, round(at - m / 2)), n - m) // k * k for at, m, n, k in parts]
         cut = tuple(slice(a, a + m) for a, m in zip(begins, lengths, strict=True))
         inner = torch.zeros(lattice, dtype=torch.bool, device=self.hidden.device)
-        margins = [
-            (INNER_MARGIN * (s.start > 0), INNER_MARGIN * (s.stop < n)) for s, n in zip(cut, lattice, strict=True)
-        ]
-        inner[tuple(slice(s.start + a, s.stop - b) for s, (a, b) in zip(cut, margins, strict=True))] = True
+        first = [s.start + INNER_MARGIN * (s.start > 0) for s in cut]
+        last = [s.stop - INNER_MARGIN * (s.stop < n) for s, n in zip(cut, lattice, strict=True)]
+        inner[tuple(map(slice, first, last))] = True
         names = {name: getattr(self, name)[(..., *cut)] for name in ("values", "shown", "estimate")}
         return replace(self, part=cut, hidden=(self.hidden & inner)[(..., *cut)], **names)
 

@@ -132,6 +132,38 @@ def test_windows_are_parts_without_entries_near_inner_borders(pattern):
     assert len(held.windows(10**5, 3)) == 1
 
 
+def rings(height, width):
+    rows, columns = torch.meshgrid(torch.arange(height) - height / 2, torch.arange(width) - width / 2, indexing="ij")
+    return torch.hypot(rows, columns)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        rings(260, 300) > 40,
+        rings(260, 300) < 60,
+        (rings(260, 300) - 50).abs() > 4,
+        rings(260, 300) > 150,
+        (torch.arange(260)[:, None] < 8) | (torch.arange(300) < 6) | (torch.arange(300) > 290),
+    ],
+    ids=["disc", "disc-of-samples", "ring", "corners", "border"],
+)
+@pytest.mark.parametrize("size", [16**2, 72**2])
+def test_windows_have_hidden_entries_wherever_the_gaps_are(known, size):
+    held = HeldOut.draw(cn.sample(waves(260, 300), known), 0.15, 0)
+    windows = held.windows(size, 3)
+    assert windows and all(bool(window.hidden.any()) for window in windows)
+
+
+@pytest.mark.parametrize("shape", [(33,), (34,), (70,), (5000,), (12, 14, 9), (33, 20), (8, 8), (7, 6, 6, 5)])
+@pytest.mark.parametrize("pattern", ["every:2", "every:3", "every:2+1"])
+def test_the_automatic_choice_fits_strided_lattices_of_any_shape(shape, pattern):
+    signal = torch.randn(*shape, 1, generator=torch.Generator().manual_seed(0)).cumsum(0) / 10
+    samples = cn.sample(signal, pattern)
+    fit = cn.fit(samples)
+    torch.testing.assert_close(samples.geometry.at_samples(fit), samples.values, atol=0.05, rtol=0)
+
+
 def test_points_are_hidden_in_all_channels():
     geometry = cn.ScatteredPoints((16, 16), torch.rand(100, 2) * 0.9)
     held = HiddenPoints.draw(cn.Samples(geometry, torch.rand(100, 2)), 0.3, 0)

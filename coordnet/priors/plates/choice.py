@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from coordnet.metrics.scores import decibels
-from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.parameters import PlateParameters
@@ -18,7 +17,6 @@ from coordnet.priors.plates.plate import plate
 from coordnet.priors.plates.solve import SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
-from coordnet.sampling.samples import Samples
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
@@ -87,16 +85,6 @@ class FieldErrors:
         energy = self._energy(order)
         own = self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
         return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
-
-    def squares_of(self, fit: Callable[[Samples], Reconstruction]) -> np.ndarray:
-        """Return the squared error of another fit at each hidden sample."""
-
-        def on_nodes(shown: Field) -> np.ndarray:
-            samples = shown.samples()
-            fitted = fit(samples)
-            return fitted.on_axes(samples.geometry.axes).flatten(0, -2).cpu().numpy()
-
-        return self._squares(on_nodes)
 
     def record(self, chosen: PlateParameters) -> dict[str, Any]:
         """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.

@@ -16,9 +16,8 @@ from coordnet.sampling.samples import Geometry
 
 # Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
 LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
-INTERPOLATING = ByAxes(
-    {1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)}
-)  # orders of plates without other free numbers, lowest first
+# Orders of plates without other free numbers, lowest first.
+INTERPOLATING = ByAxes({1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)})
 SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
 
 

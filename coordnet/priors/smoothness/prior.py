@@ -44,17 +44,14 @@ class Smoothness(SmoothnessParameters, Prior):
 
     @classmethod
     def candidates(cls, setting: Setting) -> "tuple[Smoothness, ...]":
-        """Return it for lattices that skip samples or have a long axis, and with Huber's loss for outliers.
-
-        Pictures that skip samples have better ones.
-        """
+        """Return it for lattices that skip samples or have a long axis, and with Huber's loss for outliers."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
         if setting.robust:
             return (cls(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber"),)
         if geometry.has_cells:
             return ()
         if geometry.is_whole_lattice and geometry.shape != geometry.grid:
-            return () if dims == 2 and setting.fourier else (cls(*STRIDED[dims]),)
+            return (cls(*STRIDED[dims]),)
         return (cls(POWER[dims], 1e-3),) if setting.is_long and geometry.is_whole_lattice else ()
 
     def robust(self) -> "Smoothness":

@@ -113,9 +113,8 @@ class Trial:
         """Compare all candidates but those that search; return the windows in which the last were compared."""
         dims, is_small = len(samples.grid), self._is_small(samples)
         alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
-        rounds = (
-            [[held]] if is_small else [held.windows(RACED[dims], FEW_WINDOWS), held.windows(JUDGED[dims], MANY_WINDOWS)]
-        )
+        sizes = [(RACED[dims], FEW_WINDOWS), (JUDGED[dims], MANY_WINDOWS)]
+        rounds = [[held]] if is_small else [held.windows(size, count) for size, count in sizes]
         for windows in rounds:
             self.errors = {}
             self._compare(alive, windows)
