@@ -3,9 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from scipy.ndimage import label
 from torch import Tensor
 
 from coordnet.networks.reconstruction import Reconstruction
@@ -49,10 +52,11 @@ class HeldOut:
     offsets: tuple[int, ...] = ()
 
     @classmethod
-    def draw(cls, samples: Samples, share: float, seed: int) -> "HeldOut | None":
+    def draw(cls, samples: Samples, share: float, seed: int, others: "Sequence[HeldOut]" = ()) -> "HeldOut | None":
         """Hide a part of the samples that has the shape of what is missing, without an estimate; None if too few are.
 
-        Gaps of a mask are hidden as ``ForwardModel.hide`` has it. Of a lattice that skips samples its own part with the
+        Gaps of a mask are hidden as ``ForwardModel.hide`` has it, and samples of a random mask only if they were not in
+        other parts. Of a lattice that skips samples its own part with the
         same steps is shown, if that has ``SHORTEST`` samples along each axis that is skipped on.
         """
         geometry, values = samples.geometry, samples.values.movedim(-1, 0)
@@ -60,6 +64,9 @@ class HeldOut:
         if geometry.filled_axes is None:
             known = (geometry.full_weights > 0).movedim(-1, 0).to(values.device)
             mask = ForwardModel.mask(known.unsqueeze(0).to(values))
+            if others and not mask.is_structured_mask:
+                left, share = _left(known, share, others)
+                mask = ForwardModel.mask(left.unsqueeze(0).to(values))
             hidden = mask.hide(share, torch.Generator().manual_seed(seed))
             if hidden is None:
                 return None
@@ -88,6 +95,21 @@ class HeldOut:
     def errors(self, f: Float[Tensor, "channels *lattice"]) -> Float[Tensor, " hidden"]:
         """Return the errors of an estimate at the hidden entries, in float64."""
         return (f.double() - self.values.double())[self.hidden.expand_as(f)]
+
+    @property
+    def clusters(self) -> Int[np.ndarray, " hidden"]:
+        """The numbers, from 0, of clusters of the hidden entries, whose errors are alike.
+
+        They are the connected parts of what is hidden where that has the shape of gaps, and else the nodes.
+        """
+        nodes = self.hidden.any(0)
+        if not self.steps and are_clustered(self.hidden):
+            connected: Any = label(nodes.cpu().numpy(), np.ones((3,) * nodes.ndim))
+            number = torch.from_numpy(connected[0]).to(nodes.device) - 1
+        else:
+            number = (nodes.flatten().cumsum(0) - 1).reshape(nodes.shape)
+        shape = self.values.shape
+        return number.expand(shape)[self.hidden.expand(shape)].cpu().numpy()
 
     def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
         """Return the errors of a fit to what was shown."""
@@ -145,11 +167,15 @@ class HiddenPoints:
     is_exhausted = False
 
     @classmethod
-    def draw(cls, samples: Samples, share: float, seed: int) -> "HiddenPoints | None":
-        """Hide a random share of the points; None if too few are left."""
+    def draw(
+        cls, samples: Samples, share: float, seed: int, others: "Sequence[HiddenPoints]" = ()
+    ) -> "HiddenPoints | None":
+        """Hide a random share of the points, none of which is in other parts; None if too few are left."""
         known = samples.geometry.full_weights.to(samples.values.device) > 0
-        drawn = torch.rand(len(known), 1, generator=torch.Generator().manual_seed(seed)) < share
-        hidden = drawn.to(known.device) & known
+        left, share = _left(known, share, others)
+        hidden = (torch.rand(len(known), 1, generator=torch.Generator().manual_seed(seed)) < share).to(
+            left.device
+        ) & left
         if int(hidden.sum()) < 2 or int((known & ~hidden).sum()) < MIN_LEFT:
             return None
         return cls(samples, hidden.expand_as(samples.values))
@@ -159,6 +185,12 @@ class HiddenPoints:
         """The points that were shown."""
         return self.asked.without(self.hidden)
 
+    @property
+    def clusters(self) -> Int[np.ndarray, " hidden"]:
+        """The numbers of the points, from 0, for each hidden value: its channels err alike."""
+        number = self.hidden.any(1).cumsum(0) - 1
+        return number[:, None].expand_as(self.hidden)[self.hidden].cpu().numpy()
+
     def windows(self, size: int, count: int) -> "list[HiddenPoints]":
         """Return all points: they have no windows."""
         return [self]
@@ -166,6 +198,14 @@ class HiddenPoints:
     def errors_of(self, fit: Reconstruction) -> Float[Tensor, " hidden"]:
         """Return the errors of a fit to what was shown, in float64."""
         return (self.asked.geometry.at_samples(fit).double() - self.asked.values.double())[self.hidden]
+
+
+def _left(known: Tensor, share: float, others: "Sequence[HeldOut | HiddenPoints]") -> tuple[Tensor, float]:
+    """Return the known samples that are in no other hidden part, and the share of them that is one of all."""
+    left = known
+    for other in others:
+        left = left & ~other.hidden
+    return left, share * int(known.expand_as(left).sum()) / max(int(left.sum()), 1)
 
 
 def generalized_golden_ratio(dims: int) -> float:

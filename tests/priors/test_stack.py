@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 import coordnet as cn
 from coordnet.networks.fit_reports import StackReport
 from coordnet.plans.hold_out import INNER_MARGIN, HeldOut, HiddenPoints
+from coordnet.priors.stack.trial import Trial
 from coordnet.priors.stack.weights import FEW_HIDDEN, RIDGE, stacked_weights
 from tests.helpers import synthetic_photograph
 
@@ -162,6 +163,51 @@ def test_the_automatic_choice_fits_strided_lattices_of_any_shape(shape, pattern)
     samples = cn.sample(signal, pattern)
     fit = cn.fit(samples)
     torch.testing.assert_close(samples.geometry.at_samples(fit), samples.values, atol=0.05, rtol=0)
+
+
+def test_errors_of_a_node_s_channels_and_of_a_gap_are_one_cluster():
+    held = HeldOut.draw(masked(waves(20, 24).expand(-1, -1, 3), 0.4), 0.2, 0)
+    assert held.clusters.shape == held.errors(held.values).shape
+    assert np.array_equal(np.bincount(held.clusters), np.full(int(held.hidden.any(0).sum()), 3))
+    known = torch.ones(60, 60)
+    known[10:16, 20:26] = known[40:44, 30:40] = 0
+    held = HeldOut.draw(cn.sample(waves(60, 60), known), 0.1, 0)
+    assert held.clusters.max() + 1 == len(np.unique(held.clusters)) == 2
+    assert sorted(np.bincount(held.clusters)) == [36, 40]
+
+
+def test_random_samples_are_hidden_once():
+    samples = masked(waves(30, 30), 0.3)
+    parts = []
+    for seed in range(3):
+        parts.append(HeldOut.draw(samples, 0.25, seed, parts))
+    hidden = torch.stack([part.hidden[0] for part in parts])
+    assert int(hidden.sum(0).max()) == 1
+    shares = hidden.flatten(1).sum(1) / (samples.weights > 0).sum()
+    torch.testing.assert_close(shares, torch.full((3,), 0.25), atol=0.1, rtol=0)
+    for part in parts:
+        assert torch.equal(part.shown | part.hidden, parts[0].shown | parts[0].hidden)
+
+
+def test_points_are_hidden_once():
+    points = torch.rand(200, 2, generator=torch.Generator().manual_seed(0)) * 0.9
+    samples = cn.Samples(cn.ScatteredPoints((16, 16), points), points)
+    first = HiddenPoints.draw(samples, 0.3, 0)
+    second = HiddenPoints.draw(samples, 0.3, 1, [first])
+    assert not bool((first.hidden & second.hidden).any()) and 40 < int(second.hidden[:, 0].sum()) < 80
+
+
+@given(st.integers(2, 30), st.integers(1, 4), st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_the_standard_error_is_that_of_the_clusters_means(count, size, seed):
+    """With clusters of one size it is that of independent means, however their members are alike."""
+    d = np.random.default_rng(seed).normal(size=count).repeat(size) + np.tile(np.arange(size), count)
+    trial = Trial.__new__(Trial)
+    trial._clusters = np.arange(count).repeat(size)
+    means = d.reshape(count, size).mean(1)
+    assert trial._standard_error(d) == pytest.approx(means.std(ddof=1) / np.sqrt(count))
+    trial._clusters = np.zeros(len(d), int)
+    assert trial._standard_error(d) == np.inf
 
 
 def test_points_are_hidden_in_all_channels():

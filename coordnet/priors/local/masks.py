@@ -83,6 +83,7 @@ class LocalPlan(Plan):
     """
 
     holds_out = True
+    understates = True  # patches have a larger stride there
 
     def __init__(self, encoding: FourierEncoding, geometry: Geometry, prior: LocalParameters, **options: Any) -> None:
         super().__init__(encoding, geometry, **options)

@@ -16,6 +16,7 @@ from coordnet.sampling.samples import Geometry
 
 # Nodes of the largest lattice on which plates are taken unasked; those of a row need half a kilobyte each.
 LARGEST_UNASKED = ByAxes({1: 2**21, 2: 2**19, 3: 2**18})
+NEARLY = 3.0  # cut-off in radians a node, just below the nodes' Nyquist frequency
 # Orders of plates without other free numbers, lowest first.
 INTERPOLATING = ByAxes({1: (1, 2, 3), 2: (2, 2.5, 3), 3: (2,)})
 SMOOTHED = 3, (1.0, 0.35)  # order of plates that smooth, and cut-offs relative to the samples' own Nyquist frequency
@@ -68,7 +69,9 @@ class ThinPlate(PlateParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[ThinPlate, ...]":
         """Return plates that interpolate, and one whose numbers hidden samples choose, where samples skip nodes.
 
-        Nodes that were laid for points have the latter alone. On lattices that skip samples cut-offs would be chosen
+        Nodes that were laid for points have the latter alone. Through points between other nodes, plates go with the
+        cut-off ``NEARLY``: where there are more points than nodes around, plates through all of them are wild, which
+        hidden points need not show. On lattices that skip samples cut-offs would be chosen
         too low, as a hidden sample is twice as far from its neighbors as the points between samples are.
         """
         geometry = setting.geometry
@@ -78,7 +81,8 @@ class ThinPlate(PlateParameters, Prior):
             return (cls(),)
         if len(geometry.grid) > 3 or math.prod(geometry.grid) > LARGEST_UNASKED[dimensions(geometry.grid)]:
             return ()
-        plates = tuple(cls(order, math.inf, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
+        highest = math.inf if geometry.closed_form_blend is None else NEARLY
+        plates = tuple(cls(order, highest, 0.0) for order in INTERPOLATING[dimensions(geometry.grid)])
         if not geometry.is_whole_lattice:
             order, cutoffs = SMOOTHED
             frequency = nyquist(geometry.density, dimensions(geometry.grid))

@@ -3,9 +3,10 @@
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from coordnet import _checks
@@ -24,9 +25,12 @@ FEW_WINDOWS, MANY_WINDOWS = 3, 9  # windows in which all candidates are compared
 RACED = ByAxes({1: 2**13, 2: 72**2, 3: 16**3})  # nodes of the few windows together
 JUDGED = ByAxes({1: 2**15, 2: 144**2, 3: 24**3})  # nodes of the many windows together
 WHOLE = ByAxes({1: 2**16, 2: 2**15, 3: 24**3})  # nodes of a lattice that is compared as a whole in their place
-SURE = 2.0  # standard errors by which a candidate is surely worse than the best one, or a sum better
+SURE, LIKELY = 2.0, 1.0  # standard errors by which a candidate is surely worse than the best one, or a sum better
 ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
+FOLD = 0.25  # share of the samples that is hidden then at a time
 MOST_FOLDS = 4  # times that samples of it are hidden at most
+FEW = 200  # hidden entries by fewer of which nobody is given up that is not surely worse
+NEAR = 0.25  # squared error by which a candidate is worse than the best one at most, relative to it, 1 dB
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
 CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
 WORTH = 0.005  # relative fall of the squared hidden error for which more than the best candidate is fitted
@@ -59,6 +63,7 @@ class Trial:
     ) -> None:
         self.candidates, self.plans, self.values = candidates, plans, values
         self.errors: dict[int, Errors] = {}
+        self._clusters = np.zeros(1, int)
         self.tried: dict[int, float] = {}
         self._judged: dict[Prior, Judged] = {}
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
@@ -77,30 +82,51 @@ class Trial:
     def weights(self) -> Float[np.ndarray, " candidates"]:
         """Return the weight of every candidate: that of the first is 1 where nothing was hidden.
 
-        So is that of a fit that hides samples itself, unless the sum is surely better, and that of the best one
-        elsewhere, unless the sum is worth its time. Of candidates that are the same, as a local prior without weights
-        is its pilot, the first has the weight.
+        So is that of a fit that hides samples itself, unless the sum is likely better, or surely where the fit
+        understates itself, and that of the best one elsewhere, unless the sum is worth its time. Of candidates that are
+        the same, as a local prior without weights is its pilot, the first has the weight.
         """
-        weights = np.zeros(len(self.candidates))
         if not self.errors:
-            weights[0] = 1.0
-            return weights
-        distinct: list[int] = []
-        for k, e in self.errors.items():
-            if not any(np.array_equal(self.errors[j], e) for j in distinct):
-                distinct.append(k)
-        e = np.stack([self.errors[k] for k in distinct], 1)
-        weights[distinct] = stacked_weights(e.T @ e / len(e), len(e))
-        weights[weights < LEAST] = 0.0
-        weights /= weights.sum()
-        # What a fit of a mask says of samples that it hides is a little worse than its result, so that others must
-        # surely be better; the last of such fits improves on those before it. Elsewhere a sum must be worth its time.
-        own = [k for k in distinct if not self._is_strided and self._estimate(k) is not None]
-        best = own[-1] if own else min(distinct, key=lambda k: _mean_square(self.errors[k]))
-        gain = np.square(self.errors[best]) - np.square(self._blended(weights))
-        error = _mean_square(self.errors[best])
-        least = min(max(WORTH * error, self._chance * float(gain.std()) if own else 0.0), CLEAR * error)
+            return np.eye(len(self.candidates))[0]
+        best, weights = self._reference, self._stacked()
+        gain, error = self._gain(weights), _mean_square(self.errors[best])
+        least = min(max(WORTH * error, self._needed(gain)), CLEAR * error)
         return weights if gain.mean() > least else np.eye(len(weights))[best]
+
+    def _stacked(self) -> Float[np.ndarray, " candidates"]:
+        distinct, weights = self._distinct, np.zeros(len(self.candidates))
+        e = np.stack([self.errors[k] for k in distinct], 1)
+        weights[distinct] = stacked_weights(e.T @ e / len(e), int(self._clusters.max()) + 1)
+        weights[weights < LEAST] = 0.0
+        return weights / weights.sum()
+
+    @property
+    def _distinct(self) -> list[int]:
+        """The candidates that were compared, the first of those whose errors are the same."""
+        found: list[int] = []
+        for k, e in self.errors.items():
+            if not any(np.array_equal(self.errors[j], e) for j in found):
+                found.append(k)
+        return found
+
+    @property
+    def _holders(self) -> list[int]:
+        """The fits to a mask that hid samples themselves, of which each improves on those before it."""
+        return [k for k in self._distinct if not self._is_strided and self._estimate(k) is not None]
+
+    @property
+    def _reference(self) -> int:
+        """The candidate whose place a sum has to take: the last that hid samples itself, or the best one."""
+        return self._holders[-1] if self._holders else min(self.errors, key=lambda k: _mean_square(self.errors[k]))
+
+    def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
+        """Return by how much squared errors of the weighted sum are below those of the reference."""
+        return np.square(self.errors[self._reference]) - np.square(self._blended(weights))
+
+    def _needed(self, gain: Errors) -> float:
+        """Return the mean gain that chance does not explain, by the errors of a reference that hid samples itself."""
+        proof = SURE if self.plans[self._reference].understates else LIKELY
+        return proof * self._standard_error(gain) if self._holders else 0.0
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
         """Return the mean squared error of the weighted sum."""
@@ -113,8 +139,9 @@ class Trial:
         """Compare all candidates but those that search; return the windows in which the last were compared."""
         dims, is_small = len(samples.grid), self._is_small(samples)
         alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
-        sizes = [(RACED[dims], FEW_WINDOWS), (JUDGED[dims], MANY_WINDOWS)]
-        rounds = [[held]] if is_small else [held.windows(size, count) for size, count in sizes]
+        few = held.windows(RACED[dims], FEW_WINDOWS)
+        many = [held] if is_small else held.windows(JUDGED[dims], MANY_WINDOWS)
+        rounds = [many] if len(few) == 1 and len(few[0].clusters) == len(held.clusters) else [few, many]
         for windows in rounds:
             self.errors = {}
             self._compare(alive, windows)
@@ -126,30 +153,44 @@ class Trial:
 
     def _refine(self, held: Hidden, samples: Samples, windows: Sequence[Hidden]) -> None:
         """Compare candidates that search, and on a lattice of few nodes those that are left at more hidden samples."""
-        is_small = self._is_small(samples)
         self._compare([k for k, prior in enumerate(self.candidates) if prior.searches], windows)
-        fold = 0
-        while is_small and len(self._rivals()) > 1 and self._count < ENOUGH and (fold := fold + 1) < MOST_FOLDS:
-            if held.is_exhausted or (other := _draw(samples, fold)) is None:
+        folds = [held]
+        while self._is_small(samples) and self._is_open and len(folds) < MOST_FOLDS:
+            if held.is_exhausted or (other := _draw(samples, folds)) is None:
                 break
-            found = {k: self._refit(k, [other]) for k in self.errors}
+            folds.append(other)
+            found = {k: self._refit(k, [other]) for k in {*self._rivals(), self._reference}}
             self.errors = {k: np.append(self.errors[k], e) for k, e in found.items() if e is not None}
+            self._clusters = _joined([self._clusters, other.clusters])
             self.tried |= {k: _mean_square(e) for k, e in self.errors.items()}
 
     def _is_small(self, samples: Samples) -> bool:
         return math.prod(samples.grid) <= WHOLE[len(samples.grid)]
 
     @property
-    def _chance(self) -> float:
-        """The standard deviations of a squared error by which means of it are surely above 0."""
-        return SURE * math.sqrt(self.values.shape[1] / self._count)  # channels of an entry err alike
+    def _is_open(self) -> bool:
+        """Whether more hidden samples may change the weights: there are few, and a gain that four times as many prove.
 
-    @property
-    def _count(self) -> int:
-        return len(next(iter(self.errors.values())))
+        A standard error falls to its half by these.
+        """
+        if len(self._clusters) >= ENOUGH or len(self._rivals()) < 2:
+            return False
+        gain = self._gain(self._stacked())
+        return len(gain) < FEW or float(gain.mean()) >= self._needed(gain) / 2
+
+    def _standard_error(self, differences: Errors) -> float:
+        """Return the standard error of a mean of differences, those of a cluster of hidden entries being alike.
+
+        It is infinity for one cluster. Liang and Zeger, "Longitudinal data analysis using generalized linear models"
+        (1986).
+        """
+        sums = np.bincount(self._clusters, differences - differences.mean())
+        count = len(sums)
+        return math.sqrt(np.square(sums).sum() * count / (count - 1)) / len(differences) if count > 1 else math.inf
 
     def _compare(self, some: Iterable[int], windows: Sequence[Hidden]) -> None:
         """Find the errors of candidates at the hidden samples of windows, but of those that are not promising."""
+        self._clusters = _joined([window.clusters for window in windows])
         for k in some:
             if self.plans[k].is_promising({self.candidates[j]: _mean_square(e) for j, e in self.errors.items()}):
                 errors = self._errors(k, windows)
@@ -157,11 +198,14 @@ class Trial:
                     self.errors[k], self.tried[k] = errors, _mean_square(errors)
 
     def _rivals(self) -> list[int]:
-        """Return the best candidate and those that are not surely worse, by the standard error of the difference."""
+        """Return the best candidate and those that may help it: they are near, and not surely worse."""
         squares = {k: np.square(e) for k, e in self.errors.items()}
+        if not squares:
+            return []
         best = min(squares, key=lambda k: squares[k].mean())
         worse = {k: square - squares[best] for k, square in squares.items()}
-        return [k for k, d in worse.items() if k == best or d.mean() <= self._chance * d.std()]
+        near = NEAR * squares[best].mean() if len(squares[best]) >= FEW else math.inf
+        return [k for k, d in worse.items() if k == best or d.mean() <= min(near, SURE * self._standard_error(d))]
 
     def _errors(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
         """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
@@ -198,9 +242,15 @@ class Trial:
         return np.concatenate(found)
 
 
-def _draw(samples: Samples, fold: int = 0) -> Hidden | None:
+def _draw(samples: Samples, others: Sequence[Any] = ()) -> Hidden | None:
     kind = HeldOut if samples.geometry.closed_form_blend is None else HiddenPoints
-    return kind.draw(samples, SHARE, HIDING_SEED + fold)
+    return kind.draw(samples, FOLD if others else SHARE, HIDING_SEED + len(others), others)
+
+
+def _joined(clusters: Sequence[Int[np.ndarray, " hidden"]]) -> Int[np.ndarray, " hidden"]:
+    """Return the numbers of clusters of several sets of hidden entries, one after another, counted from 0."""
+    firsts = np.cumsum([0, *(part.max() + 1 for part in clusters)])
+    return np.concatenate([part + first for part, first in zip(clusters, firsts[:-1], strict=True)])
 
 
 def _mean_square(errors: Float[np.ndarray, " hidden"]) -> float:
