@@ -120,8 +120,9 @@ class HeldOut:
 
         The first is in the middle; the others follow an additive sequence of low discrepancy (Roberts 2018). There is
         one of all nodes if these are not more than ``size``, and one around the middlemost hidden entry where these are
-        clustered, as those that have the shape of holes are, whose surroundings are not to be cut. So there is, of up
-        to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with hidden entries are to be expected.
+        clustered, as those that have the shape of holes are, whose surroundings are not to be cut; none if it hardly
+        has others. So there is, of up to ``LARGEST_WINDOW`` nodes, where fewer than ``FEWEST_HIDDEN`` nodes with hidden
+        entries are to be expected.
         """
         lattice = tuple(self.values.shape[1:])
         if math.prod(lattice) <= size:
@@ -131,7 +132,8 @@ class HeldOut:
         is_sparse = expected < FEWEST_HIDDEN and not is_clustered
         if is_sparse or is_clustered:
             size = min(LARGEST_WINDOW, math.ceil(size * FEWEST_HIDDEN / expected)) if is_sparse else size
-            return [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
+            found = [self._window(self._middlemost, [s.stop - s.start for s in middle(lattice, size)])]
+            return [window for window in found if 2 * window.shown.sum() > window.hidden.sum()]
         lengths = [s.stop - s.start for s in middle(lattice, size // count)]
         spread = generalized_golden_ratio(len(lattice))
         shares = [[(0.5 + i * spread**-j) % 1 for j in range(1, len(lattice) + 1)] for i in range(count)]

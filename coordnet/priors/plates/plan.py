@@ -27,6 +27,8 @@ from coordnet.priors.plates.solve import PlateSolution, SingularPlate
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
+CLOSE = 10**0.1  # squared hidden error of the last plates that were tried, relative to the best, at most: 1 dB
+
 
 class ThinPlatePlan(Plan):
     """Minimize the energy of a thin plate through the samples, or near them, on the signal's own grid.
@@ -55,7 +57,7 @@ class ThinPlatePlan(Plan):
     def is_promising(self, errors: Mapping[Any, float]) -> bool:
         """Return whether numbers are given, or hidden samples that choose them may find better ones than were tried.
 
-        One of the highest order that was tried, or one that smooths, must be the best of all priors.
+        One of the highest order that was tried, or one that smooths, must be the best of all priors, or close.
         """
         tried = {prior: error for prior, error in errors.items() if isinstance(prior, PlateParameters)}
         if self.prior.is_chosen or not errors:
@@ -64,7 +66,7 @@ class ThinPlatePlan(Plan):
             return False
         highest = max(prior.order or 0 for prior in tried)
         ends = [error for prior, error in tried.items() if prior.order == highest or prior.cutoff != math.inf]
-        return min(ends) <= min(errors.values())
+        return min(ends) <= CLOSE * min(errors.values())
 
     def solve(self, values: CenteredValues) -> Fitted:
         """Return the coefficients for centered values; where hidden samples choose, each signal has its own choice."""

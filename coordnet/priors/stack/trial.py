@@ -29,7 +29,8 @@ SURE, LIKELY = 2.0, 1.0  # standard errors by which a candidate is surely worse 
 ENOUGH = 1000  # hidden entries of such a lattice from which on no others are hidden
 FOLD = 0.25  # share of the samples that is hidden then at a time
 MOST_FOLDS = 4  # times that samples of it are hidden at most
-FEW = 200  # hidden entries by fewer of which nobody is given up that is not surely worse
+FEW = 200  # hidden entries by fewer of which no hope is given up
+HOPE = 3.0  # gain that is needed, relative to one by fewer hidden entries that gives hope
 NEAR = 0.25  # squared error by which a candidate is worse than the best one at most, relative to it, 1 dB
 LEAST = 0.01  # weight below which a candidate is not fitted to all samples
 CLEAR = 0.75  # relative fall, 6 dB, that is sure with any number of samples
@@ -70,9 +71,9 @@ class Trial:
         held = self._own(0) or _draw(samples)
         self._is_strided = held is not None and held.is_exhausted
         if held is not None:
-            windows = self._race(held, samples)
             with stage("comparing priors", shown=progress):
-                self._refine(held, samples, windows)
+                self._race(held, samples)
+                self._refine(held, samples)
 
     @property
     def fits(self) -> dict[int, Fitted]:
@@ -89,9 +90,8 @@ class Trial:
         if not self.errors:
             return np.eye(len(self.candidates))[0]
         best, weights = self._reference, self._stacked()
-        gain, error = self._gain(weights), _mean_square(self.errors[best])
-        least = min(max(WORTH * error, self._needed(gain)), CLEAR * error)
-        return weights if gain.mean() > least else np.eye(len(weights))[best]
+        gain = self._gain(weights)
+        return weights if gain.mean() > self._least(gain) else np.eye(len(weights))[best]
 
     def _stacked(self) -> Float[np.ndarray, " candidates"]:
         distinct, weights = self._distinct, np.zeros(len(self.candidates))
@@ -123,10 +123,16 @@ class Trial:
         """Return by how much squared errors of the weighted sum are below those of the reference."""
         return np.square(self.errors[self._reference]) - np.square(self._blended(weights))
 
-    def _needed(self, gain: Errors) -> float:
-        """Return the mean gain that chance does not explain, by the errors of a reference that hid samples itself."""
-        proof = SURE if self.plans[self._reference].understates else LIKELY
-        return proof * self._standard_error(gain) if self._holders else 0.0
+    def _least(self, gain: Errors) -> float:
+        """Return the mean gain for which a sum is taken.
+
+        It is worth its time, and more than chance explains where the reference hid samples itself, but no more than is
+        clear with any number of samples.
+        """
+        best = self._reference
+        error, proof = _mean_square(self.errors[best]), SURE if self.plans[best].understates else LIKELY
+        chance = proof * self._standard_error(gain) if self._holders else 0.0
+        return min(max(WORTH * error, chance), CLEAR * error)
 
     def error(self, weights: Float[np.ndarray, " candidates"]) -> float:
         """Return the mean squared error of the weighted sum."""
@@ -135,25 +141,23 @@ class Trial:
     def _blended(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         return sum((weights[k] * e for k, e in self.errors.items()), np.zeros(1))
 
-    def _race(self, held: Hidden, samples: Samples) -> Sequence[Hidden]:
-        """Compare all candidates but those that search; return the windows in which the last were compared."""
+    def _race(self, held: Hidden, samples: Samples) -> None:
+        """Compare all candidates in few windows, and those that are left in many or, of few nodes, on all."""
         dims, is_small = len(samples.grid), self._is_small(samples)
-        alive = [k for k, prior in enumerate(self.candidates) if not prior.searches]
+        alive = list(range(len(self.candidates)))
         few = held.windows(RACED[dims], FEW_WINDOWS)
         many = [held] if is_small else held.windows(JUDGED[dims], MANY_WINDOWS)
         rounds = [many] if len(few) == 1 and len(few[0].clusters) == len(held.clusters) else [few, many]
-        for windows in rounds:
+        for windows in filter(len, rounds):
             self.errors = {}
             self._compare(alive, windows)
-            alive = self._rivals()
-            if len(alive) == 1 and windows is not rounds[-1]:  # the others had too few samples for weights
+            alive = sorted({*self._holders, *(self._rivals() if self._is_hopeful or not self._holders else [])})
+            if alive == self._holders or len(alive) == 1:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
-        return windows
 
-    def _refine(self, held: Hidden, samples: Samples, windows: Sequence[Hidden]) -> None:
-        """Compare candidates that search, and on a lattice of few nodes those that are left at more hidden samples."""
-        self._compare([k for k, prior in enumerate(self.candidates) if prior.searches], windows)
+    def _refine(self, held: Hidden, samples: Samples) -> None:
+        """Compare what is left on a lattice of few nodes at more hidden samples, while there is hope."""
         folds = [held]
         while self._is_small(samples) and self._is_open and len(folds) < MOST_FOLDS:
             if held.is_exhausted or (other := _draw(samples, folds)) is None:
@@ -169,14 +173,16 @@ class Trial:
 
     @property
     def _is_open(self) -> bool:
-        """Whether more hidden samples may change the weights: there are few, and a gain that four times as many prove.
+        """Whether more hidden samples may change the weights."""
+        return len(self._clusters) < ENOUGH and len(self._rivals()) > 1 and self._is_hopeful
 
-        A standard error falls to its half by these.
-        """
-        if len(self._clusters) >= ENOUGH or len(self._rivals()) < 2:
+    @property
+    def _is_hopeful(self) -> bool:
+        """Whether there are few errors, or a gain that more of them may prove."""
+        if not self.errors:
             return False
         gain = self._gain(self._stacked())
-        return len(gain) < FEW or float(gain.mean()) >= self._needed(gain) / 2
+        return len(gain) < FEW or float(gain.mean()) >= self._least(gain) / HOPE
 
     def _standard_error(self, differences: Errors) -> float:
         """Return the standard error of a mean of differences, those of a cluster of hidden entries being alike.
@@ -198,14 +204,14 @@ class Trial:
                     self.errors[k], self.tried[k] = errors, _mean_square(errors)
 
     def _rivals(self) -> list[int]:
-        """Return the best candidate and those that may help it: they are near, and not surely worse."""
+        """Return the best candidate and those that may help it: they are near, or not surely worse."""
         squares = {k: np.square(e) for k, e in self.errors.items()}
         if not squares:
             return []
         best = min(squares, key=lambda k: squares[k].mean())
         worse = {k: square - squares[best] for k, square in squares.items()}
-        near = NEAR * squares[best].mean() if len(squares[best]) >= FEW else math.inf
-        return [k for k, d in worse.items() if k == best or d.mean() <= min(near, SURE * self._standard_error(d))]
+        near = NEAR * squares[best].mean()
+        return [k for k, d in worse.items() if k == best or d.mean() <= max(near, SURE * self._standard_error(d))]
 
     def _errors(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
         """Return a candidate's errors in windows: those of its own fit if that hides samples, or of refits."""
