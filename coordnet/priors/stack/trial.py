@@ -151,7 +151,8 @@ class Trial:
         for windows in filter(len, rounds):
             self.errors = {}
             self._compare(alive, windows)
-            alive = sorted({*self._holders, *(self._rivals() if self._is_hopeful or not self._holders else [])})
+            rivals = self._rivals() if self._is_hopeful or not self._holders else []
+            alive = [k for k in self.errors if k in rivals or k in self._holders]
             if alive == self._holders or len(alive) == 1:
                 self.errors = {k: self.errors[k] for k in alive}
                 break
@@ -253,7 +254,7 @@ def _draw(samples: Samples, others: Sequence[Any] = ()) -> Hidden | None:
     return kind.draw(samples, FOLD if others else SHARE, HIDING_SEED + len(others), others)
 
 
-def _joined(clusters: Sequence[Int[np.ndarray, " hidden"]]) -> Int[np.ndarray, " hidden"]:
+def _joined(clusters: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, " hidden"]:
     """Return the numbers of clusters of several sets of hidden entries, one after another, counted from 0."""
     firsts = np.cumsum([0, *(part.max() + 1 for part in clusters)])
     return np.concatenate([part + first for part, first in zip(clusters, firsts[:-1], strict=True)])
