@@ -49,3 +49,4 @@ from .sampling import ScatteredPoints as ScatteredPoints
 from .sampling import operators as operators
 from .sampling import points as points
 from .sampling import sample as sample
+from .sampling.noise_model import NoiseModel as NoiseModel

@@ -1,0 +1,164 @@
+"""The noise of a signal: a power spectrum, and a variance that is affine in the signal."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+
+MIN_RATIO = 1e-4  # smallest eigenvalue of a patch's covariance relative to their mean, so that it has a root
+PSD_ROUNDING = 1e-6  # negative part of a spectrum relative to its mean that counts as rounding
+
+NoiseKind = Literal["none", "white", "colored", "camera"]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseModel:
+    """Gaussian noise of variance ``floor + gain * x`` at a value x, with a power spectrum of its own.
+
+    The noise is (floor + gain x)^(1/2) times a stationary process, whose power spectrum has the mean 1. Poisson noise
+    of counts has a gain, read noise a floor (Foi, Trimeche, Katkovnik and Egiazarian, "Practical Poissonian-Gaussian
+    noise modeling and fitting for single-image raw-data", 2008).
+
+    Attributes
+    ----------
+    spectrum : (channels, channels, *window), optional
+        The power spectrum at the frequencies of ``torch.fft.fftn`` on a window, a symmetric matrix of the channels at
+        each: white noise, alike and independent in all channels, if not given. It is scaled to a mean diagonal of 1,
+        and the variance by the same factor.
+    gain : float
+        The variance per unit of the signal.
+    floor : float
+        The variance at 0.
+
+    Raises
+    ------
+    ValueError
+        If the spectrum is of another shape, negative or zero, or the gain or the floor is negative.
+    """
+
+    spectrum: Tensor | None = None  # (channels, channels, *window); another shape is refused
+    gain: float = 0.0
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        scale = 1.0
+        if self.spectrum is not None:
+            spectrum, scale = _scaled(self.spectrum)
+            object.__setattr__(self, "spectrum", spectrum)
+        object.__setattr__(self, "gain", scale * _checks.nonnegative("gain", self.gain))
+        object.__setattr__(self, "floor", scale * _checks.nonnegative("floor", self.floor))
+
+    @property
+    def kind(self) -> NoiseKind:
+        """The name of the noise: a camera's depends on the signal, and colored noise has a spectrum."""
+        if self.gain > 0:
+            return "camera"
+        if self.floor == 0:
+            return "none"
+        return "white" if self.spectrum is None else "colored"
+
+    @property
+    def fine_share(self) -> float:
+        """The share of the power at frequencies above half of the highest on some axis."""
+        if self.spectrum is None:
+            return math.nan
+        power = self.spectrum.diagonal(dim1=0, dim2=1).mean(-1)
+        lines = [torch.fft.fftfreq(n, dtype=torch.float64).abs() > 0.25 for n in power.shape]
+        fine = torch.stack(torch.meshgrid(*lines, indexing="ij")).any(0)
+        return float(power[fine].sum() / power.sum())
+
+    def __str__(self) -> str:
+        """Return the noise in words: its standard deviation, or how its variance depends on the signal."""
+        if self.kind == "none":
+            return "no noise"
+        words = f"{self.kind} noise of standard deviation {self.floor**0.5:.4g}"
+        if self.gain > 0:
+            words = f"a camera's noise of variance {self.floor:.2g} + {self.gain:.2g} x at a value x"
+        return words if self.spectrum is None else f"{words}, {100 * self.fine_share:.0f} % of it in fine detail"
+
+    def in_units(self, units: float) -> "NoiseModel":
+        """Return the noise of a signal that was divided by some units before."""
+        return replace(self, gain=units * self.gain, floor=units * units * self.floor)
+
+    def variance(self, values: Tensor) -> Tensor:
+        """Return the variance of the noise on some values, which is that of 0 for negative ones."""
+        return self.floor + self.gain * values.clamp(min=0)
+
+    @cached_property
+    def autocovariance(self) -> Float[Tensor, "channels channels *window"]:
+        """The covariance of the process at every lag, by inverse Fourier transforms of the spectrum."""
+        assert self.spectrum is not None, "noise with a spectrum"
+        return torch.fft.ifftn(self.spectrum, dim=tuple(range(2, self.spectrum.ndim))).real
+
+    def evened(self, share: float) -> "NoiseModel":
+        """Return the model whose power in every combination of channels is at least a share of the largest there.
+
+        Demosaicing and compression remove details of colors with their noise: where a channel seems to be free of
+        noise, it says little of the signal.
+        """
+        if self.spectrum is None:
+            return self
+        values, vectors = torch.linalg.eigh(self.spectrum.movedim((0, 1), (-2, -1)))
+        values = torch.maximum(values, share * values[..., -1:])
+        spectrum = (vectors * values.unsqueeze(-2) @ vectors.mT).movedim((-2, -1), (0, 1))
+        return NoiseModel(spectrum, self.gain, self.floor)
+
+    def on_grid(self, grid: tuple[int, ...]) -> Float[Tensor, "channels channels *grid"]:
+        """Return the spectrum at the frequencies of a grid: the transform of the autocovariance within the window."""
+        padded = self.autocovariance.new_zeros(*self.autocovariance.shape[:2], *grid)
+        kept = [(min(n, m) - 1) // 2 for n, m in zip(grid, self.autocovariance.shape[2:], strict=True)]
+        lags = torch.meshgrid(*(torch.arange(-k, k + 1) for k in kept), indexing="ij")
+        at = (slice(None), slice(None), *lags)
+        padded[at] = self.autocovariance[at]
+        return torch.fft.fftn(padded, dim=tuple(range(2, padded.ndim))).real
+
+    def covariance(self, patch: tuple[int, ...]) -> Float[Tensor, "size size"]:
+        """Return the covariance of a patch's entries, channel after channel: Toeplitz blocks of ``autocovariance``."""
+        grids = torch.meshgrid(*(torch.arange(n) for n in patch), indexing="ij")
+        places = torch.stack(grids).flatten(1)
+        lags = (places.unsqueeze(2) - places.unsqueeze(1)).unbind(0)
+        blocks = self.autocovariance[(slice(None), slice(None), *lags)]
+        size = blocks.shape[0] * math.prod(patch)
+        full = blocks.permute(0, 2, 1, 3).reshape(size, size)
+        return (full + full.mT) / 2
+
+    def roots(self, patch: tuple[int, ...]) -> tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]:
+        """Return the symmetric root of a patch's covariance and the root's inverse, of eigenvalues that are no less.
+
+        They are at least ``MIN_RATIO`` of their mean.
+        """
+        values, vectors = torch.linalg.eigh(self.covariance(patch).double())
+        root = values.clamp(min=MIN_RATIO * float(values.mean())).sqrt()
+        return vectors * root @ vectors.mT, vectors / root @ vectors.mT
+
+    def process(self, grid: tuple[int, ...], channels: int, generator: torch.Generator) -> Float[Tensor, "*grid c"]:
+        """Draw the stationary process on a grid, which it goes around: the variance 1 in the mean over channels."""
+        white = torch.randn(*grid, channels, generator=generator, dtype=torch.float64)
+        if self.spectrum is None:
+            return white
+        axes = tuple(range(len(grid)))
+        values, vectors = torch.linalg.eigh(self.on_grid(grid).movedim((0, 1), (-2, -1)))
+        root = (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
+        modes = torch.fft.fftn(white, dim=axes).unsqueeze(-1)
+        return torch.fft.ifftn((root.to(modes) @ modes)[..., 0], dim=axes).real
+
+
+def _scaled(spectrum: Tensor) -> tuple[Tensor, float]:
+    """Return a spectrum of mean diagonal 1 and the factor that it was divided by, after it was checked."""
+    if spectrum.ndim < 3 or spectrum.shape[0] != spectrum.shape[1]:
+        raise _checks.wrong("spectrum", "the shape (channels, channels, *window)", tuple(spectrum.shape))
+    spectrum = spectrum.detach().double().cpu()
+    spectrum = (spectrum + spectrum.transpose(0, 1)) / 2
+    scale = float(spectrum.diagonal(dim1=0, dim2=1).mean())
+    if not 0 < scale < math.inf:
+        raise _checks.wrong("spectrum", "finite power, more than 0 in the mean", f"{scale:g}")
+    least = float(torch.linalg.eigvalsh(spectrum.movedim((0, 1), (-2, -1))).min())
+    if least < -PSD_ROUNDING * scale:
+        raise _checks.wrong("spectrum", "no negative power", f"{least:g}")
+    return spectrum / scale, scale

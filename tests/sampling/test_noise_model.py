@@ -1,0 +1,82 @@
+import math
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.sampling.noise_model import MIN_RATIO
+
+
+def gaussian_spectrum(width, channels=1, window=32):
+    f = torch.fft.fftfreq(window, dtype=torch.float64)
+    power = torch.exp(-((2 * math.pi * width) ** 2) * (f.unsqueeze(1).square() + f.square()))
+    return torch.eye(channels, dtype=torch.float64)[:, :, None, None] * power
+
+
+def test_a_spectrum_is_scaled_and_the_variance_with_it():
+    model = cn.NoiseModel(3 * gaussian_spectrum(1), gain=0.5, floor=0.1)
+    assert float(model.spectrum.mean()) == pytest.approx(1)
+    scale = float(3 * gaussian_spectrum(1).mean())
+    assert (model.gain, model.floor) == pytest.approx((0.5 * scale, 0.1 * scale))
+    assert torch.allclose(model.variance(torch.tensor([-1.0, 2.0])), scale * torch.tensor([0.1, 1.1]))
+
+
+def test_filtered_noise_has_the_closed_covariance():
+    """White noise filtered by a Gaussian of width w has the autocovariance exp(-r² / 4w²), times a constant."""
+    model = cn.NoiseModel(gaussian_spectrum(1.5), floor=1.0)
+    covariance = model.covariance((3, 4))
+    places = torch.cartesian_prod(torch.arange(3), torch.arange(4)).double()
+    expected = torch.exp(-torch.cdist(places, places).square() / (4 * 1.5**2))
+    torch.testing.assert_close(covariance, expected, atol=1e-6, rtol=0)
+
+
+def test_the_covariance_of_a_patch_is_that_of_draws(generator):
+    cross = torch.tensor([[1.0, 0.6], [0.6, 2.0]], dtype=torch.float64)
+    model = cn.NoiseModel(cross[:, :, None, None] * gaussian_spectrum(0.7), floor=1.0)
+    draws = model.process((400, 400), 2, generator)
+    patches = draws.movedim(-1, 0).unfold(1, 2, 2).unfold(2, 3, 3)
+    flat = patches.permute(1, 2, 0, 3, 4).flatten(0, 1).flatten(1)
+    torch.testing.assert_close(flat.mT @ flat / len(flat), model.covariance((2, 3)), atol=0.06, rtol=0)
+
+
+def test_the_roots_are_those_of_the_covariance():
+    model = cn.NoiseModel(gaussian_spectrum(0.5, 2), floor=1.0)
+    root, inverse = model.roots((3, 3))
+    torch.testing.assert_close(root @ root, model.covariance((3, 3)), atol=1e-3, rtol=0)
+    torch.testing.assert_close(root @ inverse, torch.eye(18, dtype=torch.float64), atol=1e-9, rtol=0)
+    values = torch.linalg.eigvalsh(cn.NoiseModel(gaussian_spectrum(3.0), floor=1.0).roots((4, 4))[0])
+    assert float(values.min() ** 2) == pytest.approx(MIN_RATIO)
+
+
+def test_evened_noise_has_power_in_every_combination_of_channels():
+    spectrum = torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64)[:, :, None, None] * gaussian_spectrum(1)
+    model = cn.NoiseModel(spectrum, gain=0.2, floor=0.3)
+    made = model.evened(0.5)
+    before, after = (torch.linalg.eigvalsh((m.floor * m.spectrum)[..., 0, 1]) for m in (model, made))
+    assert float(after[1]) == pytest.approx(float(before[1]))
+    assert float(after[0]) == pytest.approx(0.5 * float(before[1]))
+    assert made.gain / made.floor == pytest.approx(2 / 3)
+    assert cn.NoiseModel(floor=1.0).evened(0.5).spectrum is None
+
+
+@pytest.mark.parametrize("options, kind", [({}, "none"), ({"floor": 0.01}, "white"), ({"gain": 0.01}, "camera")])
+def test_the_kind_follows_from_what_there_is(options, kind):
+    model = cn.NoiseModel(**options)
+    assert model.kind == kind
+    assert kind in str(model) or kind == "none"
+    assert cn.NoiseModel(gaussian_spectrum(1), floor=0.1).kind == "colored"
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"gain": -1.0}, "gain"),
+        ({"floor": math.nan}, "floor"),
+        ({"spectrum": torch.ones(2, 3, 4)}, "spectrum"),
+        ({"spectrum": torch.zeros(1, 1, 4)}, "spectrum"),
+        ({"spectrum": torch.tensor([[[1.0, -0.5]]])}, "spectrum"),
+    ],
+)
+def test_what_is_no_noise_is_refused(options, word):
+    with pytest.raises(ValueError, match=f"`{word}`: expected"):
+        cn.NoiseModel(**options)
