@@ -107,11 +107,12 @@ def refuse_more_than(signal: Signal, sigma: float) -> None:
 
 @dataclass(frozen=True)
 class ClippedNoise:
-    """Noise of standard deviation ``sigma`` on values from ``low`` to ``high``, which are clipped at some of the ends.
+    """Noise of variance σ² + bμ on values from ``low`` to ``high``, which are clipped at some of the ends.
 
-    A value μ becomes y = clip(μ + σn) for a standard normal n. Its mean m(μ) and variance v(μ) are those of a censored
-    normal distribution (Tobin, "Estimation of relationships for limited dependent variables", 1958). Functions of the
-    mean take y's mean, m(μ), and interpolate in a table over μ.
+    A value μ becomes y = clip(μ + (σ² + bμ)^½ n) for a standard normal n, with the gain b of a ``NoiseModel`` where μ
+    is positive. Its mean m(μ) and variance v(μ) are those of a censored normal distribution (Tobin, "Estimation of
+    relationships for limited dependent variables", 1958). Functions of the mean take y's mean, m(μ), and interpolate in
+    a table over μ.
     """
 
     sigma: float
@@ -119,9 +120,10 @@ class ClippedNoise:
     high: float
     clips: tuple[bool, bool]  # whether values are clipped at ``low``, and at ``high``
     most: float = math.inf  # the variance as seen, in the median: at the smooth means of an estimate, v is larger
+    slope: float = 0.0  # b
 
     @classmethod
-    def on(cls, signal: Signal, sigma: float, *, given: bool = True) -> "ClippedNoise":
+    def on(cls, signal: Signal, sigma: float, *, given: bool = True, slope: float = 0.0) -> "ClippedNoise":
         """Return the noise on a signal, clipped at the ends of its range that hold many samples.
 
         Its variance is that as seen if ``sigma`` was not ``given``.
@@ -130,19 +132,19 @@ class ClippedNoise:
         many = max(FEW, CLIPPED * signal.numel())
         at_low, at_high = (low < high and int((signal == end).sum()) > many for end in (low, high))
         most = math.inf if given or not (at_low or at_high) else seen_level(signal) ** 2 or math.inf
-        return cls(sigma, low, high, (at_low, at_high), most)
+        return cls(sigma, low, high, (at_low, at_high), most, slope)
 
     def variance(self, mean: Tensor) -> Tensor:
         """Return v(μ), with a median of at most ``most``."""
         if not any(self.clips):
-            return torch.full_like(mean, self.sigma**2)
+            return self.sigma**2 + self.slope * mean.clamp(min=0)
         variance = self._at(mean, 2)
         return variance * min(1.0, self.most / max(float(variance.median()), 1e-30))
 
     def gain(self, mean: Tensor) -> Tensor:
         """Return (dμ/dm)², by which ``unclipped`` multiplies small squared errors; it is 0 beyond the ends.
 
-        dm/dμ is the probability that μ + σn is not clipped.
+        dm/dμ is the probability that the value is not clipped, where the noise's variance changes slowly.
         """
         return self._at(mean, 3, beyond=0.0) if any(self.clips) else torch.ones_like(mean)
 
@@ -163,15 +165,21 @@ class ClippedNoise:
     @cached_property
     def _table(self) -> np.ndarray:
         """The values μ, and m, v and (dμ/dm)² there, (4, nodes)."""
-        room = FAR * self.sigma
-        first, last = self.low - room * (not self.clips[0]), self.high + room * (not self.clips[1])
+        below, above = FAR * self._deviation(np.array([self.low, self.high]))
+        first, last = self.low - below * (not self.clips[0]), self.high + above * (not self.clips[1])
         value = np.linspace(first, last, NODES)
-        a = (self.low - value) / self.sigma if self.clips[0] else np.full(NODES, -2 * FAR)
-        b = (self.high - value) / self.sigma if self.clips[1] else np.full(NODES, 2 * FAR)
+        sigma = self._deviation(value)
+        a = (self.low - value) / sigma if self.clips[0] else np.full(NODES, -2 * FAR)
+        b = (self.high - value) / sigma if self.clips[1] else np.full(NODES, 2 * FAR)
         inside = ndtr(b) - ndtr(a)
         density_a, density_b = (np.exp(-x * x / 2) / math.sqrt(2 * math.pi) for x in (a, b))
         # These are the moments of clip(n, a, b) for a standard normal n.
         first_moment = a * ndtr(a) + b * ndtr(-b) + density_a - density_b
         second_moment = a * a * ndtr(a) + b * b * ndtr(-b) + inside + a * density_a - b * density_b
-        variance = self.sigma**2 * (second_moment - first_moment**2)
-        return np.stack([value, value + self.sigma * first_moment, variance, 1 / inside**2])
+        variance = sigma**2 * (second_moment - first_moment**2)
+        return np.stack([value, np.maximum.accumulate(value + sigma * first_moment), variance, 1 / inside**2])
+
+    def _deviation(self, value: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of the noise on some values, at least a thousandth of that in their middle."""
+        least = 1e-6 * (self.sigma**2 + self.slope * max((self.low + self.high) / 2, 0.0))
+        return np.sqrt(np.maximum(self.sigma**2 + self.slope * np.maximum(value, 0), least))

@@ -16,6 +16,7 @@ from coordnet.plans.fourier_modes import FourierModes
 from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR, growth
 from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.axes import Axis
+from coordnet.sampling.noise_model import NoiseModel
 
 LEARNING_ROUNDS = 30  # rounds in which the spectrum of the whole signal is learned
 PADDING = 16  # reflected samples beyond every border
@@ -26,33 +27,42 @@ WINDOW_SIDES = {1: 512, 2: 32, 3: 16, 4: 8}  # samples along each axis of a wind
 OVERLAP = 4  # windows that cover a sample, along an axis
 
 Values = Float[Tensor, "signals channels *lattice"]
-Levels = Float[Tensor, "signals channels *ones"]  # a number for each channel
+Levels = Float[Tensor, "signals channels *ones"]  # a number for each channel, or each of its modes
 
 
 def wiener_filter(
-    values: Values, variance_at: Callable[[Tensor], Tensor], advance: Callable[[], Any]
+    values: Values,
+    variance_at: Callable[[Tensor], Tensor],
+    advance: Callable[[], Any],
+    model: NoiseModel = NoiseModel(),  # noqa: B008
 ) -> tuple[Values, dict[str, Tensor]]:
     """Apply a Wiener filter with the signal's own spectrum, then filters of windows with spectra of their own.
 
     Channels are rotated to the eigenvectors of their covariance. The variance P of every mode of the reflected
     signal is learned in rounds of expectation-maximization: they multiply it by its ``growth`` for the posterior
     moments |gz|² + gs² with the gain g = P / (P + s²), where s² is the noise's variance, which ``variance_at`` returns
-    for the values' means. The energies of the filtered signal in overlapping windows are then the variances of a filter
-    in each window, ``PASSES`` times. The result is the estimate of the values' means, with the penalty of every mode
-    and the channels' rotation; ``advance`` is called after each filter.
+    for the values' means, times the spectrum of the ``model`` if it has one. The energies of the filtered signal in
+    overlapping windows are then the variances of a filter in each window, ``PASSES`` times. The result is the estimate
+    of the values' means, with the penalty of every mode and the channels' rotation; ``advance`` is called after each
+    filter.
     """
     mean = values.mean(tuple(range(2, values.ndim)), keepdim=True)
     rotation, _ = principal(values - mean)
     rotated = rotate(rotation.mT, values - mean)
 
-    def variance(means: Tensor) -> Tensor:
-        """Return the mean variance of the noise in each rotated channel where the values' means are known."""
-        return rotate(rotation.mT.square(), variance_at(means).mean(tuple(range(2, values.ndim)), keepdim=True))
+    def variance(means: Tensor, lattice: tuple[int, ...]) -> Tensor:
+        """Return the mean variance of the noise in each rotated channel, and mode of a lattice if it has a spectrum."""
+        level = variance_at(means).mean(tuple(range(2, values.ndim)), keepdim=True)
+        if model.spectrum is None:
+            return rotate(rotation.mT.square(), level)
+        power = torch.einsum("ic,ij...,jc->c...", rotation[0], model.on_grid(lattice).to(level), rotation[0])
+        return level.mean(1, keepdim=True) * power[..., : lattice[-1] // 2 + 1].clamp(min=PENALTY_FLOOR)
 
-    estimate, penalty = _whole(rotated, variance(window_means(values)))
+    lattice = tuple(values.shape[2:])
+    estimate, penalty = _whole(rotated, variance(window_means(values), padded_shape(lattice)))
     advance()
     for _ in range(PASSES):
-        estimate = _local(rotated, estimate, variance(rotate(rotation, estimate) + mean))
+        estimate = _local(rotated, estimate, variance(rotate(rotation, estimate) + mean, window_shape(lattice)))
         advance()
     return rotate(rotation, estimate) + mean, {"penalty": penalty, "rotation": rotation}
 
@@ -63,7 +73,7 @@ def _whole(values: Values, noise: Levels) -> tuple[Values, Float[Tensor, "signal
     ``noise`` is the noise's variance in each channel, the penalty its ratio to that of the signal.
     """
     lattice = values.shape[2:]
-    margin = tuple(PADDING if n > 1 else 0 for n in lattice)
+    margin = tuple((m - n) // 2 for n, m in zip(lattice, padded_shape(tuple(lattice)), strict=True))
     modes = window_modes(padded := reflect(values, margin, margin))
     z = modes.adjoint(padded)
     energy = z.abs().square()
@@ -100,6 +110,11 @@ def _local(values: Values, pilot: Values, noise: Levels) -> Values:
         side_by_side(total, shape, shifts).add_(filtered.reshape(tiles.shape))
         side_by_side(cover, shape, shifts).add_(window.square())
     return _inside(total / cover.clamp(min=PENALTY_FLOOR), lattice, margin)
+
+
+def padded_shape(lattice: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of a lattice with ``PADDING`` at both ends of each axis that is longer than 1."""
+    return tuple(n + 2 * PADDING if n > 1 else n for n in lattice)
 
 
 def _inside(f: Tensor, lattice: tuple[int, ...], margin: tuple[int, ...]) -> Tensor:

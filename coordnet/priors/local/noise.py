@@ -16,12 +16,14 @@ from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.channels import Channels
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, gray_shapes, joint_shapes
+from coordnet.priors.local.correlated import CorrelatedPatches
 from coordnet.priors.local.estimate import Estimate, Observed
 from coordnet.priors.local.mixture import MOST_ROUNDS
 from coordnet.priors.local.parameters import NOISE_BOUNDS, LocalParameters
 from coordnet.priors.local.patches import Patches
 from coordnet.priors.local.scale_mixture import Moments, ScaleMixture
-from coordnet.priors.local.similar_patches import filter_groups
+from coordnet.priors.local.similar_patches import Roots, filter_groups
+from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Geometry
 
 COLORFULNESS = ((0.1, 0.005),)  # noise hides what further kinds of colorfulness would tell
@@ -64,11 +66,14 @@ class LocalDenoiser:
         and each group takes its mean.
     progress : bool
         Whether a bar shows the stages.
+    model : NoiseModel, optional
+        The noise's spectrum; it is white if not given, or without one.
     """
 
     prior: LocalParameters
     variance: Callable[[Signal], Signal] = field(default=white)
     progress: bool = False
+    model: NoiseModel = NoiseModel()
 
     def __call__(self, noisy: Signal) -> Cleaned:
         """Return the estimate of a signal (channels, *lattice)."""
@@ -89,7 +94,7 @@ class LocalDenoiser:
         with tqdm(total=total, desc="patches", disable=not self.progress, leave=None, dynamic_ncols=True) as bar:
             f, spread, estimates = self._posterior(y, variance(smoothed(y)), noise, joint, bar)
             for side in sides:
-                f = filter_groups(y, f, variance(f)[0], side)
+                f = filter_groups(y, f, variance(f)[0], side, self._roots((side, side), y))
                 bar.update()
         method = "posterior means of patches, local prior" + bool(sides) * ", then groups of similar patches"
         learned = estimates[0].learned(span)
@@ -105,16 +110,35 @@ class LocalDenoiser:
         """Return posterior means, their variances, and the estimates: one of all colors, or one of each channel."""
         shape = self.prior.patch_on(tuple(noisy.shape[1:]))
         if joint:
-            estimate = self._estimate(noisy, variance, noise, joint_shapes(shape, COLORFULNESS, noisy.device), bar)
+            root = self._roots(shape, noisy)
+            estimate = self._estimate(
+                noisy, variance, noise, joint_shapes(shape, COLORFULNESS, noisy.device), root, bar
+            )
             return estimate.f, estimate.spread, [estimate]
         channels = Channels.of(noisy, torch.ones_like(noisy[:1], dtype=torch.bool))
         parts = torch.tensordot(channels.basis.T, noisy, 1).split(1)
-        estimates = [self._estimate(part, variance, noise, gray_shapes(shape, part.device), bar) for part in parts]
+        estimates = [
+            self._estimate(part, variance, noise, gray_shapes(shape, part.device), self._roots(shape, vector), bar)
+            for part, vector in zip(parts, channels.basis.mT, strict=True)
+        ]
         f, spread = (torch.cat(parts) for parts in zip(*((e.f, e.spread) for e in estimates), strict=True))
         return (torch.tensordot(channels.basis, f, 1), torch.tensordot(channels.basis.square(), spread, 1), estimates)
 
+    def _roots(self, patch: tuple[int, ...], like: Tensor) -> Roots | None:
+        """Return the root of the noise's covariance in a patch of all channels, and its inverse; None if white."""
+        if self.model.spectrum is None:
+            return None
+        root, whitener = self.model.roots(patch)
+        return root.to(like), whitener.to(like)
+
     def _estimate(
-        self, noisy: Float[Tensor, "columns *lattice"], variance: Tensor, noise: float, start: Tensor, bar: tqdm
+        self,
+        noisy: Float[Tensor, "columns *lattice"],
+        variance: Tensor,
+        noise: float,
+        start: Tensor,
+        roots: Roots | None,
+        bar: tqdm,
     ) -> Estimate:
         """Adapt classes to a signal of which all channels are treated jointly, then return its estimate."""
         start, lattice, device = start.to(noisy), tuple(noisy.shape[1:]), noisy.device
@@ -122,12 +146,19 @@ class LocalDenoiser:
         mixture, pilot = ScaleMixture.begin(start, ENERGIES, noise**2), noisy
         known = torch.ones_like(noisy[:1], dtype=torch.bool)
         patches = Patches.every(STRIDE, lattice, shape, device)
+
+        def seen(pilot: Signal) -> SharedPatches | CorrelatedPatches:
+            observed = Observed(noisy, known, pilot)
+            if roots is None:
+                return SharedPatches(observed, patches, variance)
+            return CorrelatedPatches(observed, patches, variance, roots[1])
+
         for _ in range(self._rounds):
             moments = Moments.zero(mixture)
-            pilot = SharedPatches(Observed(noisy, known, pilot), patches, variance).estimate(mixture, moments).f
+            pilot = seen(pilot).estimate(mixture, moments).f
             mixture = mixture.updated(moments, start, STRENGTH * self.prior.strength)
             bar.update()
-        estimate = SharedPatches(Observed(noisy, known, pilot), patches, variance).estimate(mixture)
+        estimate = seen(pilot).estimate(mixture)
         bar.update()
         return estimate
 

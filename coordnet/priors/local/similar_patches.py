@@ -15,9 +15,12 @@ STEP = 4  # distance of the patches whose groups are filtered: 3 takes 1.8 times
 GROUP = 48  # patches in a group
 BAND = 2**17  # pixels of a band of rows that is filtered at once
 Picture = Float[Tensor, "channels height width"]
+Roots = tuple[Float[Tensor, "size size"], Float[Tensor, "size size"]]  # root of a covariance, and the root's inverse
 
 
-def filter_groups(noisy: Picture, guide: Picture, variance: Float[Tensor, "height width"], side: int) -> Picture:
+def filter_groups(
+    noisy: Picture, guide: Picture, variance: Float[Tensor, "height width"], side: int, roots: Roots | None = None
+) -> Picture:
     """Return the mean of overlapping patches that are filtered in groups of similar ones.
 
     Parameters
@@ -28,6 +31,9 @@ def filter_groups(noisy: Picture, guide: Picture, variance: Float[Tensor, "heigh
         The variance of the noise; the filter of a group takes its mean.
     side : int
         The height and width of a patch; no longer than those of the picture.
+    roots : pair of (size, size), optional
+        The root of the covariance of the noise in a patch of all channels, relative to the variance, and its inverse:
+        noise that is not white is whitened, filtered, and colored again.
     """
     height, width = guide.shape[1:]
     total, weight = torch.zeros_like(guide), torch.zeros_like(guide[:1])
@@ -38,7 +44,7 @@ def filter_groups(noisy: Picture, guide: Picture, variance: Float[Tensor, "heigh
         groups = similar(guide[:, inside], part - top, columns, side)
         noise = torch.nn.functional.pad(_sums(variance[inside], side) / side**2, (0, side - 1, 0, side - 1))
         noise = noise.flatten()[groups].mean(1)
-        sums, weights = _filtered(noisy[:, inside], guide[:, inside], groups, noise, side)
+        sums, weights = _filtered(noisy[:, inside], guide[:, inside], groups, noise, side, roots)
         total[:, inside] += sums
         weight[:, inside] += weights
     return torch.where(weight > 0, total / weight.clamp(min=1e-12), guide)
@@ -93,9 +99,12 @@ def _filtered(
     groups: Int[Tensor, "references group"],
     noise: Float[Tensor, " references"],
     side: int,
+    roots: Roots | None,
 ) -> tuple[Picture, Float[Tensor, "1 height width"]]:
     """Return the sums of weighted filtered patches, and of their weights."""
     y, x = _unfold(noisy, side), _unfold(guide, side)
+    if roots is not None:
+        y, x = y @ roots[1], x @ roots[1]
     sums, weights = torch.zeros_like(x), x.new_zeros(len(x))
     count, size = groups.shape[1], x.shape[1]
     at_once = max(1, CHUNK["cpu"] // (8 * 4 * count * size))
@@ -103,6 +112,7 @@ def _filtered(
         patches, weight = wiener(y[part], x[part], variance)
         sums.index_add_(0, part.flatten(), (patches * weight[:, None, None]).flatten(0, 1))
         weights.index_add_(0, part.flatten(), weight.repeat_interleave(count))
+    sums = sums if roots is None else sums @ roots[0]
     return _fold(sums, guide.shape, side), _fold(
         weights.unsqueeze(1).expand(-1, side * side), (1, *guide.shape[1:]), side
     )
