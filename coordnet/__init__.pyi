@@ -36,6 +36,7 @@ from .priors.stack import Stack as Stack
 from .restore.denoise import denoise as denoise
 from .restore.inpaint import demosaic as demosaic
 from .restore.inpaint import inpaint as inpaint
+from .restore.noise_estimate import estimate_noise as estimate_noise
 from .restore.regrid import regrid as regrid
 from .restore.restored import Restored as Restored
 from .restore.upscale import upscale as upscale

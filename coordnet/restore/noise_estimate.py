@@ -1,0 +1,173 @@
+"""Which kind of noise a signal has: white, colored or a camera's, by what its flattest windows support."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet import _checks
+from coordnet.restore.noise import noise_level
+from coordnet.restore.noise_factors import FEWEST, Found, deconvolved, found_in
+from coordnet.restore.noise_windows import SIDES, Windows, doubled
+from coordnet.sampling.arrays import Array, as_signal
+from coordnet.sampling.noise_model import NoiseModel
+from coordnet.sampling.samples import units_of
+
+BANDS = 6  # parts of the modes by the length of their frequency; the first is where signals have most
+FLAT = 1.5  # ratio of the largest power of a part to the least, below which noise counts as white
+PEAKED = 4.0  # the same in signals of one channel, whose texture cannot be told from noise by the other channels
+QUANTILES = (0.02, 0.2)  # shares of the windows whose energies are compared: noise alone differs little
+SPREAD = {False: 5.0, True: 2.2}  # largest ratio of these energies, with several channels and with a single one
+LIKE, NEGLECTED = 1.2, 0.15  # ratio of energies, and part of their mean over all modes, that are alike
+LOUDEST = 4.0  # ratio of the power in the channel with most of the signal to the largest of the others
+QUIET = 64.0  # ratio of the mean powers above which textures are the reason, unless JPEG's blocks show
+PERIOD, BLOCKS = 8, 7.0  # side of such a block in pixels, and the least sum of the standard errors of its edges
+ROUNDING = 1e-3  # standard deviation of noise relative to the signal's range that rounding to 8 bits leaves
+
+
+def estimate_noise(signal: Array, *, dimensions: int | None = None) -> NoiseModel:
+    """Return the noise of a signal, of the simplest kind that explains its flattest windows.
+
+    White noise has the standard deviation of ``noise_level``, and is taken where the windows do not support another
+    kind: where there are too few, or where their energies differ as those of textures do. The variance depends on the
+    signal where a line against brightness explains it. The spectrum of one channel takes less than of several, since
+    others, in which signals vary less, tell noise from texture.
+
+    Parameters
+    ----------
+    signal : NumPy array or tensor, (*grid, channels), or (height, width) for a gray picture
+        A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
+    dimensions : int, optional
+        The number of axes of the grid, where the shape does not tell; see ``as_signal``.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or there are more than four axes.
+    """
+    values, _ = as_signal(signal, dimensions=dimensions)
+    if values.ndim - 1 not in SIDES:
+        raise _checks.wrong("signal", "one to four axes and channels", tuple(values.shape))
+    if not bool(torch.isfinite(values).all()):
+        raise _checks.wrong("signal", "finite values", "NaN or infinity")
+    level = noise_level(values.detach())
+    return supported_noise(values.detach()) or NoiseModel(floor=level * level)
+
+
+def supported_noise(signal: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
+    """Return the colored or the camera's noise that the windows of a signal support, None for white noise."""
+    units = float(units_of(signal.unsqueeze(0))[0])
+    found = _found(signal / units)
+    return None if found is None else found.in_units(units)
+
+
+def required_noise(signal: Float[Tensor, "*grid channels"], kind: str) -> NoiseModel:
+    """Return colored noise, of one variance, or a camera's, of a variance affine in the signal, without asking whether.
+
+    A ``ValueError`` is raised where there are too few windows without texture or clipped values to tell.
+    """
+    units = float(units_of(signal.unsqueeze(0))[0])
+    windows = Windows.of(signal / units)
+    if len(windows.modes) < 2 * FEWEST or _is_clean(windows):
+        expected = f"white: too little of the signal shows {kind} noise"
+        raise _checks.wrong("noise", expected, kind)
+    found = found_in(windows)
+    found = found if kind == "camera" else replace(found, line=found.line.level)
+    model = colored_model(windows, found, signal / units)
+    if model is None:
+        raise _checks.wrong("noise", f"white: the signal's texture hides {kind} noise", kind)
+    return model.in_units(units)
+
+
+def _found(values: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
+    """Return the noise that the windows of a signal support, None for white noise."""
+    windows = Windows.of(values)
+    if len(windows.modes) < 2 * FEWEST or _is_clean(windows):
+        return None
+    found = found_in(windows)
+    found = found if found.line.rises(windows.means) else replace(found, line=found.line.level)
+    bands = _bands(windows, found.spectra[: max(1, len(found.spectra) - 1)].mean(0, keepdim=True))[0, 1:]
+    if float(bands.max() / bands.min()) < (FLAT if len(found.spectra) > 1 else PEAKED):
+        level = float(bands[BANDS // 2 :].mean())
+        line = found.line
+        return NoiseModel(gain=level * line.gain, floor=level * line.floor) if line.gain > 0 else None
+    return colored_model(windows, found, values)
+
+
+def colored_model(windows: Windows, found: Found, values: Float[Tensor, "*grid channels"]) -> NoiseModel | None:
+    """Return the model with the spectra that were found, None where the signal's textures may have made them."""
+    spectra = found.spectra
+    if len(spectra) > 1 and _may_share(windows, found):
+        spectra = spectra[:-1].mean(0, keepdim=True).expand(len(spectra), -1)
+    else:
+        middle = windows.radius.argsort()[len(windows.radius) // BANDS : len(windows.radius) // 2]
+        energy = windows.modes[:, -1, middle].abs().square().mean(1) / found.line(windows.means.mean(1))
+        low, high = energy.quantile(torch.tensor(QUANTILES).to(energy)).tolist()
+        if high > SPREAD[len(spectra) == 1] * low:
+            return None
+        if len(spectra) > 1 and (last := _of_last(windows, spectra, values)) is None:
+            return None
+        spectra = torch.cat([spectra[:-1], last]) if len(spectra) > 1 else spectra
+    power = deconvolved(spectra, windows.seen)
+    spectrum = torch.einsum("ic,cf,jc->ijf", windows.rotation, power, windows.rotation)
+    spectrum = spectrum.reshape(*spectrum.shape[:2], *doubled(windows.shape))
+    return NoiseModel(spectrum, gain=found.line.gain, floor=found.line.floor)
+
+
+def _of_last(windows: Windows, spectra: Tensor, values: Tensor) -> Float[Tensor, "1 modes"] | None:
+    """Return the spectrum of the channel with most of the signal, None if the noise is hardly in the others.
+
+    It is bounded by theirs, since textures may have made it. JPEG removes most noise where there is nothing else, so
+    that the flattest windows have too little at high frequencies: its power is then taken to be the same at all.
+    """
+    bands, flat = _bands(windows, spectra), windows.seen.sum(1).unsqueeze(0)
+    if values.ndim == 3 and has_blocks(values):
+        return float(bands[-1].max()) * flat
+    if float(bands[-1].mean()) > QUIET * float(bands[:-1].mean()):
+        return None
+    return torch.minimum(spectra[-1:], LOUDEST * float(bands[:-1].max()) * flat)
+
+
+def _is_clean(windows: Windows) -> bool:
+    """Return whether a tenth of the windows have no more energy than rounding to 8 bits leaves."""
+    energy = windows.modes.abs().square().mean(2).amax(1)
+    return float(energy.quantile(0.1)) < ROUNDING**2
+
+
+def _bands(windows: Windows, spectra: Float[Tensor, "c modes"]) -> Float[Tensor, "c bands"]:
+    """Return the mean power of spectra in parts of the modes, the lowest frequencies first."""
+    flat = spectra / windows.seen.sum(1)
+    return torch.stack([flat[:, band].mean(1) for band in windows.radius.argsort().chunk(BANDS)], 1)
+
+
+def _may_share(windows: Windows, found: Found) -> bool:
+    """Return whether the channel with most of the signal may have the spectrum that the others have in the mean.
+
+    Its flattest windows then have hardly more energy than that at the higher frequencies, where signals have least.
+    """
+    others = found.spectra[:-1].mean(0)
+    energy = windows.modes[:, -1].abs().square() / found.line(windows.means.mean(1)).unsqueeze(1)
+    for band in windows.radius.argsort().chunk(BANDS)[BANDS // 2 :]:
+        least = float(energy[:, band].mean(1).quantile(QUANTILES[0]))
+        if least > LIKE * float(others[band].mean()) + NEGLECTED * float(others.mean()):
+            return False
+    return True
+
+
+def has_blocks(picture: Float[Tensor, "height width channels"]) -> bool:
+    """Return whether steps between neighboring pixels are larger at the edges of blocks, at the same place both ways.
+
+    A step is compared with the mean of the two beside it; pictures that were compressed as JPEG have such edges.
+    """
+    gray, places, errors = picture.double().mean(2), [], 0.0
+    for rows in (gray, gray.mT):
+        step = rows.diff(dim=1).abs()
+        excess = step[:, 1:-1] - (step[:, :-2] + step[:, 2:]) / 2
+        parts = [excess[:, p::PERIOD] for p in range(PERIOD)]
+        if min(part.numel() for part in parts) < 2:
+            return False
+        scores = torch.stack([p.mean() / (p.std() / p.numel() ** 0.5).clamp(min=1e-12) for p in parts])
+        places.append(int(scores.argmax()))
+        errors += float(scores.max())
+    return places[0] == places[1] and errors > BLOCKS

@@ -1,0 +1,220 @@
+"""The spectrum of a signal's noise, and its variance against brightness, from windows of the signal itself.
+
+The energies of a window's modes are exponential variables, whose means are the noise's spectrum, which all windows
+share but for its variance there, plus power laws that each window has to an extent of its own. Both are found by the
+multiplicative updates of a factorization in the divergence of Itakura and Saito, which increase the likelihood
+(Févotte, Bertin and Durrieu, "Nonnegative matrix factorization with the Itakura-Saito divergence", 2009).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.optimize import nnls
+from torch import Tensor
+
+from coordnet.restore.noise_windows import Windows
+
+POWERS = (2.0, 4.0)  # the signal's energy in a window falls as these powers of the frequency
+ROUNDS = 5  # rounds in which windows are chosen by the spectrum, and the spectrum is found in these windows
+UPDATES = 10  # multiplicative updates of the windows' own energies in a row
+SHARES = (0.15, 0.05)  # share of the windows that is taken for flat: where the signal varies little, and most
+FEWEST = 24  # windows from which a spectrum is found
+LOWEST = 0.1  # quantile of the energies from which the spectrum starts
+TINY = 1e-2  # power relative to the mean, below which frequencies count little for the choice of windows
+WIDTH = 0.6  # deviation in modes of the spectrum's smoothing where the signal hides the noise
+RISE = 1.3  # ratio of the variances where the signal is bright and dark above which noise depends on the signal
+EXPLAINED = 0.6  # share of the differences of the variances that a line may leave
+BINS = 8  # parts of the range of brightness
+MISFIT = 2.0  # weight of the misfit of a window beside the share of its signal
+BIN_WINDOWS = 16  # windows in each part at least
+BEYOND = 1.25  # parts whose variance is larger than the line by this factor have texture, and count little
+DECONVOLUTIONS = 40  # updates that free the spectrum from the windows' taper
+
+Energies = Float[Tensor, "windows modes"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The factorization of one channel's energies: v P of the noise, and the power laws' energies."""
+
+    energy: Energies
+    variance: Float[Tensor, " windows"]
+    spectrum: Float[Tensor, " modes"]
+    laws: Float[Tensor, "laws modes"]
+    extents: Float[Tensor, "windows laws"]
+
+    @property
+    def noise(self) -> Energies:
+        """The expected energies of the noise."""
+        return self.variance.unsqueeze(1) * self.spectrum
+
+    @property
+    def signal(self) -> Energies:
+        """The expected energies of the signal."""
+        return self.extents @ self.laws
+
+    def at(self, rows: Int[Tensor, " rows"]) -> "Factors":
+        """Return the part of some windows."""
+        parts = {name: getattr(self, name)[rows] for name in ("energy", "variance", "extents")}
+        return replace(self, **parts)
+
+    def explained(self, updates: int = UPDATES) -> "Factors":
+        """Return the factors with the windows' own energies fitted to a spectrum of the noise that stays."""
+        extents = self.extents
+        for _ in range(updates):
+            mean = self.noise + extents @ self.laws
+            ratio = (self.energy / mean.square()) @ self.laws.mT / (mean.reciprocal() @ self.laws.mT)
+            extents = extents * ratio.clamp(max=10)
+        return replace(self, extents=extents)
+
+    def learned(self) -> "Factors":
+        """Return the factors with both parts fitted."""
+        made, v = self, self.variance.unsqueeze(1)
+        for _ in range(2 * UPDATES):
+            mean = made.noise + made.signal
+            spectrum = made.spectrum * (v * made.energy / mean.square()).sum(0) / (v / mean).sum(0)
+            made = replace(made, spectrum=spectrum).explained(1)
+        return made
+
+    def scores(self) -> tuple[Float[Tensor, " windows"], Float[Tensor, " windows"]]:
+        """Return the share of the signal in each window relative to the noise, and how its energy fits both."""
+        weight = self.spectrum / (self.spectrum + TINY * self.spectrum.mean())
+        weight = weight / weight.sum()
+        noise, signal = self.noise, self.signal
+        return signal / noise @ weight, self.energy / (noise + signal) @ weight
+
+
+@dataclass(frozen=True)
+class Line:
+    """The variance of the noise against brightness, relative to the spectrum's: ``floor + gain * x``."""
+
+    floor: float = 1.0
+    gain: float = 0.0
+    brightness: tuple[float, ...] = ()  # means of the flat windows, by parts of the range of brightness
+    variances: tuple[float, ...] = ()  # what was found there
+
+    def __call__(self, brightness: Tensor) -> Tensor:
+        """Return the variance at some brightness, of at least a thousandth of the mean."""
+        found = self.floor + self.gain * brightness
+        return found.clamp(min=1e-3 * float(found.mean().clamp(min=1e-9)))
+
+    @property
+    def level(self) -> "Line":
+        """The line without a gain, at the mean of what was found."""
+        return replace(self, floor=float(np.mean(self.variances)) if self.variances else self.floor, gain=0.0)
+
+    def rises(self, means: Tensor) -> bool:
+        """Return whether the variance surely grows with the brightness, of which the windows' means are given."""
+        if len(self.variances) < 3 or self.gain == 0:
+            return False
+        dark, bright = means.mean(1).quantile(torch.tensor([0.1, 0.9]).to(means)).tolist()
+        x, y = np.array(self.brightness), np.log(self.variances)
+        left = np.abs(y - np.log(self.floor + self.gain * np.maximum(x, 0))).mean()
+        rise = (self.floor + self.gain * max(bright, 0)) / (self.floor + self.gain * max(dark, 0) + 1e-12)
+        return bool(rise > RISE and left < EXPLAINED * np.abs(y - np.median(y)).mean())
+
+    @classmethod
+    def through(cls, points: list[tuple[float, float, int]]) -> "Line":
+        """Fit a line of nonnegative floor and gain to brightness, variance and count, by relative errors."""
+        x, y, count = torch.tensor(points, dtype=torch.float64).unbind(1)
+        weight, rows = count.sqrt(), torch.stack([1 / y, x.clamp(min=0) / y], 1)
+        floor, gain = 1.0, 0.0
+        for _ in range(UPDATES):
+            floor, gain = nnls((weight.unsqueeze(1) * rows).numpy(), weight.numpy())[0].tolist()
+            above = y > BEYOND * (floor + gain * x.clamp(min=0))
+            weight = count.sqrt() * torch.where(above, 0.1, 1.0)
+        return cls(floor, gain, tuple(x.tolist()), tuple(y.tolist()))
+
+
+@dataclass(frozen=True)
+class Found:
+    """The spectra of the rotated channels as the windows see them, and the variance against brightness."""
+
+    spectra: Float[Tensor, "channels modes"]
+    trust: Float[Tensor, "channels modes"]  # mean squared share of the noise in the energies, from 0 to 1
+    line: Line
+    chosen: list[Tensor]  # the flattest windows of each channel
+
+
+def found_in(windows: Windows) -> Found:
+    """Factorize the energies of a signal's windows; see the module."""
+    energy = windows.modes.abs().square()
+    flat = windows.seen.sum(1)
+    laws = torch.stack([windows.frequency**-p for p in POWERS]) @ windows.seen.mT
+    laws = laws / laws.mean(1, keepdim=True)
+    brightness = windows.means @ windows.rotation.square()
+    parts = _parts(windows.means.mean(1))
+    start = torch.quantile(energy, LOWEST, dim=0) / -torch.log(torch.tensor(1 - LOWEST))
+    spectra = _smoothed(start / flat, torch.ones_like(start), windows.shape) * flat
+    trust, line, chosen = torch.ones_like(start), Line(), []
+    for number in range(ROUNDS):
+        factors = []
+        for c, spectrum in enumerate(spectra):
+            extents = 1e-2 * energy[:, c].mean(1, keepdim=True).expand(-1, len(POWERS))
+            factors.append(Factors(energy[:, c], line(brightness[:, c]), spectrum, laws, extents).explained())
+        if number:
+            learned = [f.at(rows).learned() for f, rows in zip(factors, chosen, strict=True)]
+            trust = torch.stack([(f.noise / (f.noise + f.signal)).square().mean(0) for f in learned])
+            spectra = _smoothed(torch.stack([f.spectrum for f in learned]) / flat, trust, windows.shape) * flat
+            factors = [replace(f, spectrum=s).explained() for f, s in zip(factors, spectra, strict=True)]
+            line = _line(factors[: max(1, len(factors) - 1)], chosen, brightness, parts)
+        shares = [SHARES[c == len(spectra) - 1 and c > 0] for c in range(len(spectra))]
+        chosen = [_flattest(f, parts, share) for f, share in zip(factors, shares, strict=True)]
+    return Found(spectra, trust, line, chosen)
+
+
+def _parts(brightness: Float[Tensor, " windows"]) -> list[Int[Tensor, " rows"]]:
+    """Return the numbers of the windows in equal parts by brightness."""
+    return list(brightness.argsort().chunk(min(BINS, max(1, len(brightness) // BIN_WINDOWS))))
+
+
+def _flattest(factors: Factors, parts: list[Tensor], share: float) -> Int[Tensor, " rows"]:
+    """Return the windows of each part with the least share of the signal that fit as the part's others do."""
+    fewest, (signal, fit) = -(-FEWEST // len(parts)), factors.scores()
+    chosen = []
+    for rows in parts:
+        scores = signal[rows] + MISFIT * (fit[rows] / fit[rows].median() - 1).abs()
+        chosen.append(rows[scores.argsort()[: max(fewest, int(share * len(rows)))]])
+    return torch.cat(chosen)
+
+
+def _line(factors: list[Factors], chosen: list[Tensor], brightness: Tensor, parts: list[Tensor]) -> Line:
+    """Return the line through the variances that are most likely in each part of the range of brightness."""
+    points = []
+    for c, (f, rows) in enumerate(zip(factors, chosen, strict=False)):
+        for part in parts:
+            kept = rows[torch.isin(rows, part)]
+            some, scale = f.at(kept), 1.0
+            for _ in range(UPDATES):
+                noise = scale * some.noise
+                mean = noise + some.signal
+                scale *= float((noise * some.energy / mean.square()).sum() / (noise / mean).sum())
+            points.append((float(brightness[kept, c].mean()), scale * float(some.variance.mean()), len(kept)))
+    return Line.through(points)
+
+
+def _smoothed(spectra: Tensor, trust: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return spectra whose logarithm is smoothed over neighboring modes as far as they are not trusted."""
+    weight, log = trust + 1e-6, spectra.clamp(min=1e-30).log()
+
+    def blurred(x: Float[Tensor, "channels modes"]) -> Tensor:
+        full = torch.cat([torch.zeros_like(x[:, :1]), x], 1).reshape(-1, *shape)
+        for axis, n in enumerate(shape, start=1):
+            i = torch.arange(n)
+            kernel = torch.exp(-torch.minimum(i, n - i).double().square() / (2 * WIDTH**2))
+            gain = torch.fft.fft(kernel / kernel.sum()).real.reshape(-1, *(1,) * (len(shape) - axis))
+            full = torch.fft.ifft(torch.fft.fft(full, dim=axis) * gain, dim=axis).real
+        return full.flatten(1)[:, 1:]
+
+    smooth = blurred(weight * log) / blurred(weight).clamp(min=1e-12)
+    return (trust * log + (1 - trust) * smooth).exp()
+
+
+def deconvolved(spectra: Float[Tensor, "c modes"], seen: Float[Tensor, "modes frequencies"]) -> Tensor:
+    """Return the power at every frequency that the windows see as some spectra, by Richardson's and Lucy's updates."""
+    power = spectra.mean(1, keepdim=True).expand(-1, seen.shape[1])
+    for _ in range(DECONVOLUTIONS):
+        power = power * ((spectra / (power @ seen.mT).clamp(min=1e-30)) @ seen) / seen.sum(0)
+    return power

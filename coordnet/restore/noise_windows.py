@@ -1,0 +1,98 @@
+"""Overlapping windows of a signal in which noise is looked for: their Fourier modes beneath a taper."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+from coordnet.linalg.kronecker import outer_product
+from coordnet.priors.adaptive.spectrum import PENALTY_FLOOR
+
+SIDES = {1: 256, 2: 16, 3: 8, 4: 4}  # samples along each axis of a window, by the number of axes
+MOST_WINDOWS = 6144  # windows that are looked at; they lie further apart on larger signals
+ENDS = 0.1  # share of a window's values at the ends of the range, above which they may have been clipped
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The modes of windows without their means, under a taper of squared sum 1, in channels rotated to uncorrelated."""
+
+    modes: Complex[Tensor, "windows rotated modes"]  # all but that of frequency 0
+    means: Float[Tensor, "windows channels"]  # in the signal's own channels
+    rotation: Float[Tensor, "channels rotated"]  # columns by ascending variance of the signal; none without energy
+    seen: Float[Tensor, "modes frequencies"]  # mean energy of each mode for a power of 1 at each frequency
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, signal: Float[Tensor, "*grid channels"]) -> "Windows":
+        """Return the windows of a signal that have few values at the ends of its range."""
+        values = signal.detach().double().cpu().movedim(-1, 0)
+        shape = tuple(min(SIDES[values.ndim - 1], n) for n in values.shape[1:])
+        axes = tuple(range(2, values.ndim + 1))
+        tiles = _tiles(values, shape)
+        ends = ((tiles == values.min()) | (tiles == values.max())).flatten(1).double().mean(1)
+        tiles = tiles[ends <= ENDS]
+        centered = values.flatten(1) - values.flatten(1).mean(1, keepdim=True)
+        energy, rotation = torch.linalg.eigh(centered @ centered.mT)
+        rotation = rotation[:, energy > PENALTY_FLOOR * energy[-1]]
+        taper = _taper(shape)
+        means = (tiles * taper).sum(axes, keepdim=True) / taper.sum()
+        tapered = (tiles - means) * taper
+        modes = (torch.fft.fftn(tapered, dim=axes) if len(tiles) else tapered + 0j).flatten(2)[..., 1:]
+        rotated = torch.einsum("wck,cd->wdk", modes, rotation.to(modes))
+        return cls(rotated, means.flatten(1), rotation, seen_through_taper(shape), shape)
+
+    @property
+    def frequency(self) -> Float[Tensor, " frequencies"]:
+        """The length of each frequency in cycles per sample, that of ``seen``; at least half of the smallest one."""
+        lines = [torch.fft.fftfreq(n, dtype=torch.float64) for n in doubled(self.shape)]
+        squares = torch.stack(torch.meshgrid(*lines, indexing="ij")).square().sum(0)
+        return squares.sqrt().flatten().clamp(min=0.25 / max(self.shape))
+
+    @property
+    def radius(self) -> Float[Tensor, " modes"]:
+        """The length of the frequency of each mode in cycles per sample."""
+        lines = [torch.fft.fftfreq(n, dtype=torch.float64) for n in self.shape]
+        return torch.stack(torch.meshgrid(*lines, indexing="ij")).square().sum(0).sqrt().flatten()[1:]
+
+
+def doubled(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of the lattice of frequencies, twice as fine as a window's."""
+    return tuple(2 * n if n > 1 else 1 for n in shape)
+
+
+def seen_through_taper(shape: tuple[int, ...]) -> Float[Tensor, "modes frequencies"]:
+    """Return the mean energy of a tapered window's modes for noise of power 1 at one of the ``doubled`` frequencies.
+
+    The mean under the taper is subtracted from the window first. For white noise the energies add up to 1, but near
+    frequency 0, which the mean takes with it.
+    """
+    taper, axes, size = _taper(shape).flatten(), tuple(range(1, len(shape) + 1)), math.prod(shape)
+    phases = torch.fft.fftn(torch.eye(size, dtype=torch.float64).reshape(size, *shape), dim=axes).reshape(size, size)
+    rows = taper * phases.mT
+    rows = rows - rows.sum(1, keepdim=True) * (taper / taper.sum())
+    through = torch.fft.fftn(rows.reshape(size, *shape), s=doubled(shape), dim=axes)
+    return through.abs().square().flatten(1)[1:] / math.prod(doubled(shape))
+
+
+def _taper(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
+    """Return a Hann window of squared sum 1."""
+    phases = [2 * torch.pi * (torch.arange(n, dtype=torch.float64) + 0.5) / n for n in shape]
+    taper = outer_product([1 - torch.cos(p) if len(p) > 1 else torch.ones_like(p) for p in phases])
+    return taper / taper.square().sum().sqrt()
+
+
+def _tiles(values: Float[Tensor, "channels *grid"], shape: tuple[int, ...]) -> Float[Tensor, "windows channels ..."]:
+    """Return windows that overlap by a half, or lie further apart where they would be too many."""
+    hops, grid = [max(1, n // 2) for n in shape], values.shape[1:]
+
+    def count() -> int:
+        return math.prod((g - n) // h + 1 for g, n, h in zip(grid, shape, hops, strict=True))
+
+    while count() > MOST_WINDOWS:
+        hops = [h + max(1, h // 8) for h in hops]
+    for axis, (n, h) in enumerate(zip(shape, hops, strict=True), start=1):
+        values = values.unfold(axis, n, h)
+    return values.flatten(1, len(shape)).movedim(0, 1)

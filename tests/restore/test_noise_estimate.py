@@ -1,0 +1,127 @@
+import math
+
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.restore.noise_estimate import has_blocks, required_noise
+from coordnet.restore.noise_factors import Factors, Line, deconvolved
+from coordnet.restore.noise_windows import Windows, doubled, seen_through_taper
+from tests.helpers import synthetic_photograph
+from tests.sampling.test_noise_model import gaussian_spectrum
+
+SIZE = (176, 160)
+
+
+def planted(model, generator, channels=3, size=SIZE):
+    truth = synthetic_photograph(*size, channels).double()
+    truth = 0.1 + 0.8 * (truth - truth.min()) / (truth.max() - truth.min())
+    noise = model.variance(truth).sqrt() * model.process(size, channels, generator)
+    return truth, truth + noise
+
+
+def test_a_mode_sees_white_noise_but_for_the_mean():
+    seen = seen_through_taper((16, 16))
+    total = torch.cat([torch.zeros(1), seen.sum(1)]).reshape(16, 16)
+    assert torch.allclose(total[3:13, 3:13], torch.ones(1).double(), atol=1e-6)
+    assert float(total[0, 1]) < 0.9
+
+
+def test_the_energies_of_windows_are_those_seen_through_the_taper(generator):
+    model = cn.NoiseModel(gaussian_spectrum(1.0), floor=1.0)
+    windows = Windows.of(model.process((700, 700), 1, generator))
+    found = windows.modes[:, 0].abs().square().mean(0)
+    power = model.on_grid(doubled(windows.shape))[0, 0].flatten()
+    expected = windows.seen @ power
+    strong = expected > 0.05 * expected.max()
+    assert float((found / expected)[strong].log().abs().mean()) < 0.08
+
+
+def test_deconvolution_finds_what_the_windows_saw():
+    seen = seen_through_taper((16, 16))
+    power = cn.NoiseModel(gaussian_spectrum(1.0), floor=1.0).on_grid((32, 32)).reshape(1, -1)
+    made = deconvolved(power @ seen.mT, seen)
+    torch.testing.assert_close(made @ seen.mT, power @ seen.mT, atol=0.05, rtol=0.02)
+
+
+def test_updates_find_planted_factors(generator):
+    """The energies are exponential variables of means v P + e L."""
+    variance = 0.5 + torch.rand(400, generator=generator, dtype=torch.float64)
+    spectrum = torch.linspace(2, 0.2, 60, dtype=torch.float64)
+    laws = torch.linspace(1, 60, 60, dtype=torch.float64).pow(-2).unsqueeze(0)
+    extents = 30 * torch.rand(400, 1, generator=generator, dtype=torch.float64).square()
+    mean = variance.unsqueeze(1) * spectrum + extents @ laws
+    energy = -mean * torch.rand(400, 60, generator=generator, dtype=torch.float64).log()
+    made = Factors(energy, variance, torch.ones(60).double(), laws, torch.ones(400, 1).double()).learned()
+    assert float((made.spectrum / spectrum)[10:].log().abs().mean()) < 0.06
+
+
+def test_a_line_through_variances_leaves_texture_out():
+    points = [(x, 0.01 + 0.05 * x, 40) for x in (0.1, 0.3, 0.5, 0.7)] + [(0.4, 0.2, 40)]
+    line = Line.through(points)
+    assert (line.floor, line.gain) == pytest.approx((0.01, 0.05), rel=0.1)
+
+
+@pytest.mark.parametrize("width", [1.0, 2.0])
+def test_colored_noise_is_found(width, generator):
+    truth, y = planted(cn.NoiseModel(gaussian_spectrum(width, 3), floor=1.0), generator)
+    noise = y - truth
+    y = truth + 0.1 * noise / noise.std()
+    model = cn.estimate_noise(y)
+    assert model.kind == "colored"
+    assert math.sqrt(model.floor) == pytest.approx(0.1, rel=0.15)
+    found, expected = (m.covariance((4, 4)) for m in (model, cn.NoiseModel(gaussian_spectrum(width, 3), floor=1.0)))
+    assert float((found - expected).norm() / expected.norm()) < 0.2
+
+
+@pytest.mark.parametrize("gain", [0.005, 0.02])
+def test_a_camera_s_noise_is_found(gain, generator):
+    _, y = planted(cn.NoiseModel(gain=gain, floor=0.0004), generator, size=(240, 240))
+    model = cn.estimate_noise(y)
+    assert model.kind == "camera" and model.spectrum is None
+    for value in (0.2, 0.5, 0.8):
+        assert float(model.variance(torch.tensor(value))) == pytest.approx(0.0004 + gain * value, rel=0.25)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_white_noise_stays_white(channels, generator):
+    _, y = planted(cn.NoiseModel(floor=0.0025), generator, channels)
+    model = cn.estimate_noise(y)
+    assert model.kind == "white"
+    assert math.sqrt(model.floor) == pytest.approx(0.05, rel=0.05)
+
+
+def test_clean_drawings_have_no_noise():
+    drawing = torch.zeros(128, 160, 3)
+    drawing[20:60, 30:90] = torch.tensor([0.9, 0.2, 0.1])
+    drawing[70:72, :, 1] = 1.0
+    made = cn.denoise(drawing)
+    assert made.noise is None
+    assert cn.psnr(made.signal, drawing) > 60
+
+
+@pytest.mark.parametrize("units", [255.0, 1e-3])
+def test_units_scale_the_model(units, generator):
+    _, y = planted(cn.NoiseModel(gain=0.02, floor=0.0004), generator)
+    one, other = cn.estimate_noise(y), cn.estimate_noise(units * y)
+    assert other.gain == pytest.approx(units * one.gain, rel=1e-6)
+    assert other.floor == pytest.approx(units**2 * one.floor, rel=1e-6)
+
+
+def test_blocks_are_seen(generator):
+    smooth = synthetic_photograph(160, 160).double()
+    steps = 0.02 * torch.randn(20, 20, 1, generator=generator, dtype=torch.float64)
+    assert has_blocks(smooth + steps.repeat_interleave(8, 0).repeat_interleave(8, 1))
+    assert not has_blocks(smooth + 0.02 * torch.randn(160, 160, 1, generator=generator, dtype=torch.float64))
+
+
+def test_too_little_to_tell_is_refused(generator):
+    with pytest.raises(ValueError, match="`noise`: expected white: too little"):
+        required_noise(torch.rand(20, 20, 3, generator=generator), "colored")
+    assert cn.estimate_noise(torch.rand(20, 20, 3, generator=generator)).kind == "white"
+
+
+@pytest.mark.parametrize("signal", [torch.full((20, 20, 1), torch.nan), torch.zeros(2, 2, 2, 2, 2, 2)])
+def test_what_is_no_signal_is_refused(signal):
+    with pytest.raises(ValueError, match="`signal`: expected"):
+        cn.estimate_noise(signal)
