@@ -164,6 +164,14 @@ def denoise(
         float | None,
         Option(parser=number, help="Standard deviation of the noise, for values in [0, 1]; estimated if not given."),
     ] = None,
+    noise: Annotated[
+        str,
+        Option(
+            metavar="[auto|white|colored|camera]",
+            help="The kind of noise to estimate: white, with a spectrum, or with a variance that depends on the signal "
+            "too; with auto what a picture shows. Other signals, and those with --sigma, have white noise.",
+        ),
+    ] = "auto",
     prior: Annotated[
         str,
         Option(
@@ -174,10 +182,10 @@ def denoise(
     ] = "auto",
     common: options.Batch,
 ) -> None:
-    """Remove white noise from a picture, a video or another signal; alpha stays as it is."""
+    """Remove noise from a picture, a video or another signal; alpha stays as it is."""
     from coordnet.cli import restore
 
-    restore.denoise(signals, sigma, prior, common)
+    restore.denoise(signals, sigma, noise, prior, common)
 
 
 @command

@@ -26,6 +26,7 @@ from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
+from coordnet.plots.noise import noise_figure
 from coordnet.plots.panels import sampled_picture
 from coordnet.priors.base import Prior
 from coordnet.priors.local.areas import DEGREE
@@ -144,18 +145,22 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {learned.rounds} round{'s' * (learned.rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, prior: str, common: Batch) -> None:
-    """Remove white noise of a standard deviation, given or estimated."""
-    work = partial(_restored, "denoise", partial(_denoise, sigma=sigma, prior=prior))
+def denoise(signals: list[str], sigma: float | None, noise: str, prior: str, common: Batch) -> None:
+    """Remove noise of a standard deviation, given or estimated, or of a kind that is estimated."""
+    work = partial(_restored, "denoise", partial(_denoise, sigma=sigma, noise=noise, prior=prior))
     each("denoise", work, signals, common)
 
 
-def _denoise(_: str, media: Media, values: Tensor, common: Common, sigma: float | None, prior: str) -> Shown:
+def _denoise(
+    _: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: str
+) -> Shown:
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
-    made = denoised(values, sigma, prior=prior, progress=common.progress, **options)
-    found = {name: made.report[name] for name in ("sigma", "prior")}
-    how = "estimated" if sigma is None else "given"
-    chosen = f"noise of standard deviation {found['sigma']:.4g} ({how}), {found['prior']} prior"
+    made = denoised(values, sigma, noise=noise, prior=prior, progress=common.progress, **options)
+    found = {name: made.report[name] for name in ("sigma", "noise", "prior")}
+    how, words = "estimated" if sigma is None else "given", f"noise of standard deviation {found['sigma']:.4g}"
+    chosen = f"{words if made.noise is None else made.noise} ({how}), {found['prior']} prior"
+    lost = found["noise"]["lost"]
+    chosen = f"{100 * lost:.2g} % of the pixels lost to black or white, then {chosen}" if lost else chosen
     chosen += " (--prior adaptive is faster)" * (found["prior"] == "local" and prior == "auto")
     chosen += f" in {report.size(made.report['tiles'])} tiles" if made.fit is None else ""
     # Stein's formula is within half a dB where nothing was clipped, and within two elsewhere.
@@ -228,6 +233,8 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
         with common.stage("drawing"):
             figure = restoration_figure(before, after, (name, f"{command}\n{shown.sureness}"), rate=media.rate)
         report.write_results(staging, restored, fit, figure, record, common, made.std)
+        if made.noise is not None:
+            noise_figure(made.noise).savefig(staging / "noise.png", dpi=110)
         if media.kind == "video":  # the .mp4 is compressed
             write_media(restored, staging / "reconstruction.npy")
     return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)

@@ -267,13 +267,15 @@ class DenoiseReport(FitReport):
     """The report of a signal that noise was removed from.
 
     ``sigma`` is the standard deviation of the noise, ``sigma_given`` whether it was given. ``tried`` has the mean
-    squared difference by which each prior was judged. ``expected_psnr`` is in dB, None without noise.
+    squared difference by which each prior was judged. ``expected_psnr`` is in dB, None without noise. ``noise`` has the
+    kind of the noise, the floor and the gain of its variance, and the share of the pixels that were lost.
     """
 
     sigma: float
     sigma_given: bool
     expected_psnr: float | None
     tried: dict[str, float] | None = None
+    noise: dict[str, Any] | None = None
 
 
 def report_from(record: dict[str, Any]) -> FitReport:

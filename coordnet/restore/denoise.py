@@ -1,15 +1,14 @@
-"""Denoising: white noise on all samples of a signal is removed by the local prior or an adaptive Wiener filter."""
+"""Denoising: noise on all samples of a signal is removed by the local prior or an adaptive Wiener filter."""
 
 import math
 import statistics
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -20,42 +19,31 @@ from coordnet.linalg.borders import make_periodic
 from coordnet.linalg.machine import full_precision
 from coordnet.metrics.scores import decibels, value_range
 from coordnet.networks.fit_reports import DenoiseReport
+from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
 from coordnet.priors.local import Local
-from coordnet.priors.local.noise import LocalDenoiser
 from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
-from coordnet.restore.noise import ClippedNoise, noise_level, refuse_more_than
+from coordnet.restore.cleaners import ADDED, CLEANERS, TRIED, Cleaned, Noise, Signal, cleaned, noisier
+from coordnet.restore.impulses import lost_pixels
+from coordnet.restore.inpaint import inpaint
+from coordnet.restore.noise import noise_level, refuse_more_than
+from coordnet.restore.noise_estimate import required_noise, supported_noise
 from coordnet.restore.restored import Restored, Tiles, Window, has_opacity
-from coordnet.restore.wiener import PASSES, WINDOW_SIDES, wiener_filter
+from coordnet.restore.wiener import WINDOW_SIDES
 from coordnet.sampling.arrays import Array, as_signal
 from coordnet.sampling.axes import Axis
 from coordnet.sampling.grids import Lattice
-from coordnet.sampling.samples import units_of
+from coordnet.sampling.noise_model import NoiseModel
 
 PROBED = 8  # one tile in eight is filtered twice, to estimate the remaining error
-PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
-TRIED = 2**14  # points of the middle part on which both priors are compared
-TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
 ROOM = 2.0**10  # the largest number of a type over the largest value allowed; estimates may overshoot
 BEYOND = 0.01  # with a larger share of its values outside [0, 1], an estimate has its own span as range
 UNLIKE = 2.0  # smallest ratio of the given and the estimated sigma, or its inverse, that is warned of
-ADDED = 0.7  # standard deviation of the noise added for the comparison, relative to the present noise
-
-Signal = Float[Tensor, "*grid channels"]
-Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
-
-
-@dataclass(frozen=True)
-class Noise:
-    """The noise that a filter removes, and how it works."""
-
-    level: float  # standard deviation of the noise
-    given: bool  # whether it was given, and not estimated
-    seed: int | None = None  # the seed of the probe for the error that remains, which is not estimated without one
-    progress: bool = False
+LARGEST = torch.finfo(torch.float64).max  # variance beyond which squares of the level overflow
+KINDS = ("auto", "white", "colored", "camera")
 
 
 @full_precision()
@@ -63,6 +51,7 @@ def denoise(
     signal: Array,
     sigma: float | None = None,
     *,
+    noise: NoiseModel | str = "auto",
     prior: Prior | str = "auto",
     alpha: bool | None = None,
     dimensions: int | None = None,
@@ -70,7 +59,7 @@ def denoise(
     largest: int | None = None,
     progress: bool = False,
 ) -> Restored:
-    """Remove white Gaussian noise by a prior that is adapted to the very signal.
+    """Remove Gaussian noise, white or not, by a prior that is adapted to the very signal.
 
     The local prior has Gaussian classes of small patches, and then filters groups of similar patches (see
     ``LocalDenoiser``). The adaptive prior has one spectrum for the full signal and one for every window (see
@@ -83,8 +72,13 @@ def denoise(
         A signal of one to four axes; integers of 8 and 16 bits are scaled to [0, 1].
     sigma : float, optional
         Standard deviation of the noise, of integers after they are scaled; before clipping, where values were clipped.
-        It is estimated by ``noise_level`` if not given. A ``CoordnetWarning`` says where the estimate is less than half
-        of what is given, or more than twice as much.
+        It is estimated if not given. A ``CoordnetWarning`` says where the estimate of white noise is less than half of
+        what is given, or more than twice as much.
+    noise : "auto", "white", "colored", "camera" or NoiseModel
+        The noise, or the kind of it that is estimated: colored noise has a spectrum, and a camera's a variance that is
+        affine in the signal too. With "auto", pictures have what ``estimate_noise`` finds, after black and white pixels
+        that were lost are filled (see ``lost_pixels``); other signals, and all whose ``sigma`` is given, have white
+        noise.
     prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
@@ -102,17 +96,20 @@ def denoise(
     Returns
     -------
     Restored
-        ``report["sigma"]`` is the noise, ``report["prior"]`` the prior, and ``report["tried"]`` the scores that decided
-        it. ``expected_psnr`` is an estimate of the remaining error by Stein's formula, against the range 1 for
-        pictures in [0, 1] and the signal's own span for others; it is None without noise, within a dB or two if sigma
-        is estimated, and up to 3 dB too high if many values were clipped. The values of ``fit`` on its lattice are the
-        estimate; it is None for a signal in tiles.
+        ``report["sigma"]`` is the noise's standard deviation in the mean over the signal, ``report["noise"]`` its kind
+        with the floor and the gain of its variance, ``report["prior"]`` the prior, and ``report["tried"]`` the scores
+        that decided it. ``noise`` is the model of noise that is not white. ``expected_psnr`` is an estimate of the
+        remaining error by Stein's formula, against the range 1 for pictures in [0, 1] and the signal's own span for
+        others; it is None without noise, within a dB or two if sigma is estimated, and up to 3 dB too high if many
+        values were clipped or the noise is not white. The values of ``fit`` on its lattice are the estimate; it is None
+        for a signal in tiles.
 
     Raises
     ------
     ValueError
         If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
-        standard deviation, there are more than four axes, or the prior is another one.
+        standard deviation, there are more than four axes, the prior is another one or takes no such noise, ``noise`` is
+        not white though sigma is given, or the signal does not show its spectrum.
 
     Notes
     -----
@@ -120,7 +117,7 @@ def denoise(
     estimated as in Ramani, Blu and Unser, "Monte-Carlo SURE" (2008).
     """
     _checks.integer("seed", seed, 0)
-    values, kind = as_signal(signal, dimensions=dimensions)
+    values, form = as_signal(signal, dimensions=dimensions)
     values, dims = values.detach(), values.ndim - 1
     alpha = dims == 2 and has_opacity(values) if alpha is None else alpha
     opacity = values[..., -1:] if alpha else values[..., :0]
@@ -128,22 +125,70 @@ def denoise(
     _check(values, sigma)
     asked = None if prior == "auto" else _asked(prior)
     tiles = Tiles(tuple(values.shape[:-1]), largest)
-    level = _level(tiles, values, sigma, progress=progress)
-    chosen, tried = _better_prior(values, level, seed) if asked is None else (asked, None)
-    noise = Noise(level, sigma is not None, seed, progress)
+    lost = lost_pixels(values) if dims == 2 and sigma is None and noise == "auto" else None
+    if lost is not None:
+        values = inpaint(values, ~lost, prior=Local(), dimensions=2, largest=largest, progress=progress).signal
+    model = _model(values, sigma, noise)
+    is_plain = model.kind in ("none", "white")
+    sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
+    level = _level(tiles, values, sigma, progress=progress) if is_plain else _mean_level(values, model)
+    work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
+    chosen, tried = _better_prior(values, work, seed) if asked is None else (asked, None)
     report = DenoiseReport(
-        prior=chosen.name, sigma=level, sigma_given=sigma is not None, tried=tried, expected_psnr=None
+        prior=chosen.name,
+        sigma=level,
+        sigma_given=sigma is not None,
+        expected_psnr=None,
+        tried=tried,
+        noise=_described(work, lost),
     )
-    fit, cut = None, {}
+    clean, fit, found = _filtered(tiles, values, chosen, work, report)
+    whole = form.restore(torch.cat([clean, opacity], dim=-1))
+    return Restored(whole, fit, found, found["expected_psnr"], noise=None if is_plain else model)
+
+
+def _described(noise: Noise, lost: Tensor | None) -> dict[str, Any]:
+    """Return what a report says of the noise: its kind, the variance, and the share of the pixels that were lost."""
+    kind, floor = noise.model.kind, noise.model.floor
+    if noise.is_plain:
+        kind, floor = "white" if noise.level > 0 else "none", min(noise.level * noise.level, LARGEST)
+    share = 0.0 if lost is None else float(lost.double().mean())
+    return {"kind": kind, "floor": floor, "gain": noise.model.gain, "lost": share}
+
+
+def _filtered(
+    tiles: Tiles, values: Signal, prior: Prior, noise: Noise, report: DenoiseReport
+) -> tuple[Signal, Reconstruction | None, dict[str, Any]]:
+    """Return the estimate of a signal, its fit where it is not cut into tiles, and the full report."""
     if len(tiles) == 1:
         options: Any = {"dtype": values.dtype, "device": values.device}
-        fit = NoisePlan(tiles.grid, partial(_cleaned, chosen, noise=noise), report, **options).fit(values)
-        expected, clean = cast(DenoiseReport, fit.report).expected_psnr, fit.render(alignment="sample")
-    else:
-        clean, error = _in_tiles(tiles, values, chosen, noise)
-        expected, cut = _psnr(error, clean, level), tiles.report()
-    found = {**replace(report, expected_psnr=expected).as_dict(), **cut}
-    return Restored(kind.restore(torch.cat([clean, opacity], dim=-1)), fit, found, expected)
+        fit = NoisePlan(tiles.grid, partial(cleaned, prior, noise=noise), report, **options).fit(values)
+        return fit.render(alignment="sample"), fit, fit.report.as_dict()
+    clean, error = _in_tiles(tiles, values, prior, noise)
+    found = replace(report, expected_psnr=_psnr(error, clean, noise.level)).as_dict()
+    return clean, None, {**found, **tiles.report()}
+
+
+def _model(signal: Signal, sigma: float | None, noise: NoiseModel | str) -> NoiseModel:
+    """Return the model of the noise; white noise has an empty one, since its level is estimated by tiles."""
+    if isinstance(noise, NoiseModel):
+        if sigma is not None:
+            raise _checks.wrong("sigma", "none beside a model of the noise", repr(sigma))
+        if noise.spectrum is not None and noise.spectrum.shape != (*2 * signal.shape[-1:], *noise.spectrum.shape[2:]):
+            expected = f"a spectrum of {signal.shape[-1]} channels"
+            raise _checks.wrong("noise", expected, f"one of shape {tuple(noise.spectrum.shape)}")
+        return noise
+    kind = _checks.choice("noise", noise, KINDS)
+    if sigma is not None and kind in ("colored", "camera"):
+        raise _checks.wrong("sigma", f"none: {kind} noise is estimated, or given as a cn.NoiseModel", repr(sigma))
+    if sigma is not None or kind == "white" or (kind == "auto" and signal.ndim != 3):
+        return NoiseModel()
+    return (supported_noise(signal) or NoiseModel()) if kind == "auto" else required_noise(signal, kind)
+
+
+def _mean_level(signal: Signal, model: NoiseModel) -> float:
+    """Return the root of the mean variance of the noise on a signal."""
+    return math.sqrt(float(model.variance(signal).double().mean()))
 
 
 def _level(tiles: Tiles, signal: Signal, sigma: float | None, *, progress: bool) -> float:
@@ -185,36 +230,31 @@ def _asked(prior: Prior | str) -> Prior:
     return prior
 
 
-def _better_prior(values: Signal, level: float, seed: int) -> tuple[Prior, dict[str, float] | None]:
+def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
     """Return the prior that suits a signal, and the mean squared differences that decided.
 
     With white noise n independent of the noise there is, of the same variance, y + τn and y - n/τ have uncorrelated
     noise: the mean squared difference of the latter from an estimate by the former is the estimate's error, plus a
     constant (Pang, Zheng, Quan and Ji, "Recorrupted-to-recorrupted", 2021). The local prior is taken where it is better
     by more than a standard error: where the two are hardly different, as on constants, the adaptive one costs less.
+    It is taken for noise that is not white too.
     """
     grid = tuple(values.shape[:-1])
     setting = Setting(Lattice(grid), values.shape[-1], values.device)
-    if level == 0 or len(grid) != 2 or Local(noise=level).seconds(setting) > LONGEST_FIT:
+    if noise.level == 0 or len(grid) != 2 or Local(noise=noise.level).seconds(setting) > LONGEST_FIT:
         return Adaptive(), None
+    if not noise.is_plain:  # a spectrum is not known well enough for that
+        return Local(), None
     part = values[middle(grid, TRIED)]
-    noisier, noise, sigma = _noisier(part, level, seed)
-    target = part - noise / ADDED
+    more, added, all_noise = noisier(part, noise, seed)
+    target = part - added / ADDED
     errors = {
-        prior.name: (_cleaned(prior, noisier, Noise(sigma, given=True))[0] - target).double().square()
-        for prior in (Local(), Adaptive())
+        prior.name: (cleaned(prior, more, all_noise)[0] - target).double().square() for prior in (Local(), Adaptive())
     }
     gain = errors["adaptive"] - errors["local"]
     is_better = float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(gain.numel())
     tried = {prior: float(error.mean()) for prior, error in errors.items()}
     return Local() if is_better else Adaptive(), tried
-
-
-def _noisier(part: Tensor, level: float, seed: int) -> tuple[Tensor, Tensor, float]:
-    """Return a signal with more noise, noise like that it had, and the standard deviation of all its noise."""
-    generator = torch.Generator().manual_seed(TRIAL_SEED + seed)
-    noise = level * torch.randn(part.shape, generator=generator).to(part)
-    return part + ADDED * noise, noise, level * math.sqrt(1 + ADDED**2)
 
 
 def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple[Signal, float | None]:
@@ -223,93 +263,12 @@ def _in_tiles(tiles: Tiles, signal: Signal, prior: Prior, noise: Noise) -> tuple
 
     def estimate(tile: Window) -> Signal:
         probed = len(errors) % PROBED == 0
-        clean, error, _ = _cleaned(prior, signal[tile], noise if probed else replace(noise, seed=None))
+        clean, error, _ = cleaned(prior, signal[tile], noise if probed else replace(noise, seed=None))
         errors.append(error)
         return clean
 
     clean, found = tiles.restore(estimate, progress=noise.progress), [error for error in errors if error is not None]
     return clean, statistics.fmean(found) if found else None
-
-
-def _cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
-    """Return the estimate by a prior, which sees the signal in units of its size, its error and what was learned.
-
-    Noise below the rounding of the values leaves them as they are.
-    """
-    units = units_of(signal.unsqueeze(0))[0]
-    if noise.level <= torch.finfo(signal.dtype).eps * float(units):
-        return signal, None, {}
-    work = CLEANERS.get(prior.name, _by_plan)
-    estimate, error, learned = work(prior, signal / units, replace(noise, level=noise.level / float(units)))
-    if "patch_deviation" in learned:
-        learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
-    return units * estimate, None if error is None else error * float(units) * float(units), learned
-
-
-def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
-    """Return the estimate by the local prior, its expected error and the classes.
-
-    The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
-    each value, and the error in that of clipped ones is larger than the risk.
-    """
-    clipped, values = ClippedNoise.on(signal, noise.level, given=noise.given), signal.movedim(-1, 0)
-    local, error = cast(Local, prior.with_noise(noise.level)), None
-    made = LocalDenoiser(local, lambda means: clipped.variance(means) / noise.level**2, noise.progress)(values)
-    if noise.seed is not None:
-        spread = _sharpness(prior, values, made.f, noise.level, noise.seed) * made.spread
-        ideal = max(float((clipped.gain(made.f) * spread).mean()), 1e-12)
-        error = ideal if any(clipped.clips) else _expected_error(values, made.f, spread, clipped, exact=noise.given)
-    return clipped.unclipped(made.f).movedim(0, -1), error, made.learned
-
-
-def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, level: float, seed: int) -> float:
-    """Return the divergence of the local prior's estimate relative to that of the posterior means of its patches.
-
-    The former is the part of added noise that stays, on the middle of the signal. The latter is the sum of the
-    posterior variances over the noise's.
-    """
-    window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
-    noisier, noise, sigma = _noisier(values[window], level, seed)
-    made = LocalDenoiser(cast(Local, prior.with_noise(sigma)))(noisier)
-    kept = float(((made.f - estimate[window]) * noise).mean()) / (ADDED * level**2)
-    return max(kept, 0.0) / max(float(made.spread.mean()) / sigma**2, 1e-12)
-
-
-def _probe(values: Tensor, noise: Noise) -> Tensor:
-    """Return a small step up or down at every value, from which a difference quotient estimates a divergence."""
-    signs = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(noise.seed or 0))
-    return PROBE * noise.level * (2 * signs - 1).to(values)
-
-
-def _by_windows(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
-    """Return the estimate by the Wiener filter, its expected error and its spectrum."""
-    clipped, values = ClippedNoise.on(signal, noise.level, given=noise.given), signal.movedim(-1, 0).unsqueeze(0)
-    total = (1 + PASSES) * (1 if noise.seed is None else 2)
-    error = None
-    with tqdm(total=total, desc="denoising", leave=None, disable=not noise.progress, dynamic_ncols=True) as bar:
-        means, learned = wiener_filter(values, clipped.variance, bar.update)
-        if noise.seed is not None:
-            step = _probe(values, noise)
-            derivative = (wiener_filter(values + step, clipped.variance, bar.update)[0] - means) / step
-            exact = noise.given and not any(clipped.clips)
-            error = _expected_error(values, means, clipped.variance(means) * derivative, clipped, exact=exact)
-    return clipped.unclipped(means)[0].movedim(0, -1), error, learned
-
-
-def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
-    """Return the fit of a prior to all samples, and its expected error."""
-    lattice = Lattice(tuple(signal.shape[:-1]))
-    options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": noise.progress}
-    made = prior.with_noise(noise.level).plan(FourierEncoding.like(lattice), lattice, **options)
-    clean, error = made.fit(signal).render(alignment="sample"), None
-    if noise.seed is not None:
-        step = _probe(signal, noise)
-        spread = noise.level**2 * (made.fit(signal + step).render(alignment="sample") - clean) / step
-        error = _expected_error(signal, clean, spread, ClippedNoise.on(signal, noise.level), exact=noise.given)
-    return clean, error, {}
-
-
-CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
 
 
 class NoisePlan(Plan):
@@ -332,19 +291,6 @@ class NoisePlan(Plan):
         f = (clean - values.means[0]).movedim(-1, 0).unsqueeze(0)
         report = replace(self.report, expected_psnr=_psnr(error, clean, self.report.sigma))
         return Fitted(make_periodic(f, self.encoding.shape), report, learned)
-
-
-def _expected_error(values: Tensor, estimate: Tensor, spread: Tensor, noise: ClippedNoise, *, exact: bool) -> float:
-    """Return Stein's unbiased estimate of the mean squared error, |f(y) - y|² - v + 2 v div f per sample.
-
-    The mean of ``spread`` is v div f. An error of a few hundredths in v is as large as the whole risk of a smooth
-    picture. Unless the variance and the spread are ``exact``, the result is therefore the geometric mean with the risk
-    of an ideal Wiener filter, v div f.
-    """
-    gain, variance = noise.gain(estimate), noise.variance(estimate)
-    ideal = max(float((gain * spread).mean()), 1e-12)
-    stein = max(float((gain * ((estimate - values).square() - variance)).mean()) + 2 * ideal, ideal)
-    return stein if exact else math.sqrt(stein * ideal)
 
 
 def _psnr(error: float | None, clean: Signal, level: float) -> float | None:

@@ -16,6 +16,7 @@ from coordnet.linalg.kronecker import outer_product
 from coordnet.networks.fit_reports import FitReport, TiledReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.hold_out import middle
+from coordnet.sampling.noise_model import NoiseModel
 from coordnet.sampling.samples import Samples
 
 MAX_POINTS = 2**22  # points of the largest lattice that is not cut into tiles
@@ -34,7 +35,8 @@ class Restored:
     ``fit`` renders the signal at any resolution. ``report`` has what was chosen beside what the fit reports. The PSNR
     to expect, in dB, is that at samples that were hidden from the fit, or an estimate without them; None where neither
     is possible. ``std`` is the standard deviation of the errors to expect at every entry, where it was asked for.
-    ``known`` is where the signal is the one that was given, to the bit.
+    ``known`` is where the signal is the one that was given, to the bit. ``noise`` is the noise that was removed, where
+    it was not white.
     """
 
     signal: Any  # (*grid, channels), or without the axis of channels where it was given so
@@ -43,6 +45,7 @@ class Restored:
     expected_psnr: float | None
     std: Tensor | None = None  # (*grid, channels), whatever kind of array was given
     known: Tensor | None = None  # bool, (*grid, channels), whatever kind of array was given; None for nowhere
+    noise: NoiseModel | None = None
 
     def __repr__(self) -> str:
         """Return the kind and the shape of the signal, the prior where there is one, and the PSNR to expect."""

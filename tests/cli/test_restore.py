@@ -286,6 +286,19 @@ def test_denoise_finds_the_noise_and_removes_it(run, tmp_path):
     assert given["expected_psnr"] == pytest.approx(score, abs=2)
 
 
+def test_denoise_finds_colored_noise_and_draws_it(run, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.nn.functional.avg_pool2d(torch.randn(3, 145, 145, generator=generator), 2, 1)
+    image = synthetic_photograph(144, 144) + 0.2 * noise.movedim(0, -1)
+    np.save("in/a.npy", image.numpy())
+    out = run("denoise", "in/a.npy", "--noise", "colored", "--prior", "adaptive", "--out", "out")[1]
+    assert "colored noise of standard deviation 0." in out
+    record = json.loads(Path("out/record.json").read_text())
+    assert record["noise"]["kind"] == "colored"
+    assert record["sigma"] == pytest.approx(0.1, rel=0.15)
+    assert Path("out/noise.png").exists()
+
+
 @pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
 def test_denoise_leaves_alpha(run):
     image = synthetic_photograph(40, 33, 4)
@@ -309,6 +322,8 @@ def test_denoise_refuses(run, tmp_path):
     refused(run("denoise", "in/a.png", "--sigma", -1), tmp_path, "sigma")
     refused(run("denoise", "in/a.png", "--sigma", "nan"), tmp_path, "sigma")
     refused(run("denoise", "in/a.png", "--prior", "smooth"), tmp_path, "prior")
+    refused(run("denoise", "in/a.png", "--noise", "pink"), tmp_path, "noise")
+    refused(run("denoise", "in/a.png", "--noise", "camera", "--sigma", 0.1), tmp_path, "sigma")
     refused(run("denoise", "in/nan.npy"), tmp_path, "signal")
     refused(run("denoise", "in/a.png", "--device", "abacus"), tmp_path, "device")
 

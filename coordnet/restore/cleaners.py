@@ -1,0 +1,191 @@
+"""The filters that remove noise from a signal, one for each kind of prior, and the error to expect of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import FourierEncoding
+from coordnet.plans.hold_out import middle
+from coordnet.priors.base import Prior
+from coordnet.priors.local import Local
+from coordnet.priors.local.noise import LocalDenoiser
+from coordnet.restore.noise import ClippedNoise
+from coordnet.restore.wiener import PASSES, wiener_filter
+from coordnet.sampling.grids import Lattice
+from coordnet.sampling.noise_model import NoiseModel
+from coordnet.sampling.samples import units_of
+
+PROBE = 0.05  # step of the divergence's difference quotient, in standard deviations of the noise
+TRIED = 2**14  # points of the middle part on which both priors are compared
+TRIAL_SEED = 2**20  # is added to the seed, so the noise of the comparison differs from an experiment's
+ADDED = 0.7  # standard deviation of the noise added for the comparison, relative to the present noise
+EVENED = 0.5  # least power of the noise in any combination of channels, relative to the most at that frequency
+
+Signal = Float[Tensor, "*grid channels"]
+Cleaned = tuple[Signal, float | None, dict[str, Tensor]]  # estimate, expected mean squared error, what was learned
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise that a filter removes, and how it works."""
+
+    level: float  # standard deviation of the noise, in the mean over the signal
+    given: bool  # whether it was given, and not estimated
+    seed: int | None = None  # the seed of the probe for the error that remains, which is not estimated without one
+    progress: bool = False
+    model: NoiseModel = NoiseModel()  # the noise where it is not white or depends on the signal, else none
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the noise is white, and alike on all values."""
+        return self.model.kind == "none"
+
+    def clipped(self, signal: Signal) -> ClippedNoise:
+        """Return the noise of each value of a signal, clipped at the ends of its range that hold many samples."""
+        if self.model.gain > 0:
+            return ClippedNoise.on(signal, math.sqrt(self.model.floor), slope=self.model.gain)
+        return ClippedNoise.on(signal, self.level, given=self.given or not self.is_plain)
+
+    def drawn(self, like: Signal, generator: torch.Generator) -> Signal:
+        """Draw noise like that of a signal."""
+        if self.is_plain:
+            return self.level * torch.randn(like.shape, generator=generator).to(like)
+        process = self.model.process(tuple(like.shape[:-1]), like.shape[-1], generator).to(like)
+        return self.model.variance(like).sqrt() * process
+
+    @property
+    def evened(self) -> "Noise":
+        """The noise with at least the share ``EVENED`` of its largest power in any combination of channels."""
+        if self.model.spectrum is None:
+            return self
+        model = self.model.evened(EVENED)
+        largest = max(self.model.floor, self.model.gain)
+        growth = max(model.floor, model.gain) / largest if largest > 0 else 1.0
+        return replace(self, level=self.level * math.sqrt(growth), model=model)
+
+    def in_units(self, units: float) -> "Noise":
+        """Return the noise of a signal that was divided by its units."""
+        return replace(self, level=self.level / units, model=self.model.in_units(1 / units))
+
+
+def noisier(part: Signal, noise: Noise, seed: int) -> tuple[Signal, Signal, Noise]:
+    """Return a signal with more noise, noise like that it had, and all of its noise."""
+    more, growth = noise.drawn(part, torch.Generator().manual_seed(TRIAL_SEED + seed)), 1 + ADDED**2
+    model = replace(noise.model, gain=growth * noise.model.gain, floor=growth * noise.model.floor)
+    return part + ADDED * more, more, Noise(noise.level * math.sqrt(growth), given=True, model=model)
+
+
+def cleaned(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the estimate by a prior, which sees the signal in units of its size, its error and what was learned.
+
+    Noise below the rounding of the values leaves them as they are.
+    """
+    units = units_of(signal.unsqueeze(0))[0]
+    if noise.level <= torch.finfo(signal.dtype).eps * float(units):
+        return signal, None, {}
+    work = CLEANERS.get(prior.name, _by_plan)
+    estimate, error, learned = work(prior, signal / units, noise.in_units(float(units)))
+    if "patch_deviation" in learned:
+        learned = {**learned, "patch_deviation": units * learned["patch_deviation"]}
+    return units * estimate, None if error is None else error * float(units) * float(units), learned
+
+
+def _by_patches(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the estimate by the local prior, its expected error and the classes.
+
+    The error of clipped values is the risk of an ideal Wiener filter alone: Stein's formula asks for the variance of
+    each value, and the error in that of clipped ones is larger than the risk.
+    """
+    clipped, values, error = noise.clipped(signal), signal.movedim(-1, 0), None
+    made = _denoiser(prior, noise, signal)(values)
+    if noise.seed is not None:
+        spread = _sharpness(prior, values, made.f, noise) * made.spread
+        ideal = max(float((clipped.gain(made.f) * spread).mean()), 1e-12)
+        error = ideal if any(clipped.clips) else _expected_error(values, made.f, spread, clipped, exact=noise.given)
+    return clipped.unclipped(made.f).movedim(0, -1), error, made.learned
+
+
+def _sharpness(prior: Prior, values: Tensor, estimate: Tensor, noise: Noise) -> float:
+    """Return the divergence of the local prior's estimate relative to that of the posterior means of its patches.
+
+    The former is the part of added noise that stays, on the middle of the signal. The latter is the sum of the
+    posterior variances over the noise's.
+    """
+    window = (slice(None), *middle(tuple(values.shape[1:]), TRIED))
+    y, more, all_noise = noisier(values[window].movedim(0, -1), noise, noise.seed or 0)
+    made = _denoiser(prior, replace(all_noise, progress=False), None if noise.is_plain else y)(y.movedim(-1, 0))
+    kept = float(((made.f - estimate[window]) * more.movedim(-1, 0)).mean()) / (ADDED * noise.level**2)
+    ratio = (all_noise.level / all_noise.evened.level) ** 2
+    return ratio * max(kept, 0.0) / max(float(made.spread.mean()) / all_noise.evened.level**2, 1e-12)
+
+
+def _denoiser(prior: Prior, noise: Noise, signal: Signal | None) -> LocalDenoiser:
+    """Return the local prior's filter for the noise of a signal, or for noise alike on all values without one."""
+    noise = noise.evened
+    local, level = cast(Local, prior.with_noise(noise.level)), noise.level
+    if signal is None:
+        return LocalDenoiser(local, progress=noise.progress)
+    clipped = noise.clipped(signal)
+    return LocalDenoiser(local, lambda means: clipped.variance(means) / level**2, noise.progress, noise.model)
+
+
+def _probe(values: Tensor, noise: Noise) -> Tensor:
+    """Return a small step up or down at every value, from which a difference quotient estimates a divergence."""
+    signs = torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(noise.seed or 0))
+    return PROBE * noise.level * (2 * signs - 1).to(values)
+
+
+def _by_windows(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the estimate by the Wiener filter, its expected error and its spectrum."""
+    clipped, values = noise.clipped(signal), signal.movedim(-1, 0).unsqueeze(0)
+    total = (1 + PASSES) * (1 if noise.seed is None else 2)
+    error = None
+    with tqdm(total=total, desc="denoising", leave=None, disable=not noise.progress, dynamic_ncols=True) as bar:
+        means, learned = wiener_filter(values, clipped.variance, bar.update, noise.model)
+        if noise.seed is not None:
+            step = _probe(values, noise)
+            derivative = (wiener_filter(values + step, clipped.variance, bar.update, noise.model)[0] - means) / step
+            exact = noise.given and not any(clipped.clips)
+            error = _expected_error(values, means, clipped.variance(means) * derivative, clipped, exact=exact)
+    return clipped.unclipped(means)[0].movedim(0, -1), error, learned
+
+
+def _by_plan(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the fit of a prior to all samples, and its expected error.
+
+    A ``ValueError`` is raised for noise that is not white.
+    """
+    if not noise.is_plain:
+        raise _checks.wrong("prior", f"local or adaptive for {noise.model.kind} noise", prior.name)
+    lattice = Lattice(tuple(signal.shape[:-1]))
+    options: dict[str, Any] = {"dtype": signal.dtype, "device": signal.device, "progress": noise.progress}
+    made = prior.with_noise(noise.level).plan(FourierEncoding.like(lattice), lattice, **options)
+    clean, error = made.fit(signal).render(alignment="sample"), None
+    if noise.seed is not None:
+        step = _probe(signal, noise)
+        spread = noise.level**2 * (made.fit(signal + step).render(alignment="sample") - clean) / step
+        error = _expected_error(signal, clean, spread, ClippedNoise.on(signal, noise.level), exact=noise.given)
+    return clean, error, {}
+
+
+def _expected_error(values: Tensor, estimate: Tensor, spread: Tensor, noise: ClippedNoise, *, exact: bool) -> float:
+    """Return Stein's unbiased estimate of the mean squared error, |f(y) - y|² - v + 2 v div f per sample.
+
+    The mean of ``spread`` is v div f. An error of a few hundredths in v is as large as the whole risk of a smooth
+    picture. Unless the variance and the spread are ``exact``, the result is therefore the geometric mean with the risk
+    of an ideal Wiener filter, v div f.
+    """
+    gain, variance = noise.gain(estimate), noise.variance(estimate)
+    ideal = max(float((gain * spread).mean()), 1e-12)
+    stein = max(float((gain * ((estimate - values).square() - variance)).mean()) + 2 * ideal, ideal)
+    return stein if exact else math.sqrt(stein * ideal)
+
+
+CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}

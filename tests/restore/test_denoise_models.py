@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import torch
+
+import coordnet as cn
+from coordnet.restore.impulses import lost_pixels
+from coordnet.restore.noise import ClippedNoise
+from coordnet.restore.wiener import wiener_filter
+from tests.helpers import synthetic_photograph
+from tests.sampling.test_noise_model import gaussian_spectrum
+
+
+def noisy(model, generator, channels=3, size=(112, 104)):
+    truth = synthetic_photograph(*size, channels).double()
+    return truth, truth + model.variance(truth).sqrt() * model.process(size, channels, generator)
+
+
+@pytest.mark.filterwarnings("ignore:`sigma`. .* is used as given")
+@pytest.mark.parametrize("prior", ["local", "adaptive"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_colored_noise_is_removed_by_its_spectrum(prior, channels, generator):
+    model = cn.NoiseModel(gaussian_spectrum(1.0, channels), floor=0.1)
+    truth, y = noisy(model, generator, channels)
+    made = cn.denoise(y, noise=model, prior=prior)
+    white = cn.denoise(y, noise=cn.NoiseModel(floor=model.floor), prior=prior)
+    gained, gained_as_white = (cn.psnr(m.signal, truth) - cn.psnr(y, truth) for m in (made, white))
+    assert gained > 5 and gained > gained_as_white + 0.5
+    assert made.noise is model and made.report["noise"]["kind"] == "colored"
+
+
+def test_a_flat_spectrum_is_white_noise(generator):
+    truth, y = noisy(cn.NoiseModel(floor=0.01), generator)
+    flat = cn.NoiseModel(gaussian_spectrum(0.0, 3), floor=0.01)
+    made, white = (cn.denoise(y, noise=m, prior="local").signal for m in (flat, cn.NoiseModel(floor=0.01)))
+    torch.testing.assert_close(made, white, atol=2e-3, rtol=0)
+
+
+def test_a_flat_spectrum_changes_nothing_in_windows(generator):
+    y = torch.rand(1, 2, 40, 48, generator=generator)
+    flat = cn.NoiseModel(gaussian_spectrum(0.0, 2), floor=1.0)
+    filtered = [wiener_filter(y, lambda m: torch.full_like(m, 0.01), int, *more)[0] for more in ((), (flat,))]
+    torch.testing.assert_close(filtered[0], filtered[1], atol=1e-4, rtol=0)
+
+
+def test_a_variance_that_depends_on_the_signal_is_used(generator):
+    model = cn.NoiseModel(gain=0.03, floor=0.0002)
+    truth, y = noisy(model, generator)
+    made = cn.denoise(y, noise=model, prior="local")
+    white = cn.denoise(y, float(model.variance(truth).mean().sqrt()), prior="local")
+    assert cn.psnr(made.signal, truth) > cn.psnr(white.signal, truth) + 0.3
+
+
+def test_the_moments_of_clipped_camera_noise_are_those_of_draws():
+    draws = np.random.default_rng(0).standard_normal(400_000)
+    noise = ClippedNoise(0.02, 0.0, 1.0, (True, True), slope=0.02)
+    for value in (0.0, 0.05, 0.5, 0.97):
+        y = np.clip(value + np.sqrt(0.0004 + 0.02 * value) * draws, 0, 1)
+        mean = torch.tensor([y.mean()])
+        assert float(noise.unclipped(mean)) == pytest.approx(value, abs=1e-3)
+        assert float(noise.variance(mean)) == pytest.approx(y.var(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"noise": "pink"}, "noise"),
+        ({"noise": "camera", "sigma": 0.1}, "sigma"),
+        ({"noise": cn.NoiseModel(floor=0.1), "sigma": 0.1}, "sigma"),
+        ({"noise": cn.NoiseModel(gaussian_spectrum(1, 2), floor=0.1)}, "noise"),
+        ({"noise": cn.NoiseModel(gaussian_spectrum(1, 3), floor=0.1), "prior": "smoothness"}, "prior"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options, word):
+    with pytest.raises(ValueError, match=f"`{word}`: expected"):
+        cn.denoise(torch.rand(40, 40, 3), **options)
+
+
+def test_lost_pixels_are_filled(generator):
+    truth = 0.2 + 0.6 * synthetic_photograph(96, 90)
+    lost = torch.rand(96, 90, 1, generator=generator) < 0.05
+    salt = (torch.rand(96, 90, 1, generator=generator) < 0.5).to(truth)
+    made = cn.denoise(torch.where(lost, salt, truth))
+    assert made.report["noise"]["lost"] == pytest.approx(float(lost.double().mean()), rel=0.02)
+    assert cn.psnr(made.signal, truth) > 34
+
+
+def test_black_and_white_surfaces_are_not_lost():
+    drawing = torch.zeros(90, 100, 3)
+    drawing[::9] = 1.0
+    drawing[20:50, 30:60] = 1.0
+    assert lost_pixels(drawing) is None
+    assert lost_pixels(synthetic_photograph(90, 100)) is None
