@@ -40,6 +40,7 @@ QUALITY = {  # parts of ``coordnet bench quality``
     "every": "Every second pixel",
     "noise": "Every second pixel, with noise",
     "denoise": "Every pixel, with noise; clipped values are rounded to 8 bits",
+    "noises": "Every pixel, with noise as cameras, scanners and JPEG make it, which is not given",
     "upscale": "Pictures reduced by averaging, and enlarged again",
     "iterations": "Steps of conjugate gradients to a relative residual of 0.0001, by size",
     "fields": "Smooth fields in two dimensions",

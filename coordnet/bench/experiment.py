@@ -164,7 +164,8 @@ def estimate(task: Task, signal: Signal, method: Method, cell: Cell) -> Result:
     if task.measure != "snr":  # a signal without a peak has no PSNR
         scores["held_out"] = metrics.psnr(estimate, truth, ~known)
         scores["fitted"] = metrics.psnr(estimate, observed, known, data_range=1.0, clip=not task.noise)
-        scores["clean"] = metrics.psnr(estimate, truth) if task.noise else None
+        has_clean = task.noise > 0 or task.measure == "clean"
+        scores["clean"] = metrics.psnr(estimate, truth) if has_clean else None
         scores["ssim"] = metrics.ssim(estimate, truth) if truth.ndim == 3 else None
     seconds = {"encode": outcome.encode, "fit": outcome.fit, "render": outcome.render}
     peak = {} if memory is None or method.estimator.on_cpu else {"peak_mib": memory}

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordnet import _checks
-from coordnet.bench import estimators, intervals, peers
+from coordnet.bench import estimators, intervals, noises, peers
 from coordnet.bench.catalogue import QUALITY
 from coordnet.bench.degradations import DAMAGE, MeasuredTask, Reduction, projections, quarter, radon
 from coordnet.bench.estimators import ClosedForm, Layout, Tuned, complex_, fourier
@@ -181,6 +181,7 @@ EXPERIMENTS = (
             Method("local", estimators.Denoised(prior="local")),
         ),
     ),
+    parts("noises", noises.blocks(), Finder(sizes=(256,))),
     part(
         "upscale",
         [

@@ -22,6 +22,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent.name for path in RESULTS.glob(f"*/{NAME}"))
 TRAININGS = ("attention", "series")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
+UNRECORDED = ("noises",)  # experiments of which no records are committed
 
 
 def study(folder):
@@ -101,7 +102,7 @@ def test_a_run_goes_on_from_the_committed_records_of_a_paper(folder):
 
 
 def test_a_run_goes_on_from_the_other_committed_records():
-    for experiment in EXPERIMENTS:
+    for experiment in (e for e in EXPERIMENTS if e.name not in UNRECORDED):
         found = [r for r in read(RESULTS / "quality").values() if r["cell"]["experiment"] == experiment.name]
         assert found and all(a == b for a, b in cells(found, experiment))
     tasks = [task for group in TASK_GROUPS for task in timings.tasks(group, SIZES, quick=False)]

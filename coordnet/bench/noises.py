@@ -1,0 +1,132 @@
+"""Noise as cameras, scanners and JPEG make it, and the methods that remove it, for ``bench quality --only noises``."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+from torch import Tensor
+
+from coordnet.bench import noise_peers
+from coordnet.bench.experiment import Case, Estimator, Method, Outcome, Task, baseline
+from coordnet.bench.peers import malvar, unchanged
+from coordnet.comparison.stopwatch import timed
+from coordnet.restore.denoise import denoise
+from coordnet.sampling import Samples, sample
+from coordnet.sampling.patterns import Bayer
+
+GAINS = (0.005, 0.02)  # variance of a camera's noise per unit of the signal
+FLOOR = 0.0004  # variance of its noise at 0
+PHOTON = 0.01  # signal of one photon in a mosaic
+SIGMA_BEFORE_JPEG, SIGMA_COLORED = 0.05, 0.1  # standard deviations; the latter after filtering
+SHARE_LOST = 0.05  # share of the pixels that are black or white
+
+Degrade = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+def rounded(picture: np.ndarray) -> np.ndarray:
+    """Clip and round a picture to 8 bits."""
+    return np.round(255 * np.clip(picture, 0, 1)) / 255
+
+
+def jpeg(picture: np.ndarray, quality: int) -> np.ndarray:
+    """Compress a picture as Pillow does, with colors at half the resolution, and decode it."""
+    file = io.BytesIO()
+    Image.fromarray(np.uint8(255 * rounded(picture) + 0.5)).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file)) / 255
+
+
+def compressed(picture: np.ndarray, generator: np.random.Generator, quality: int) -> np.ndarray:
+    """Add white noise, then compress as JPEG."""
+    return jpeg(picture + SIGMA_BEFORE_JPEG * generator.standard_normal(picture.shape), quality)
+
+
+def colored(picture: np.ndarray, generator: np.random.Generator, width: float) -> np.ndarray:
+    """Add white noise filtered by a Gaussian."""
+    noise = gaussian_filter(generator.standard_normal(picture.shape), (width, width, 0), mode="wrap")
+    return picture + SIGMA_COLORED * noise / noise.std()
+
+
+def camera(picture: np.ndarray, generator: np.random.Generator, gain: float, clipped: bool) -> np.ndarray:
+    """Add noise whose variance is affine in the signal, perhaps clipped and rounded."""
+    made = picture + np.sqrt(FLOOR + gain * picture) * generator.standard_normal(picture.shape)
+    return rounded(made) if clipped else made
+
+
+def mosaic(picture: np.ndarray, generator: np.random.Generator, quality: int | None = None) -> np.ndarray:
+    """Count photons behind a color filter array, demosaic, and perhaps compress."""
+    weights = Bayer("RGGB").geometry(picture.shape, None).weights
+    assert weights is not None, "a mosaic has a mask"
+    known = weights > 0
+    counts = torch.from_numpy(PHOTON * generator.poisson(picture / PHOTON)).float()
+    made = malvar(torch.where(known, counts, 0.0), known).double().numpy()
+    return rounded(made) if quality is None else jpeg(made, quality)
+
+
+def salted(picture: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Make some pixels black or white."""
+    lost = generator.random(picture.shape[:2]) < SHARE_LOST
+    return np.where(lost[..., None], (generator.random(picture.shape[:2]) < 0.5)[..., None], picture)
+
+
+@dataclass(frozen=True)
+class Noisy(Task):
+    """A picture with noise that is not given."""
+
+    degrade: Degrade = rounded  # type: ignore[assignment]
+
+    @property
+    def draws(self) -> bool:
+        """Whether the samples depend on the seed."""
+        return True
+
+    def sampled(self, signal: Tensor, seed: int, device: str) -> tuple[Samples, Tensor]:
+        """Return the noisy picture as samples, and itself."""
+        made = self.degrade(signal.double().numpy(), np.random.default_rng(seed))
+        observed = torch.from_numpy(np.ascontiguousarray(made)).to(signal)
+        return sample(observed.to(device), "full"), observed
+
+
+@dataclass(frozen=True)
+class Cleaned(Estimator):
+    """The result of ``denoise`` with nothing given."""
+
+    noise: str = "auto"
+
+    def __call__(self, case: Case) -> Outcome:
+        """Remove the noise."""
+        made, seconds = timed(lambda: denoise(case.samples.values, noise=self.noise))
+        return Outcome(made.signal, seconds, notes={n: made.report[n] for n in ("sigma", "noise", "expected_psnr")})
+
+
+def blocks() -> Mapping[Task, Sequence[Method]]:
+    """Return the tasks with their methods: peers first, and what denoise does with white noise alone."""
+    ours = Method("denoise", Cleaned()), Method("denoise, white", Cleaned("white"))
+    nothing = baseline("nothing", unchanged)
+    blind = (
+        baseline("non-local means (OpenCV), best of 6", noise_peers.non_local_means, package="cv2"),
+        baseline("CBM3D, best of 4 σ", noise_peers.best_block_matching, package="bm3d"),
+    )
+    found: dict[Task, Sequence[Method]] = {}
+
+    def add(name: str, degrade: Degrade, peers: Sequence[Method]) -> None:
+        found[Noisy(name, "full", measure="clean", degrade=degrade)] = (*peers, nothing, *ours)
+
+    for quality in (95, 75):
+        add(f"white, σ = {SIGMA_BEFORE_JPEG}, then JPEG {quality}", partial(compressed, quality=quality), blind)
+    for quality, ending in ((None, ""), (95, ", then JPEG 95")):
+        add(f"photons through a mosaic, demosaiced{ending}", partial(mosaic, quality=quality), blind)
+    for width in (1.0, 2.0):
+        told = baseline("BM3D, true spectrum", noise_peers.told_spectrum, package="bm3d", width=width)
+        add(f"white filtered by a Gaussian of {width:g} px", partial(colored, width=width), (told,))
+    for gain in GAINS:
+        for clipped in (False, True):
+            told = baseline("Anscombe and CBM3D, true noise", noise_peers.stabilized, package="bm3d", gain=gain)
+            name = f"variance {FLOOR} + {gain} x{', 8 bits' * clipped}"
+            add(name, partial(camera, gain=gain, clipped=clipped), (told,))
+    add("salt and pepper, 5 %", salted, (baseline("median of 3×3", noise_peers.median),))
+    return found
