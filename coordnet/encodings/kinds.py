@@ -1,12 +1,11 @@
-"""Encodings of points: simple, directional, complex (Kronecker), joint, modulated and Fourier ones."""
+"""Encodings composed of encoders: simple, directional, complex (Kronecker), joint and modulated ones; all by name."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import Any, ClassVar, cast
+from dataclasses import fields
+from typing import Any, cast
 
 import torch
-from jaxtyping import Complex, Float
-from scipy.fft import next_fast_len
+from jaxtyping import Float
 from torch import Tensor, nn
 
 import coordnet.encodings.encoders as e
@@ -14,63 +13,12 @@ from coordnet import _checks
 from coordnet.encodings.designs import LatestDesigns, designs
 from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.encodings.encoders.learnable_fourier import Modulator, cast_to_input
+from coordnet.encodings.encoding import DenseEncoding, Encoding
+from coordnet.encodings.fourier_encoding import FourierEncoding
 from coordnet.linalg.machine import as_generator
 from coordnet.linalg.operators import Device
-from coordnet.sampling.axes import Axes, Axis, lattice_points
+from coordnet.sampling.axes import Axes, Axis
 from coordnet.sampling.samples import Geometry, Samples
-
-
-class Encoding(nn.Module):
-    """A map of points in [0, 1)^d to features."""
-
-    kind: ClassVar[str]  # the name in configurations
-    is_factored: ClassVar[bool] = False  # whether the features are the Kronecker product of one factor per axis
-    signed: ClassVar[bool] = False  # whether the modes of the features are signed frequencies
-    dimensions: int  # d
-    shape: tuple[int, ...]  # (K,) where the features are one row, (K₁, …, K_d) where they are a Kronecker product
-
-    @property
-    def axis_encoders(self) -> list[Encoder]:
-        """The encoders, one for each axis or direction; empty if the encoding is not composed of them."""
-        return []
-
-    def for_lattice(self, axes: Axes) -> "Encoding":
-        """Return the same kind of encoding for another lattice; the object itself if it does not depend on one."""
-        return self
-
-    def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu"
-    ) -> list[Float[Tensor, "_ _"]]:
-        """The factors of the encoding matrix on a lattice: (N_j, K_j) for each axis, or one (N, K).
-
-        A Fourier encoding, which computes FFTs instead, raises a ``ValueError``.
-        """
-        received = "a Fourier encoding without a spectrum, which computes FFTs"
-        raise _checks.wrong("encoding", "one with matrices, or a learned spectrum", received)
-
-    def configuration(self) -> dict[str, Any]:
-        """The kind and the arguments as JSON values, from which ``encoding_from`` constructs the encoding again."""
-        return {"kind": self.kind, **self._arguments()}
-
-    def _arguments(self) -> dict[str, Any]:
-        raise NotImplementedError(f"{type(self).__name__} defines neither _arguments nor configuration")
-
-
-class DenseEncoding(Encoding):
-    """An encoding whose features at a point are one row: ``encoding(points)`` is (…, K)."""
-
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Return the features of points in units of the unit interval."""
-        return self._features(points)
-
-    def _features(self, points: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} defines neither _features nor forward")
-
-    def matrices(
-        self, axes: Axes, dtype: torch.dtype = torch.float64, device: Device = "cpu"
-    ) -> list[Float[Tensor, "n k"]]:
-        """A list of one matrix: the encoding matrix (N, K) on a lattice."""
-        return [self(lattice_points(axes, dtype, device).flatten(0, -2))]
 
 
 class EncodingByAxis(Encoding):
@@ -224,74 +172,6 @@ class ModulatedEncoding(DenseEncoding):
 
     def _arguments(self) -> dict[str, Any]:
         return {"encoding": self.encoding.configuration(), "features": self.shape[0], **self.options}
-
-
-class FourierEncoding(Encoding):
-    """Ψ(x) = exp(2πi k₁u₁) ⊗ … ⊗ exp(2πi k_d u_d) at the integer frequencies of a padded lattice.
-
-    The position in periods is u_j = (x_j - start_j) / (P_j spacing_j), with the padded lengths P_j of ``shape``. The
-    factor of the highest frequency of an even P_j is its cosine, so that real lattices have real interpolants. This is
-    the ``DFT`` encoding on every axis, with FFTs instead of its matrices. On axes of cells a feature of frequency f is
-    divided by sinc(f width), so that its means over the cells are the DFT's. A ``ValueError`` is raised if a padded
-    length is below the length of its axis, or positions are not equally spaced.
-    """
-
-    kind = "fourier"
-    is_factored = signed = True
-
-    def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        for axis, length in zip(axes, shape, strict=True):
-            if axis.even is not axis:
-                expected = "one of a single axis such as cn.Gaussian, at unequal coordinates"
-                raise _checks.wrong("encoder", expected, "fourier")
-            _checks.integer("shape", length, axis.count)
-        self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
-
-    def forward(self, points: Float[Tensor, "*points d"]) -> list[Tensor]:
-        """Return the complex factors (…, P_j) of every point."""
-        dtype = torch.promote_types(points.dtype, torch.complex64)
-        return [self.factor(j, x).to(dtype) for j, x in enumerate(points.unbind(-1))]
-
-    def factor(self, j: int, x: Float[Tensor, "*points"]) -> Complex[Tensor, "*points p"]:
-        """Return the complex factors of axis j at positions, computed in float64."""
-        axis, length = self.axes[j], self.shape[j]
-        k = torch.fft.fftfreq(length, 1 / length, dtype=torch.float64, device=x.device)
-        periods = (x.double() - axis.start) / (axis.spacing * length)
-        phase = 2 * torch.pi * (periods.unsqueeze(-1) * k)
-        imaginary = phase.sin() * (2 * k.abs() != length)
-        return torch.complex(phase.cos(), imaginary) / torch.sinc(k * axis.width / (axis.spacing * length))
-
-    def extra_repr(self) -> str:
-        """Return the padded lengths, for ``repr``."""
-        return f"shape={self.shape}"
-
-    @classmethod
-    def like(cls, samples: Samples | Geometry, *, padding: int | None = None) -> "FourierEncoding":
-        """Return the encoding of some samples' lattice; see ``on`` for the padding.
-
-        Samples at unequal coordinates are fitted by blending between as many nodes, equally spaced.
-        """
-        return cls.on(tuple(axis.even for axis in samples.axes), padding=padding)
-
-    @classmethod
-    def on(cls, axes: Axes, *, padding: int | None = None) -> "FourierEncoding":
-        """Return the encoding of a lattice with at least ``padding`` nodes beyond it on every axis.
-
-        The padded lengths are those for which FFTs are fast; a single sample is not padded. The default is 16 nodes,
-        6 in three and four dimensions, where they cost more, and 2 in others.
-        """
-        usual = 16 if len(axes) <= 2 else 6 if len(axes) <= 4 else 2
-        padding = usual if padding is None else _checks.integer("padding", padding, 0)
-        lengths = (a.count if a.count == 1 or a.periodic else next_fast_len(a.count + padding, True) for a in axes)
-        return cls(axes, tuple(cast(int, length) for length in lengths))
-
-    def for_lattice(self, axes: Axes) -> "FourierEncoding":
-        """Return the encoding of another lattice with the default padding."""
-        return FourierEncoding.on(axes)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"axes": [asdict(axis) for axis in self.axes], "shape": list(self.shape)}
 
 
 _SHIFTED = (e.Gaussian, e.Triangle, e.BSpline, e.Rectangle, e.Impulse, e.Sine, e.Square)
