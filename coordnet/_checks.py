@@ -74,6 +74,13 @@ def lengths(name: str, value: object, fewest: int = 1) -> tuple[int, ...]:
     return tuple(int(length) for length in found)
 
 
+def coordinates(name: str, shape: Iterable[int], dimensions: int) -> None:
+    last = list(shape)[-1:]
+    if last != [dimensions]:
+        found = f"{last[0]}, shape {tuple(shape)}" if last else "a single number"
+        raise wrong(name, f"{dimensions} coordinate{'s' * (dimensions > 1)} along the last axis", found)
+
+
 def choice(name: str, value: T, options: Iterable[T]) -> T:
     options = list(options)
     if value not in options:

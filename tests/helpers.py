@@ -29,10 +29,10 @@ def dense_point_fit(encoding, samples, roughness, strength):
     weights = weights.to(samples.values)
     mean = (weights * samples.values).sum(0) / weights.sum()
     lattice = kron(encoding.matrices(geometry.axes))
-    rows = khatri_rao(encoding(geometry.points))
+    rows = khatri_rao(encoding.factors(geometry.points))
     normal = rows.T @ (weights * rows) + strength * lattice.T @ roughness @ lattice
     coefficients = torch.linalg.solve(normal, rows.T @ (weights * (samples.values - mean)))
-    return lambda points: khatri_rao(encoding(points)) @ coefficients + mean
+    return lambda points: khatri_rao(encoding.factors(points)) @ coefficients + mean
 
 
 def dense_least_squares(matrices, values, ridge=0.0, rcond=1e-13):

@@ -142,8 +142,7 @@ class Scaled(DenseEncoding):
         self.encoding.train()
         self.factor = norm * float(squares.mean()) ** -0.5
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Return the scaled features of points."""
+    def _features(self, points: Tensor) -> Tensor:
         return self.encoding(points) * self.factor
 
     def configuration(self) -> dict[str, Any]:

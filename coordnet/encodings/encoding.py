@@ -1,9 +1,11 @@
-"""What every encoding is: a map of points to features, with its factors where the features are a Kronecker product."""
+"""What every encoding is: a layer from points to features, with its factors where these are a Kronecker product."""
 
+import math
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from coordnet import _checks
@@ -13,7 +15,11 @@ from coordnet.sampling.axes import Axes, lattice_points
 
 
 class Encoding(nn.Module):
-    """A map of points in [0, 1)^d to features."""
+    """A layer that maps points in [0, 1)^d, (…, d), to features, (…, K), as ``nn.Linear(encoding.features, …)`` takes.
+
+    The features of a factored encoding are the Kronecker product of one factor per axis, K = K₁ ⋯ K_d, the first axis
+    slowest. ``CoordinateNetwork`` works with the ``factors`` alone: 512 features for each of two axes are 262,144.
+    """
 
     kind: ClassVar[str]  # the name in configurations
     is_factored: ClassVar[bool] = False  # whether the features are the Kronecker product of one factor per axis
@@ -22,9 +28,34 @@ class Encoding(nn.Module):
     shape: tuple[int, ...]  # (K,) where the features are one row, (K₁, …, K_d) where they are a Kronecker product
 
     @property
+    def features(self) -> int:
+        """K, the number of features of a point."""
+        return math.prod(self.shape)
+
+    @property
+    def out_features(self) -> int:
+        """K by the name that ``nn.Linear`` has for it."""
+        return self.features
+
+    @property
     def axis_encoders(self) -> list[Encoder]:
         """The encoders, one for each axis or direction; empty if the encoding is not composed of them."""
         return []
+
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """Return the features of points in units of the unit interval.
+
+        A ``ValueError`` is raised if the last axis of the points does not hold d coordinates.
+        """
+        return reduce(rows_of_products, self.factors(points))
+
+    def factors(self, points: Float[Tensor, "*points d"]) -> list[Shaped[Tensor, "*points _"]]:
+        """Return the factors whose Kronecker product the features are, (…, K_j) for each axis, or one (…, K)."""
+        _checks.coordinates("points", points.shape, self.dimensions)
+        return self._factors(points)
+
+    def _factors(self, points: Tensor) -> list[Tensor]:
+        raise NotImplementedError(f"{type(self).__name__} defines neither _factors nor forward")
 
     def for_lattice(self, axes: Axes) -> "Encoding":
         """Return the same kind of encoding for another lattice; the object itself if it does not depend on one."""
@@ -48,12 +79,16 @@ class Encoding(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} defines neither _arguments nor configuration")
 
 
-class DenseEncoding(Encoding):
-    """An encoding whose features at a point are one row: ``encoding(points)`` is (…, K)."""
+def rows_of_products(left: Shaped[Tensor, "*points a"], right: Shaped[Tensor, "*points b"]) -> Tensor:
+    """The Kronecker products of corresponding rows, (…, a b)."""
+    return (left.unsqueeze(-1) * right.unsqueeze(-2)).flatten(-2)
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
-        """Return the features of points in units of the unit interval."""
-        return self._features(points)
+
+class DenseEncoding(Encoding):
+    """An encoding whose features at a point are one row, without factors."""
+
+    def _factors(self, points: Tensor) -> list[Tensor]:
+        return [self._features(points)]
 
     def _features(self, points: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} defines neither _features nor forward")

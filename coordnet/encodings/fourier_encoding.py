@@ -1,6 +1,7 @@
 """The Fourier encoding of a padded lattice, whose factors are complex exponentials and whose products are FFTs."""
 
 from dataclasses import asdict
+from functools import reduce
 from typing import Any, cast
 
 import torch
@@ -9,7 +10,7 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoding import Encoding
+from coordnet.encodings.encoding import Encoding, rows_of_products
 from coordnet.sampling.axes import Axes
 from coordnet.sampling.samples import Geometry, Samples
 
@@ -36,8 +37,16 @@ class FourierEncoding(Encoding):
             _checks.integer("shape", length, axis.count)
         self.axes, self.shape, self.dimensions = tuple(axes), tuple(shape), len(axes)
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> list[Tensor]:
-        """Return the complex factors (…, P_j) of every point."""
+    def forward(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
+        """Return the real features of points: the weights of the nodes in the Fourier series through their values.
+
+        They are Π_j (1/P_j) Σ_k exp(2πi k (u_j - n_j/P_j)) for node n, so that ``features @ weight.flatten()`` is the
+        series whose values at the nodes are the weight. See ``Encoding.forward`` for what is raised.
+        """
+        kernels = [torch.fft.fft(factor, norm="forward").real for factor in self.factors(points)]
+        return reduce(rows_of_products, kernels)
+
+    def _factors(self, points: Tensor) -> list[Tensor]:
         dtype = torch.promote_types(points.dtype, torch.complex64)
         return [self.factor(j, x).to(dtype) for j, x in enumerate(points.unbind(-1))]
 

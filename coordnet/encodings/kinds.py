@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import coordnet.encodings.encoders as e
 from coordnet import _checks
 from coordnet.encodings.designs import LatestDesigns, designs
-from coordnet.encodings.encoders import Encoder, JointEncoder, JointRandomFourier, RandomFourier
+from coordnet.encodings.encoders import Encoder, FeatureMap, JointEncoder, JointRandomFourier, RandomFourier
 from coordnet.encodings.encoders.learnable_fourier import Modulator, cast_to_input
 from coordnet.encodings.encoding import DenseEncoding, Encoding
 from coordnet.encodings.fourier_encoding import FourierEncoding
@@ -22,13 +22,17 @@ from coordnet.sampling.samples import Geometry, Samples
 
 
 class EncodingByAxis(Encoding):
-    """An encoding with one encoder for each axis or direction; a ``ValueError`` is raised if there is none."""
+    """An encoding with one encoder for each axis or direction.
+
+    A ``ValueError`` is raised if there is none, or a joint encoder, which takes several coordinates, is among them.
+    """
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
         super().__init__()
-        if not encoders:
-            raise _checks.wrong("encoders", "at least one", "none")
-        self.encoders = nn.ModuleList(encoders)
+        self.encoders = nn.ModuleList(_checked(encoders))
+        for encoder in encoders:
+            if encoder.joint:
+                raise _checks.wrong("encoders", f"encoders of one axis for a {self.kind} encoding", encoder.name)
         self.dimensions = len(encoders)
         self.shape = (sum(e.columns for e in encoders),)
 
@@ -44,16 +48,40 @@ class EncodingByAxis(Encoding):
         return {"encoders": [_described(encoder) for encoder in self.axis_encoders]}
 
 
-class SimpleEncoding(EncodingByAxis, DenseEncoding):
-    """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation of one encoder for each axis.
+def _checked(encoders: Sequence[Encoder | JointEncoder]) -> Sequence[Encoder | JointEncoder]:
+    if not encoders or not all(isinstance(encoder, FeatureMap) for encoder in encoders):
+        found = "none" if not encoders else ", ".join(type(encoder).__name__ for encoder in encoders)
+        raise _checks.wrong("encoders", "at least one, and encoders such as cn.Gaussian alone", found)
+    return encoders
 
-    A linear head on it gives images of rank at most 2 (Zheng et al., ECCV 2022, section 5).
+
+class SimpleEncoding(DenseEncoding):
+    """Ψ(x) = [ψ₁(x₁) … ψ_d(x_d)], the concatenation of one encoder for each axis; a joint encoder takes its d axes.
+
+    A linear head on encoders of one axis gives images of rank at most 2 (Zheng et al., ECCV 2022, section 5). A
+    ``ValueError`` is raised if there is no encoder.
     """
 
     kind = "simple"
 
+    def __init__(self, encoders: Sequence[Encoder | JointEncoder]) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(_checked(encoders))
+        self._counts = [encoder.dimensions if isinstance(encoder, JointEncoder) else 1 for encoder in encoders]
+        self.dimensions, self.shape = sum(self._counts), (sum(e.columns for e in encoders),)
+
+    @property
+    def axis_encoders(self) -> list[Encoder]:
+        """The encoders, one for each axis; empty if one of them is joint."""
+        encoders = cast(list[Encoder], list(self.encoders))
+        return [] if any(encoder.joint for encoder in encoders) else encoders
+
     def _features(self, points: Tensor) -> Tensor:
-        return torch.cat(self._encoded(points.unbind(-1)), dim=-1)
+        parts = zip(self.encoders, points.split(self._counts, dim=-1), strict=True)
+        return torch.cat([encoder(x if encoder.joint else x.squeeze(-1)) for encoder, x in parts], dim=-1)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"encoders": [_described(cast(Encoder, encoder)) for encoder in self.encoders]}
 
     @classmethod
     def like(
@@ -91,7 +119,7 @@ class DirectionalEncoding(EncodingByAxis, DenseEncoding):
 
 
 class ComplexEncoding(EncodingByAxis):
-    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis, stored as its factors."""
+    """Ψ(x) = ψ₁(x₁) ⊗ … ⊗ ψ_d(x_d), one encoder for each axis."""
 
     kind = "complex"
     is_factored = True
@@ -101,8 +129,7 @@ class ComplexEncoding(EncodingByAxis):
         self.shape = tuple(e.columns for e in encoders)
         self.designs = LatestDesigns()
 
-    def forward(self, points: Float[Tensor, "*points d"]) -> list[Float[Tensor, "*points _"]]:
-        """Return the factors ψ_j(x_j) of every point, (…, K_j) for each axis; their product is never formed."""
+    def _factors(self, points: Tensor) -> list[Tensor]:
         return self._encoded(points.unbind(-1))
 
     def matrices(
@@ -128,6 +155,8 @@ class JointEncoding(DenseEncoding):
 
     def __init__(self, encoder: JointEncoder) -> None:
         super().__init__()
+        if not isinstance(encoder, JointEncoder):
+            raise _checks.wrong("encoder", "a joint one such as HashGrid", getattr(encoder, "name", repr(encoder)))
         self.encoder = encoder
         self.dimensions, self.shape = encoder.dimensions, (encoder.columns,)
 
@@ -139,10 +168,10 @@ class JointEncoding(DenseEncoding):
 
 
 class ModulatedEncoding(DenseEncoding):
-    """GeLU(Ψ(x) W₁ + B₁) W₂ + B₂, a trained ``Modulator`` on the features of any dense encoding Ψ.
+    """GeLU(Ψ(x) W₁ + B₁) W₂ + B₂, a trained ``Modulator`` on the features of any encoding Ψ.
 
     The result has ``features`` columns, and W₁ has ``hidden``; see ``Modulator`` for the other arguments and for what
-    is raised; a ``ValueError`` too if Ψ is a Kronecker product. The weights are drawn with seed 0 unless a generator is
+    is raised. The weights are drawn with seed 0 unless a generator is
     given. Li et al. (NeurIPS 2021) compare their encoding with others under the same modulator.
     """
 
@@ -159,13 +188,13 @@ class ModulatedEncoding(DenseEncoding):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        if len(encoding.shape) != 1:
-            raise _checks.wrong("encoding", "one whose features are a row", f"features of shape {encoding.shape}")
         self.encoding = encoding
         self.dimensions, self.shape = encoding.dimensions, (features,)
         self.options: dict[str, Any] = {"hidden": hidden, "layer_norm": layer_norm, "dropout": dropout}
-        (inputs,), generator = encoding.shape, as_generator(generator)
-        self.modulator = Modulator(inputs, hidden, features, generator, layer_norm=layer_norm, dropout=dropout)
+        generator = as_generator(generator)
+        self.modulator = Modulator(
+            encoding.features, hidden, features, generator, layer_norm=layer_norm, dropout=dropout
+        )
 
     def _features(self, points: Tensor) -> Tensor:
         return cast_to_input(self.modulator, self.encoding(points))
@@ -190,7 +219,7 @@ def encoding_from(configuration: dict[str, Any]) -> Encoding:
         case {"kind": kind, "encoders": [*encoders]} if kind in _BY_AXIS:
             return _BY_AXIS[kind]([_construct(encoder) for encoder in encoders])
         case {"kind": "joint", "encoder": encoder}:
-            return JointEncoding(_construct(encoder, joint=True))
+            return JointEncoding(_construct(encoder))
         case {"kind": "modulated", "encoding": inner, **options}:
             for name in options:
                 _checks.choice("encoding", name, ("features", "hidden", "layer_norm", "dropout"))
@@ -207,10 +236,9 @@ def _described(encoder: Encoder | JointEncoder) -> dict[str, Any]:
     return {"name": encoder.name, **encoder.configuration()}
 
 
-def _construct(description: dict[str, Any], joint: bool = False) -> Any:
+def _construct(description: dict[str, Any]) -> Any:
     arguments = dict(description)
-    known = {name: encoder for name, encoder in ENCODERS.items() if encoder.joint == joint}
-    family = known[_checks.choice("encoder", str(arguments.pop("name", None)), known)]
+    family = ENCODERS[_checks.choice("encoder", str(arguments.pop("name", None)), ENCODERS)]
     for name in arguments:
         _checks.choice("encoder", name, (f.name for f in fields(family)))
     return family(**arguments)

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings import DenseEncoding
+from coordnet.encodings import Encoding
 from coordnet.linalg.machine import as_generator
 
 __docformat__ = "numpy"
@@ -27,12 +27,12 @@ class PositionedTokens(nn.Module):
     """
 
     def __init__(
-        self, encoding: DenseEncoding, width: int, combine: Combine = "add", generator: torch.Generator | None = None
+        self, encoding: Encoding, width: int, combine: Combine = "add", generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         self.encoding = encoding
         self.combine = _checks.choice("combine", combine, get_args(Combine))
-        (features,), self.width = encoding.shape, _checks.integer("width", width, 1)
+        features, self.width = encoding.features, _checks.integer("width", width, 1)
         if combine == "concatenate":
             self.width += features
         elif combine == "unprojected" and features != width:
@@ -68,7 +68,7 @@ class AttentionClassifier(nn.Module):
 
     def __init__(
         self,
-        encoding: DenseEncoding | None,
+        encoding: Encoding | None,
         inputs: int,
         classes: int,
         *,

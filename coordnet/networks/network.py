@@ -224,7 +224,8 @@ class CoordinateNetwork(nn.Module):
     def forward(self, points: Float[Tensor, "*points d"], *, exact: bool = False) -> Float[Tensor, "*points channels"]:
         """Evaluate at points in units of the unit interval."""
         if self.blending is None or exact:
-            return self.rest(self.first(self.encoding(points)))
+            factors = self.encoding.factors(points)
+            return self.rest(self.first(factors if self.encoding.is_factored else factors[0]))
         nodes = self.first.on_axes(self.encoding, self.blending.lattice)  # type: ignore[operator]
         return self.rest(self.blending.at_points(nodes, points, self.encoding.axis_encoders))
 

@@ -125,8 +125,7 @@ class Reconstruction(Gridded, nn.Module):
         if not isinstance(points, Tensor) or not points.is_floating_point():
             found = points.dtype if isinstance(points, Tensor) else type(points).__name__
             raise _checks.wrong("points", "a tensor of floating-point coordinates", found)
-        if points.shape[-1:] != (d,):
-            raise _checks.wrong("points", f"last axis of {d} coordinates", tuple(points.shape))
+        _checks.coordinates("points", points.shape, d)
         _checks.integer("memory", memory, 1)
         unit = (self.lattice.to_unit(points) if self.lattice else points).to(self.offset)
         points = self._inside(unit, _checks.choice("outside", outside, get_args(Outside)), points)

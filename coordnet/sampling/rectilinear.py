@@ -104,8 +104,7 @@ class RectilinearLattice(Geometry):
 
     def to_unit(self, points: Float[Tensor, "*points d"]) -> Float[Tensor, "*points d"]:
         """Return points in units of the unit interval, in float64, for points in the coordinates' units."""
-        if points.shape[-1] != len(self.grid):
-            raise _checks.wrong("points", f"last axis of {len(self.grid)} coordinates", tuple(points.shape))
+        _checks.coordinates("points", points.shape, len(self.grid))
         return torch.stack([self._unit(j, x.double()) for j, x in enumerate(points.unbind(-1))], dim=-1)
 
     def locate(self, *coordinates: Coordinates) -> Axes:

@@ -52,9 +52,7 @@ def build(layout, samples):
 
 def norms(encoding, samples):
     points = lattice_points(samples.geometry.axes).flatten(0, -2)
-    made = encoding(points)
-    factors = made if isinstance(made, list) else [made]
-    return math.prod(f.norm(dim=-1) for f in factors)
+    return math.prod(f.norm(dim=-1) for f in encoding.factors(points))
 
 
 @pytest.mark.parametrize("name", ["table1", "table2"])

@@ -18,7 +18,7 @@ def test_complex_designs_are_the_factors_on_axes(name):
     axes = (Axis(6), Axis(8))
     designs = encoding.matrices(axes)
     assert encoding.shape == tuple(a.shape[1] for a in designs)
-    factors = encoding(lattice_points(axes))
+    factors = encoding.factors(lattice_points(axes))
     assert torch.equal(factors[0][:, 3], designs[0])
     assert torch.equal(factors[1][2], designs[1])
 

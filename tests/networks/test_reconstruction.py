@@ -163,7 +163,7 @@ def test_a_blending_of_other_features_than_products_is_refused(photograph, tmp_p
 def test_points_and_shapes_that_do_not_go_are_refused(made, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
     for points, message in (
-        (torch.rand(3, 3), "`points`: expected last axis of 2"),
+        (torch.rand(3, 3), "`points`: expected 2 coordinates"),
         (
             torch.zeros(3, 2, dtype=torch.int64),
             "`points`: expected a tensor of floating-point coordinates, received torch.int64",

@@ -336,9 +336,7 @@ class JointEncoder(FeatureMap):
 
     def forward(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points in units of the unit interval; device and dtype follow them."""
-        shape = tuple(getattr(x, "shape", ()))
-        if shape[-1:] != (self.dimensions,):
-            raise _checks.wrong("points", f"last axis of {self.dimensions} coordinates", shape)
+        _checks.coordinates("points", getattr(x, "shape", ()), self.dimensions)
         return super().forward(x)
 
     @classmethod

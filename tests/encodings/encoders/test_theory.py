@@ -247,7 +247,7 @@ def test_spacings_are_units():
         (lambda: LearnedEmbedding(4, 0), "`rows`: expected an integer"),
         (lambda: LearnedEmbedding(4, 2, 1.0, 0.0), "`stop`: expected a number above"),
         (lambda: JointRandomFourier(2, 4, (1.0, 2.0, 3.0)), "`sigma`: expected one number, or 2"),
-        (lambda: MultiSine(2, 4, 1.0)(torch.rand(5, 3)), "`points`: expected last axis of 2"),
+        (lambda: MultiSine(2, 4, 1.0)(torch.rand(5, 3)), "`points`: expected 2 coordinates"),
         (lambda: ENCODERS["joint-embedding"](2, 4, (3,)), "`grid`: expected 2 lengths"),
         (lambda: ENCODERS["hash-grid"](4, 32), "`dimensions`: expected 1 to 3"),
         (lambda: ENCODERS["hash-grid"].like((Axis(8),), levels=0), "`levels`: expected an integer"),
