@@ -1,6 +1,5 @@
 """The one way from an encoder and an axis to a matrix, dense or banded, and the pseudo-inverses of a lattice."""
 
-import copy
 import math
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -12,6 +11,7 @@ from coordnet.encodings.encoders import Encoder
 from coordnet.linalg.banded import BandedMatrix, inverse
 from coordnet.linalg.kronecker import Matrix, default_rcond, factorize, for_each_distinct
 from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.modules import duplicate
 from coordnet.linalg.operators import Device
 from coordnet.sampling.axes import Axes, Axis
 
@@ -59,8 +59,9 @@ def designs(
 class LatestDesigns:
     """The designs of an encoding, kept for the next call if they are bands and nothing has changed.
 
-    Rendering the fits of one plan then takes no longer than their products. Encoders with tensors, which may change in
-    place, have theirs made anew, and so have those without a band, whose matrices may be large.
+    Rendering the fits of one plan, whose encodings share this object, then takes no longer than their products.
+    Encoders to whose tensors gradients flow have theirs made anew, and so have those without a band, whose matrices may
+    be large.
     """
 
     def __init__(self) -> None:
@@ -73,8 +74,9 @@ class LatestDesigns:
             if all(map(_equal, _pairs(encoding, axes), pairs)):
                 return matrices
         matrices = designs(encoding, axes, dtype, device)
-        if not any(isinstance(a, Tensor) or _tensors(e) for a, e in zip(matrices, encoding.axis_encoders, strict=True)):
-            pairs = [(copy.copy(encoder), axis) for encoder, axis in _pairs(encoding, axes)]
+        trained = any(t.requires_grad for encoder in encoding.axis_encoders for t in _tensors(encoder).values())
+        if not trained and not any(isinstance(a, Tensor) for a in matrices):
+            pairs = [(duplicate(encoder), axis) for encoder, axis in _pairs(encoding, axes)]
             self._made = ((dtype, device), pairs, matrices)
         return matrices
 

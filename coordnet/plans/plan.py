@@ -1,6 +1,5 @@
 """Plans: the factorizations for one geometry, with which any number of signals on it are fitted."""
 
-import copy
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -20,6 +19,7 @@ from coordnet.encodings.designs import designs
 from coordnet.linalg.conjugate_gradients import ConjugateGradients
 from coordnet.linalg.kronecker import Kronecker
 from coordnet.linalg.machine import chunks, empty, full_precision, is_finite, is_tracked, is_transformed, scratch
+from coordnet.linalg.modules import duplicate
 from coordnet.linalg.operators import LinearOperator
 from coordnet.networks.fit_reports import BatchReport, FitReport, LeastSquaresReport
 from coordnet.networks.heads import Linear
@@ -101,17 +101,18 @@ def solve_each(solve: Callable[[Tensor], Fitted], values: CenteredValues) -> Fit
 
 
 def follows_scales(encoding: Encoding) -> bool:
-    """Whether gradients are followed to learnable scales of an encoding's axes."""
-    learnable = (encoder for encoder in encoding.axis_encoders if encoder.learnable)
-    return torch.is_grad_enabled() and any(p.requires_grad for encoder in learnable for p in encoder.parameters())
+    """Whether gradients are followed to scales of an encoding's axes."""
+    scaled = (encoder for encoder in encoding.axis_encoders if encoder.scales)
+    tensors = itertools.chain.from_iterable((*encoder.parameters(), *encoder.buffers()) for encoder in scaled)
+    return any(map(is_tracked, tensors))
 
 
 class Plan(ABC):
     """The factorization of a closed-form fit for an encoding and a geometry; its options are those of ``plan``.
 
-    Reports name the prior as ``assumed``. The plan keeps a copy of the encoding with its trainable numbers held fixed;
-    fits share it if it has no tensors. If its scales are followed (``follows_scales``), the plan and its fits keep the
-    encoding itself.
+    Reports name the prior as ``assumed``. The plan keeps a copy of the encoding with its trainable numbers held fixed,
+    and each fit another one. If its scales are followed (``follows_scales``), the plan and its fits keep the encoding
+    itself.
     """
 
     holds_out: bool = False  # whether a fit hides samples itself, and says what it makes of them
@@ -133,11 +134,9 @@ class Plan(ABC):
     ) -> None:
         self.assumed = assumed
         self.followed = follows_scales(encoding)
-        self.encoding = encoding if self.followed else copy.deepcopy(encoding).requires_grad_(False)
-        tensors = itertools.chain(self.encoding.parameters(), self.encoding.buffers())
-        self._has_tensors = not self.followed and any(True for _ in tensors)
-        self.geometry, self.center, self.dtype = geometry, center, dtype
         self.device = torch.empty(0, device=device).device  # a device of a tensor has its index
+        self.encoding = encoding if self.followed else duplicate(encoding).cpu()  # to read its scales waits for no GPU
+        self.geometry, self.center, self.dtype = geometry, center, dtype
         self.solver, self.progress = solver or ConjugateGradients(), progress
 
     @abstractmethod
@@ -185,7 +184,7 @@ class Plan(ABC):
         with nullcontext() if self.direct else full_precision():  # an iteration looks at residuals and their rounding
             fitted = self.solve(centered)
         # What becomes of the fit's tensors, on another device or in training, does not change the plan's.
-        encoding = copy.deepcopy(self.encoding) if self._has_tensors else self.encoding
+        encoding = self.encoding if self.followed else duplicate(self.encoding)
         weight = fitted.coefficients.flatten(0, 1).contiguous()
         if not is_finite(weight):
             expected = "values that this plan can fit: a finite result"

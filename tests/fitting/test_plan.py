@@ -53,7 +53,8 @@ def test_nothing_is_allocated_but_the_result(encoder, features, options, grid):
     values = torch.rand(2, *grid, 3)
     render, fit = plan.renderer(tuple(2 * n for n in grid)), plan.fit(values)
     offset, extremes = 4 * 2 * 3, 4 * 2  # the extremes say whether the result is finite
-    assert _peak(lambda: plan.fit(values)) == 4 * fit.network.first.weight.numel() + offset + extremes
+    scales = sum(buffer.nbytes for buffer in fit.network.encoding.buffers())
+    assert _peak(lambda: plan.fit(values)) == 4 * fit.network.first.weight.numel() + offset + extremes + scales
     assert _peak(lambda: render(values)) == 4 * 2 ** len(grid) * values.numel() + offset
 
 

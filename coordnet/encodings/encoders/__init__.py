@@ -1,7 +1,7 @@
 """Encoders of one axis and of several jointly."""
 
 from coordnet.encodings.encoders.b_splines import BSpline, Rectangle, Triangle, UnevenSpline
-from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder, Parameter, Spacings
+from coordnet.encodings.encoders.base import Encoder, FeatureMap, JointEncoder
 from coordnet.encodings.encoders.fourier_features import (
     DFT,
     FourierFeatures,
@@ -14,6 +14,7 @@ from coordnet.encodings.encoders.fourier_features import (
     Sinusoidal,
 )
 from coordnet.encodings.encoders.learnable_fourier import LearnableFourier
+from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.encodings.encoders.shifted import Gaussian, Impulse, ShiftedBasis, Sine, Square
 from coordnet.encodings.encoders.trained_tables import HashGrid, JointEmbedding, LearnedEmbedding
 

@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings
+from coordnet.encodings.encoders.base import Encoder, Scale
+from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.encodings.encoders.shifted import MAX_DENSITY, TIE, ShiftedBasis, box, straight_through
 from coordnet.linalg.banded import BandedMatrix, Block
 from coordnet.sampling.axes import Axes, Axis
@@ -88,7 +89,7 @@ class Rectangle(SplineBasis):
 
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
-        if not self.learnable:
+        if not self.is_followed("width"):
             return super().bump(distance)
         u = (distance + TIE * self.nodes.spacing) / self.width
         return straight_through(box(u), torch.sigmoid(10 * (0.5 - u.abs())))
@@ -110,7 +111,7 @@ class Triangle(SplineBasis):
 
     def printed_similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """¼ max(d - |δ|, 0)², scaled to 1 at δ = 0, as Zheng et al. (ECCV 2022) print it."""
-        return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square()
+        return (1 - delta.abs() / (2 * self.half_width)).clamp(min=0).square().to(delta)
 
 
 class BSpline(SplineBasis):

@@ -3,14 +3,16 @@
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, fields
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
+from coordnet.encodings.encoders.scale_parameters import Parameter
 from coordnet.encodings.encoders.similarity import mean_similarity
 from coordnet.linalg.banded import BandedMatrix
 from coordnet.linalg.machine import as_generator, without_tails
@@ -19,70 +21,9 @@ from coordnet.sampling.axes import Axes, Axis, lattice_points
 from coordnet.sampling.samples import Geometry, Samples
 
 M = TypeVar("M", bound="FeatureMap")
-Scale = float | Tensor  # a number, or a tensor in the graph where it is trained
+Scale = float | Tensor  # a number as the argument may be one; the attribute is a tensor
 AxisScales = float | tuple[float, ...] | list[float] | Tensor  # one number for all axes, or one for each
 _GIVEN_BY_LIKE = {"dimensions", "features", "start", "stop", "last", "sites", "gain"}  # arguments that follow from axes
-
-
-@dataclass(frozen=True)
-class Spacings:
-    """A length in sample spacings, written ``0.64px``, or a frequency in cycles over one, written ``0.25/px``."""
-
-    number: float
-    unit: Literal["length", "frequency"] = "length"
-
-    def __str__(self) -> str:
-        return f"{self.number:.12g}{'px' if self.unit == 'length' else '/px'}"
-
-    def __mul__(self, factor: float) -> "Spacings":
-        return Spacings(self.number * factor, self.unit)
-
-    def on(self, spacing: float) -> float:
-        """The scale in units of the unit interval, for samples of this spacing."""
-        return self.number * spacing if self.unit == "length" else self.number / spacing
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A scale parameter of an encoder."""
-
-    name: str  # the constructor's argument
-    unit: Literal["length", "frequency"]  # units of the unit interval, or cycles over it
-    default: Spacings | float  # a value that suits natural signals
-    meaning: str  # the line that ``coordnet encoders`` prints
-    least: float = 0.0  # the lower bound, to which the default is raised on an axis with few samples
-
-    def suited(self, spacing: float) -> float:
-        """The default for samples of this spacing, in units of the unit interval."""
-        return max(self.least, self.on(self.default, spacing))
-
-    def widened(self, factor: float) -> Spacings | float:
-        """The default for features that are wider by a factor: a longer length, or a lower frequency."""
-        return self.default * (factor if self.unit == "length" else 1 / factor)
-
-    def on(self, value: Spacings | float | str, spacing: float) -> float:
-        """A value of the parameter in units of the unit interval, for samples of this spacing.
-
-        A ``ValueError`` is raised if a text is neither a number nor written as ``Spacings`` are.
-        """
-        if isinstance(value, str):
-            suffix, text = "px" if self.unit == "length" else "/px", value.strip()
-            try:
-                number = float(text.removesuffix(suffix))
-            except ValueError:
-                expected = f"a positive number, or one in sample spacings such as 0.5{suffix}"
-                raise _checks.wrong(self.name, expected, repr(value)) from None
-            value = Spacings(number, self.unit) if text.endswith(suffix) else number
-        return value.on(spacing) if isinstance(value, Spacings) else _checks.positive(self.name, value)
-
-    def checked(self, value: float | Spacings | str) -> float:
-        """The value in units of the unit interval; a ``ValueError`` if it is not positive or below the lower bound."""
-        if isinstance(value, str | Spacings):
-            expected = "a number in units of the unit interval (`like` takes sample spacings)"
-            raise _checks.wrong(self.name, expected, repr(str(value)))
-        if _checks.positive(self.name, value) < self.least:
-            raise _checks.wrong(self.name, f"at least {self.least:g}", value)
-        return float(value)
 
 
 @dataclass_transform(eq_default=False)
@@ -91,13 +32,15 @@ class FeatureMap(nn.Module, ABC):
     """A map of positions to K features, ``features`` ≥ 1, with positive scale parameters, fixed or trained.
 
     Annotated attributes are the constructor's arguments, as a dataclass has them; one that is out of its range raises a
-    ``ValueError``. The ``gain`` is a factor on every feature (see ``like``). The ``generator``, by default one with
-    seed 0, draws the parameters of random encoders.
+    ``ValueError``. The ``gain`` is a factor on every feature (see ``like``). The ``generator``, by default that
+    of ``torch.manual_seed``, draws the parameters of random encoders.
 
-    A fixed scale is a number. With ``learnable`` it is a tensor in the graph, and its logarithm is a parameter,
-    ``log_NAME``, so that it stays positive and a step of Adam is relative. With as many features as samples this can
-    overfit: on a 128×128 crop a Gaussian's σ falls from 0.64 spacings to 0.27 and the held-out PSNR from 27.5 to
-    14.1 dB. ``held_out`` of ``fit_gradient`` limits this.
+    A scale is a tensor of the ``state_dict``. A number becomes a buffer in float64, which keeps this dtype whatever the
+    module is cast to; a tensor stays what it is: an ``nn.Parameter`` is trained, and gradients flow to another one that
+    has them. With ``learnable`` the logarithm of the scale is a parameter, ``log_NAME``, so that it stays positive and
+    a step of Adam is relative. With as many features as samples this can overfit: on a 128×128 crop a Gaussian's σ
+    falls from 0.64 spacings to 0.27 and the held-out PSNR from 27.5 to 14.1 dB. ``held_out`` of ``fit_gradient`` limits
+    this.
     """
 
     name: ClassVar[str]
@@ -114,25 +57,50 @@ class FeatureMap(nn.Module, ABC):
         super().__init_subclass__(**options)
         dataclass(eq=False, repr=False)(cls)
 
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        """Return a module that is ready for the parameters among the arguments, which a dataclass sets first."""
+        module = super().__new__(cls)
+        nn.Module.__init__(module)
+        return module
+
     def __post_init__(self, generator: torch.Generator | None) -> None:
-        nn.Module.__init__(self)
         self.features = _checks.integer("features", self.features, 1)
         self.gain = _checks.positive("gain", self.gain)
         for p in self.scales:
             value = getattr(self, p.name)
-            each = tuple(map(p.checked, value)) if isinstance(value, tuple) else p.checked(value)
-            self._set_scale(p.name, each)
+            if isinstance(value, Tensor) and value.ndim and not self.joint:
+                raise _checks.wrong(p.name, "a tensor of one number", tuple(value.shape))
+            if isinstance(value, tuple):
+                value = torch.tensor([p.checked(number) for number in value], dtype=torch.float64, device="cpu")
+            self._set_scale(p.name, p.checked(value))
         self._draw(as_generator(generator))
 
     def _draw(self, generator: torch.Generator) -> None:
         """Check what the subclass adds to the arguments, and draw or compute the tensors that it keeps."""
 
-    def _set_scale(self, name: str, value: float | tuple[float, ...]) -> None:
+    def _set_scale(self, name: str, value: float | Tensor) -> None:
+        """Keep a scale, whose own device is the CPU: a number on it goes with tensors on any device."""
+        vars(self).pop(name, None)
+        if not isinstance(value, Tensor):
+            value = torch.tensor(value, dtype=torch.float64, device="cpu")
         if self.learnable:
-            vars(self).pop(name, None)
-            self.register_parameter(f"log_{name}", nn.Parameter(torch.tensor(value, dtype=torch.float64).log()))
-        else:
-            setattr(self, name, value)
+            self._parameters.pop(name, None)
+            self.register_parameter(f"log_{name}", nn.Parameter(value.detach().double().log()))
+        elif value is not self._parameters.get(name):
+            self.register_buffer(name, value)
+
+    def is_followed(self, name: str) -> bool:
+        """Whether gradients flow to a scale parameter."""
+        return getattr(self, name).requires_grad
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Move the module, or cast all but its fixed scales, whose rounding would move the features."""
+        kept = {p.name: self._buffers.get(p.name) for p in self.scales}
+        super()._apply(fn, recurse)
+        for name, scale in kept.items():
+            if scale is not None and not scale.is_meta:
+                self._buffers[name] = scale.to(cast(Tensor, self._buffers[name]).device)
+        return self
 
     def __getattr__(self, name: str) -> Any:
         log = self.__dict__.get("_parameters", {}).get(f"log_{name}")
@@ -148,8 +116,9 @@ class FeatureMap(nn.Module, ABC):
         _checks.positive("factor", factor)
         other = copy.deepcopy(self)
         for p in self.scales:
-            value = torch.as_tensor(self.scale(p.name), dtype=torch.float64)
-            other._set_scale(p.name, _numbers((factor * value).clamp(min=p.least)))
+            value = torch.as_tensor(self.scale(p.name), dtype=torch.float64, device="cpu")
+            other._parameters.pop(p.name, None)
+            other._set_scale(p.name, (factor * value).clamp(min=p.least))
         return other
 
     @property
@@ -324,7 +293,9 @@ class JointEncoder(FeatureMap):
         d = _checks.integer("dimensions", self.dimensions, 1)
         for p in self.scales:
             value = getattr(self, p.name)
-            each = tuple(value) if isinstance(value, tuple | list) else (value,) * d
+            if isinstance(value, Tensor) and value.shape in ((), (d,)):
+                continue
+            each = tuple(value) if isinstance(value, tuple | list | Tensor) else (value,) * d
             if len(each) != d:
                 raise _checks.wrong(p.name, f"one number, or {d}, one for each axis", value)
             setattr(self, p.name, each)
@@ -332,7 +303,7 @@ class JointEncoder(FeatureMap):
 
     def per_axis(self, name: str, like: Tensor) -> Float[Tensor, " d"]:
         """A scale parameter as a vector with one number for each axis, with the dtype and device of a tensor."""
-        return torch.as_tensor(getattr(self, name), dtype=torch.float64).to(like)
+        return getattr(self, name).to(like).expand(self.dimensions)
 
     def forward(self, x: Float[Tensor, "*points d"]) -> Float[Tensor, "*points k"]:
         """ψ at points in units of the unit interval; device and dtype follow them."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import AxisScales, Encoder, FeatureMap, JointEncoder, Parameter, Scale, Spacings
+from coordnet.encodings.encoders.base import AxisScales, Encoder, FeatureMap, JointEncoder, Scale
+from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.sampling.axes import Axes
 
 SIGMA = Parameter("sigma", "frequency", Spacings(0.164, "frequency"), "standard deviation of the frequencies")
@@ -20,13 +21,18 @@ class FourierFeatures(FeatureMap):
     """ψ(x) = [cos 2πf₁·x … cos 2πf_m·x, sin 2πf₁·x … sin 2πf_m·x] with m = K / 2 frequencies.
 
     They follow from the scale and a ``base``, which is drawn or computed once; those of a joint encoder are vectors,
-    (m, d). A ``ValueError`` is raised if the number of features is odd.
+    (m, d). With ``learnable`` the scale is trained, and each of the drawn frequencies too; computed ones keep their
+    ratios. A ``ValueError`` is raised if the number of features is odd.
     """
 
     def _draw(self, generator: torch.Generator) -> None:
         if self.features % 2:
             raise _checks.wrong("features", "an even number, a cosine and a sine for each frequency", self.features)
-        self.register_buffer("base", self._base(self.features // 2, generator))
+        base = self._base(self.features // 2, generator)
+        if self.random and self.learnable:
+            self.base = nn.Parameter(base)
+        else:
+            self.register_buffer("base", base)
 
     @abstractmethod
     def _base(self, m: int, generator: torch.Generator) -> Tensor:
@@ -101,7 +107,7 @@ class LogFourier(LinearFourier):
 
 
 class RandomFourier(AxisFourier):
-    """RFF: K / 2 frequencies drawn from N(0, σ²), by default with seed 0; σ in cycles over the unit interval.
+    """RFF: K / 2 frequencies drawn from N(0, σ²); σ in cycles over the unit interval.
 
     As features grow the similarity tends to exp(-2π²σ²δ²).
 
@@ -129,7 +135,7 @@ class RandomFourier(AxisFourier):
 
 
 class JointRandomFourier(FourierFeatures, JointEncoder):
-    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)), by default with seed 0.
+    """Ψ(x) = [cos 2πBx, sin 2πBx] with the K/2 rows of B drawn from N(0, diag(σ₁² … σ_d²)).
 
     σ is in cycles over the unit interval. As features grow the similarity tends to exp(-2π² Σ σ_j² δ_j²).
 
@@ -222,7 +228,7 @@ class DFT(Encoder):
 
     def cell_means(self, x: Float[Tensor, "*points"], width: float) -> Float[Tensor, "*points columns"]:
         """ψ times sinc(fw) for every frequency f in cycles over the unit interval, before the gain."""
-        s, d = (x / self.step).unsqueeze(-1), self.features
+        s, d = x.unsqueeze(-1) / self.step, self.features
         k = torch.arange(1, (d + 1) // 2, dtype=x.dtype, device=x.device)
         cell = width / self.step  # in positions
         phase, gain = 2 * math.pi / d * s * k, math.sqrt(2) * torch.sinc(k / d * cell)

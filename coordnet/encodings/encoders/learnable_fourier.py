@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import AxisScales, JointEncoder, Parameter, Spacings
+from coordnet.encodings.encoders.base import AxisScales, JointEncoder
+from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.sampling.axes import Axes
 
 

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from coordnet import _checks
-from coordnet.encodings.encoders.base import Encoder, Parameter, Scale, Spacings, interval
+from coordnet.encodings.encoders.base import Encoder, Scale, interval
+from coordnet.encodings.encoders.scale_parameters import Parameter, Spacings
 from coordnet.linalg.banded import ROWS, BandedMatrix, Block, rounding
 from coordnet.sampling.axes import Axes, Axis
 
@@ -178,7 +179,7 @@ class Gaussian(ShiftedBasis):
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = exp(-δ² / (4σ²))."""
-        return torch.exp(-0.25 * (delta / self.sigma).square())
+        return torch.exp(-0.25 * (delta / self.sigma).square()).to(delta)
 
     def stable_rank(self, samples: int) -> float:
         """min(N, 1 / (2 √π σ))."""
@@ -259,7 +260,7 @@ class Sine(ShiftedWave):
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """D(δ) = cos 2πfδ, the integral taken over whole periods."""
-        return torch.cos(2 * math.pi * self.frequency * delta)
+        return torch.cos(2 * math.pi * self.frequency * delta).to(delta)
 
     def stable_rank(self, samples: int) -> float:
         """At most 2, by the Gram matrices of both factors of sin(a - b) = sin a cos b - cos a sin b; 2 for whole f."""
@@ -285,12 +286,12 @@ class Square(ShiftedWave):
     def bump(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """φ at a signed distance."""
         wave = torch.sin(2 * math.pi * self.frequency * distance)
-        return straight_through(wave.sign(), torch.tanh(4 * wave)) if self.learnable else wave.sign()
+        return straight_through(wave.sign(), torch.tanh(4 * wave)) if self.is_followed("frequency") else wave.sign()
 
     def similarity(self, delta: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 - 2|δ| for |δ| ≤ 1 in units of half a period, continued with period 2; over whole periods."""
         halves = (2 * self.frequency * delta.abs()) % 2
-        return 1 - 2 * torch.minimum(halves, 2 - halves)
+        return (1 - 2 * torch.minimum(halves, 2 - halves)).to(delta)
 
     def stable_rank(self, samples: int) -> float:
         """π²/4 for whole f, and close to it for others above 1; the paper only says that it is near the sine's 2.
