@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from jaxtyping import Float
@@ -32,10 +33,10 @@ def similarity_weights(
     zero, one = similarity(fraction.new_tensor([0.0, spacing]))
     near, far = similarity(fraction * spacing), similarity((1 - fraction) * spacing)
     determinant = zero.square() - one.square()
-    if float(determinant) < 1e-12 * float(zero.square()):
-        return torch.stack([1 - fraction, fraction], dim=-1)
+    singular = determinant < 1e-12 * zero.square()
     weights = torch.stack([zero * near - one * far, zero * far - one * near], dim=-1)
-    return weights / determinant
+    linear = torch.stack([1 - fraction, fraction], dim=-1)
+    return torch.where(singular, linear, weights / torch.where(singular, 1.0, determinant))
 
 
 def cubic_weights(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 4"]:
@@ -95,7 +96,7 @@ class Blending:
         for corner in itertools.product(*(range(weight.shape[1]) for _, weight in parts)):
             chosen = [(index[:, k], weight[:, k]) for (index, weight), k in zip(parts, corner, strict=True)]
             indices.append(sum(i * stride for (i, _), stride in zip(chosen, strides, strict=True)))
-            weights.append(math.prod(weight for _, weight in chosen).to(dtype))  # type: ignore[arg-type]
+            weights.append(reduce(torch.mul, [weight for _, weight in chosen]).to(dtype))
         return Interpolation(lattice, torch.stack(indices, 1), torch.stack(weights, 1))
 
     def at_points(

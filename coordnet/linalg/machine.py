@@ -75,11 +75,16 @@ def chunks(values: Tensor, results: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 def is_finite(x: Tensor) -> bool:
-    """Whether all numbers are finite; true where a look at them would wait for a GPU or end a transform."""
-    if x.numel() == 0 or x.device.type != "cpu" or not _has_memory(x):
+    """Whether all numbers are finite; true where they must not be looked at (``may_look``)."""
+    if x.numel() == 0 or not may_look(x):
         return True
     extremes = torch.aminmax(torch.view_as_real(x.detach()) if x.is_complex() else x.detach())
     return all(math.isfinite(float(extreme)) for extreme in extremes)
+
+
+def may_look(x: Tensor) -> bool:
+    """Whether the numbers of a tensor can be read without waiting for a GPU, or ending a transform or a compilation."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling() and _has_memory(x)
 
 
 def is_tracked(x: Tensor) -> bool:
@@ -88,8 +93,8 @@ def is_tracked(x: Tensor) -> bool:
 
 
 def is_transformed(x: Tensor) -> bool:
-    """Whether ``torch.func`` or forward-mode autograd follows a tensor."""
-    return forward_ad.unpack_dual(x).tangent is not None or not _has_memory(x)
+    """Whether ``torch.func``, forward-mode autograd or a compiler follows a tensor."""
+    return torch.compiler.is_compiling() or forward_ad.unpack_dual(x).tangent is not None or not _has_memory(x)
 
 
 def _has_memory(x: Tensor) -> bool:
@@ -148,9 +153,9 @@ def full_precision() -> Iterator[None]:
 
 
 def as_generator(generator: torch.Generator | None) -> torch.Generator:
-    """Return a generator as it is, or for None one with seed 0; anything else raises a ``ValueError``."""
+    """Return a generator as it is, or for None that of ``torch.manual_seed``; anything else raises a ``ValueError``."""
     if generator is None:
-        return torch.Generator().manual_seed(0)
+        return torch.default_generator
     return _checks.instance("generator", generator, torch.Generator, "a torch.Generator")
 
 

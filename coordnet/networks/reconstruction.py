@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from coordnet import _checks
 from coordnet.encodings import encoding_from
 from coordnet.encodings.blending import Blending
-from coordnet.linalg.machine import is_tracked
+from coordnet.linalg.machine import is_tracked, may_look
 from coordnet.linalg.operators import Device
 from coordnet.media.files import mismatch, readable_file
 from coordnet.networks.fit_reports import FitReport, report_from
@@ -116,8 +116,9 @@ class Reconstruction(Gridded, nn.Module):
         memory : int
             Bytes of intermediate results. More points than they allow are evaluated in chunks.
         outside : "error", "clamp" or "extrapolate"
-            Whether points beyond that are refused, moved to its border, or evaluated where they are. The last does not
-            look at the points, as CUDA graphs and ``torch.vmap`` need it.
+            Whether points beyond that are refused, moved to its border, or evaluated where they are. On a GPU, in
+            transforms of ``torch.func`` and under ``torch.compile``, where nothing looks at points, the values at those
+            that would be refused are NaN.
         exact : bool
             Whether the encoding is evaluated at the points even if the fit blends a lattice's values.
         """
@@ -142,6 +143,8 @@ class Reconstruction(Gridded, nn.Module):
         if outside == "clamp":
             return inside
         beyond = ~((points.detach() - inside.detach()).abs() <= SLACK)  # NaN is beyond too
+        if not may_look(points):
+            return torch.where(beyond, math.nan, points)
         if bool(beyond.any()):
             span = "coordinates in [0, 1)" if self.lattice is None else f"points of {self.lattice}"
             expected = f"{span}, or up to half a spacing beyond (or outside='clamp' or 'extrapolate')"
@@ -247,10 +250,10 @@ class Reconstruction(Gridded, nn.Module):
 
         The prior is the smooth one, the adaptive one with the spectrum that was learned, or for a local prior that of
         its pilot; the noise is that of the greatest likelihood. Whole lattices are drawn from their independent modes,
-        others by perturbed solves, all in one batch. Seed 0 is taken without a ``generator``. A ``ValueError`` is
-        raised if ``count`` is no positive integer, the generator is none of PyTorch's, or the prior has no stationary
-        posterior: none, thin plates, Huber's loss, or a local one on a strided picture or clip, a mosaic, a lattice
-        without gaps, or cells.
+        others by perturbed solves, all in one batch. The ``generator`` is by default that of ``torch.manual_seed``. A
+        ``ValueError`` is raised if ``count`` is no positive integer, the generator is none of PyTorch's, or the prior
+        has no stationary posterior: none, thin plates, Huber's loss, or a local one on a strided picture or clip, a
+        mosaic, a lattice without gaps, or cells.
         """
         _checks.instance("generator", generator, torch.Generator | None, "a torch.Generator")
         return self._sure().draw(self, count, generator)
@@ -283,6 +286,7 @@ class Reconstruction(Gridded, nn.Module):
             "report": self.report.as_dict(),
         }
         tensors = {f"network.{k}": v.detach().contiguous() for k, v in network.state_dict().items()}
+        tensors |= {k: v.clone() for k, v in tensors.items() if ".encoding." in k}  # axes may share an encoder
         tensors |= {f"learned.{k}": v.detach().contiguous() for k, v in self.learned.items()}
         tensors["offset"] = self.offset.detach().contiguous()
         try:
@@ -340,7 +344,9 @@ class Reconstruction(Gridded, nn.Module):
             blending = Blending(_checks.choice("blending", kind, BLENDS), tuple(axis.even for axis in lattice.axes))
         with torch.device("meta"):
             network = CoordinateNetwork(encoding, head, channels, weight=weight, blending=blending)
-        network.load_state_dict(state, assign=True)
+        # Files that were written before scales were tensors have them in the configuration alone.
+        scales = {k: v for k, v in network.state_dict().items() if not v.is_meta}
+        network.load_state_dict(scales | state, assign=True)
         network.requires_grad_(False).eval()
         footprint = _checks.choice("footprint", configuration.get("footprint", "point"), ("point", "area"))
         report, learned = report_from(configuration["report"]), _under("learned.", tensors)

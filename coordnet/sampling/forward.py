@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from coordnet.linalg.conjugate_gradients import subset
+from coordnet.linalg.machine import is_tracked, is_transformed
 from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
 
 Outside = Literal["error", "clamp"]
@@ -136,7 +137,10 @@ class Interpolation(LinearOperator):
     def _apply(self, x: Float[Tensor, "*signals_lattice"]) -> Float[Tensor, "*signals n"]:
         batch = self.batch_of(x)
         rows = x.reshape(-1, math.prod(self.domain)).T.contiguous()
-        values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
+        if is_tracked(self.weights) or is_transformed(rows):  # embedding_bag has one derivative, and none forward
+            values = (rows[self.index] * self.weights.unsqueeze(-1)).sum(1).T
+        else:
+            values = embedding_bag(self.index, rows, per_sample_weights=self.weights, mode="sum").T
         return values.reshape(*batch, *self.codomain)
 
     def _apply_adjoint(self, y: Float[Tensor, "*signals n"]) -> Float[Tensor, "*signals_lattice"]:
