@@ -20,7 +20,8 @@ These conventions hold everywhere:
   nodes of its lattice it is their blend. ``fit(points, exact=True)`` evaluates the encoding at the points themselves.
 - ``psnr`` takes pictures, in [0, 1] or of integers, and clips the estimate as a display does; other signals need
   ``data_range``. The command and ``compare`` score and draw signals beyond [0, 1] on their own range.
-- Device and dtype follow the tensors. Randomness comes from an explicit ``generator``, or from a ``seed``.
+- Device and dtype follow the tensors. Randomness comes from a ``generator``, by default that of ``torch.manual_seed``,
+  or from a ``seed``; the command has seed 0 by default.
 - The same signal and seed give the same bits in Python and by the command, but for what ``coordnet upscale`` reads in
   blocks of rows.
 - PyTorch's own settings choose the precision of products in direct fits, renders and training

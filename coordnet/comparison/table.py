@@ -219,8 +219,8 @@ def compare(
     dimensions : int, optional
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     generator : torch.Generator, optional
-        The source of everything random, by default one with seed 0. It draws the samples; then every method draws
-        from a copy of it, so that its result does not depend on the others.
+        The source of everything random, by default that of ``torch.manual_seed``. It draws the samples; then every
+        method draws from a copy of it, so that its result does not depend on the others.
     progress : bool
         Whether to show a bar.
 

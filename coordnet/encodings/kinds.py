@@ -171,8 +171,8 @@ class ModulatedEncoding(DenseEncoding):
     """GeLU(Ψ(x) W₁ + B₁) W₂ + B₂, a trained ``Modulator`` on the features of any encoding Ψ.
 
     The result has ``features`` columns, and W₁ has ``hidden``; see ``Modulator`` for the other arguments and for what
-    is raised. The weights are drawn with seed 0 unless a generator is
-    given. Li et al. (NeurIPS 2021) compare their encoding with others under the same modulator.
+    is raised. The weights are drawn by the generator, by default that of ``torch.manual_seed``. Li et al. (NeurIPS
+    2021) compare their encoding with others under the same modulator.
     """
 
     kind = "modulated"

@@ -20,8 +20,8 @@ Combine = Literal["add", "unprojected", "concatenate"]
 class PositionedTokens(nn.Module):
     """Tokens t of some width at points x: t + P Ψ(x) with a trained P ("add"), t + Ψ(x) ("unprojected"), or [t, Ψ(x)].
 
-    The last is "concatenate". P is initialized with seed 0 unless a generator is given. A ``ValueError`` is raised if
-    an argument is out of its range, or the features or the points' coordinates do not fit.
+    The last is "concatenate". P is drawn by the generator, by default that of ``torch.manual_seed``. A ``ValueError``
+    is raised if an argument is out of its range, or the features or the points' coordinates do not fit.
 
     Vaswani et al. (NeurIPS 2017) and Idé et al. (2024) add Ψ as it is; Li et al. (NeurIPS 2021) add and concatenate.
     """
@@ -60,8 +60,8 @@ class AttentionClassifier(nn.Module):
 
     ``encoding`` and ``combine`` are those of ``PositionedTokens``; without an encoding the tokens have no order. A
     token has ``inputs`` numbers, and the number of logits is ``classes``. The heads divide the width, including that of
-    an appended encoding. Dropout draws from torch's global generator, the initial weights from ``generator``, by
-    default one with seed 0. A ``ValueError`` is raised if an argument is out of its range.
+    an appended encoding. Dropout draws from the generator of ``torch.manual_seed``, the initial weights from
+    ``generator``, by default the same. A ``ValueError`` is raised if an argument is out of its range.
 
     The encoder is that of Vaswani et al. (NeurIPS 2017), normalized before each sublayer (Xiong et al., ICML 2020).
     """

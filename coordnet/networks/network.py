@@ -171,9 +171,9 @@ class CoordinateNetwork(nn.Module):
     With a ``blending``, as fits of scattered points have it, the first layer is evaluated at the nodes of a lattice and
     blended between them; ``exact`` evaluates the encoding itself.
 
-    The initial weights are uniform within the head's bounds, by default drawn with seed 0. A linear head on a complex
-    encoding can have the ``weight`` (channels, K₁, …, K_d) of a closed-form fit; on a Fourier encoding it must, else a
-    ``ValueError`` is raised.
+    The initial weights are uniform within the head's bounds, drawn by the ``generator``, by default that of
+    ``torch.manual_seed``. A linear head on a complex encoding can have the ``weight`` (channels, K₁, …,
+    K_d) of a closed-form fit; on a Fourier encoding it must, else a ``ValueError`` is raised.
     """
 
     def __init__(

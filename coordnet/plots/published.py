@@ -62,7 +62,7 @@ def figure_3(features: int = 1024) -> Drawn:
         "sine": encoders.Sine(features, 1.0),
         "square": encoders.Square(features, 1.0),
         "Gaussian σ = 0.01": encoders.Gaussian(features, 0.01),
-        "RFF σ = 11.3": encoders.RandomFourier(features, measures.matched_scale(0.01)),
+        "RFF σ = 11.3": encoders.RandomFourier(features, measures.matched_scale(0.01), generator=seeded()),
     }
     counts = [8, 16, 24, 32, 48, 64, 96, 128, 192, 256]
     delta = torch.linspace(-0.05, 0.05, 201, dtype=torch.float64)
@@ -118,7 +118,7 @@ def figure_6(spacing: float = 1 / 256) -> Drawn:
         "Gaussian σ = 0.005": encoders.Gaussian(256, 0.005).similarity,
         "triangle": triangle.similarity,
         "triangle, printed D": triangle.printed_similarity,
-        "RFF σ = 30": encoders.RandomFourier(256, 30.0).similarity,
+        "RFF σ = 30": encoders.RandomFourier(256, 30.0, generator=seeded()).similarity,
     }
     numbers: dict[str, Any] = {"beta": beta.tolist(), "linear": (1 - beta).tolist()}
     numbers |= {name: similarity_weights(d, spacing, beta)[:, 0].tolist() for name, d in similarities.items()}
@@ -211,17 +211,23 @@ def figure_similarity(side: int = 64, epochs: int = EPOCHS) -> Drawn:
     return figure, numbers
 
 
+def seeded() -> torch.Generator:
+    """Return the generator of seed 0: a figure draws the same numbers each time."""
+    return torch.Generator().manual_seed(0)
+
+
 def drawn(side: int, hidden: int) -> encoders.LearnableFourier:
     """Return learnable Fourier features of a grid, with an MLP of ``hidden`` values or none, as they are drawn."""
     axes, features = (Axis(side), Axis(side)), 64 if hidden else FOURIER
-    return encoders.LearnableFourier.like(axes, gamma=GAMMA, fourier=FOURIER, hidden=hidden, features=features)
+    options = {"gamma": GAMMA, "fourier": FOURIER, "hidden": hidden, "features": features, "generator": seeded()}
+    return encoders.LearnableFourier.like(axes, **options)
 
 
 def trained(encoder: encoders.LearnableFourier, side: int, epochs: int) -> encoders.LearnableFourier:
     """Return a trained copy of an encoder, below an MLP that fits the astronaut on a grid."""
     step = 512 // side
     pixels = load("astronaut")[: step * side, : step * side].unflatten(0, (side, step)).unflatten(2, (side, step))
-    network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3)
+    network = CoordinateNetwork(JointEncoding(encoder), MLP(1, 32), channels=3, generator=seeded())
     fit: Any = fit_gradient(network, sample(pixels.mean((1, 3)), "full"), epochs=epochs)
     return fit.network.encoding.encoder
 
@@ -242,7 +248,7 @@ def figure_boxes(side: int = 42, gamma: float = 0.3) -> Drawn:
     moved = _boxes((first, second), [torch.full_like(first, extent) for extent in size])
     resized = _boxes([torch.full_like(first, c) for c in center], (first, second))
     for line, (label, (groups, fourier)) in zip(panels, GROUPS.items(), strict=True):
-        encoder = encoders.LearnableFourier(4, groups * fourier, gamma, fourier, 0, groups)
+        encoder = encoders.LearnableFourier(4, groups * fourier, gamma, fourier, 0, groups, generator=seeded())
         own = encoder(torch.tensor(BOX, dtype=at.dtype))  # the features of every box have the norm √(G/2)
         maps = [encoder(boxes) @ own / own.square().sum() for boxes in (moved, resized)]
         for ax, values, title in zip(line, maps, ("boxes of its size", "boxes at its center"), strict=True):

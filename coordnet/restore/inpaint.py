@@ -93,7 +93,8 @@ def inpaint(
     values, kind = as_signal(signal, dimensions=_dimensions(signal, known) if dimensions is None else dimensions)
     batch = _batch(values, known)
     one = values[(0,) * batch]
-    samples = sample(one, _two_valued(known), dimensions=one.ndim - 1)
+    generator = None if seed is None else torch.Generator().manual_seed(_checks.integer("seed", seed, 0))
+    samples = sample(one, _two_valued(known), dimensions=one.ndim - 1, generator=generator)
     if uncertainty and (batch or len(Tiles(samples.grid, largest)) > 1):
         raise _checks.wrong("uncertainty", "one signal that is fitted as a whole", "a batch" if batch else "tiles")
     kept = samples.geometry.known(samples.channels).to(values.device)

@@ -196,7 +196,7 @@ def sample(
     dimensions : int, optional
         The number of axes of the grid, where the shape does not tell; see ``as_signal``.
     generator : torch.Generator, optional
-        The source of randomness; by default one with seed 0.
+        The source of randomness; by default that of ``torch.manual_seed``.
     """
     signal, _ = as_signal(signal, dimensions=dimensions)
     shape = tuple(signal.shape)

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 import coordnet as cn
+from coordnet.encodings import ModulatedEncoding
 from coordnet.encodings.encoders import RandomFourier
 from coordnet.linalg.machine import as_generator
+from coordnet.plots.published import figure_3, figure_6, figure_similarity
 from coordnet.sampling.operators.measuring import Blur
 
 PICTURE = torch.linspace(0, 1, 12).expand(12, 12).unsqueeze(-1)
@@ -38,8 +40,44 @@ def test_another_source_of_randomness_is_refused(call, given, monkeypatch):
         call(given)
 
 
-def test_without_a_generator_the_seed_is_zero(generator):
+def test_without_a_generator_torch_has_the_seed(generator):
     assert as_generator(generator) is generator
-    first, second = (torch.rand(3, generator=as_generator(None)) for _ in range(2))
-    assert torch.equal(first, second)
-    assert torch.equal(first, torch.rand(3, generator=torch.Generator().manual_seed(0)))
+    assert as_generator(None) is torch.default_generator
+
+
+DRAWN = {
+    "sample": lambda: cn.sample(PICTURE, "random:0.5").values,
+    "encoder": lambda: RandomFourier(8, 2.0).frequencies,
+    "network": lambda: network().first.weight,
+    "modulator": lambda: ModulatedEncoding(cn.SimpleEncoding([RandomFourier(8, 2.0)]), 6).modulator[0].weight,
+    "minibatches": lambda: cn.fit_gradient(fixed, SAMPLES, epochs=2, batch=5).render(),
+    "draw": lambda: cn.fit(SAMPLES, prior=cn.Smoothness()).draw(1),
+}
+fixed = network(generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+def test_manual_seed_governs(draw):
+    torch.manual_seed(3)
+    first, second = draw(), draw()
+    assert first.shape != second.shape or not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(draw(), first)
+
+
+def test_figures_and_benches_have_seeds_of_their_own():
+    numbers = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        numbers.append([figure_3(32)[1], figure_6()[1], figure_similarity(8, 2)[1]])
+    assert repr(numbers[0]) == repr(numbers[1])
+
+
+def test_the_command_has_its_own_seed(run):
+    torch.manual_seed(5)
+    options = ("reconstruct", "camera", "--size", "24x24", "--quiet", "--head", "mlp:depth=1,width=4", "--epochs", 2)
+    made = []
+    for _ in range(2):
+        assert run(*options, "--encoder", "rff", "--encoding", "simple", "--out", str(len(made)))[0] == 0
+        made.append(cn.Reconstruction.load(f"{len(made)}/model.safetensors").render())
+    assert torch.equal(*made)

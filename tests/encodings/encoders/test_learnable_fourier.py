@@ -38,6 +38,7 @@ def test_groups_share_their_weights(groups, coordinates):
 
 def test_it_is_algorithm_1():
     """cos XWᵀ ‖ sin XWᵀ over √|F|, a GeLU layer, a linear layer; step by step."""
+    torch.manual_seed(0)
     psi = LearnableFourier(2, 10, 0.5, fourier=6, hidden=4).double()
     x = torch.rand(7, 2, dtype=torch.float64)
     first, last = [m for m in psi.modulator if isinstance(m, torch.nn.Linear)]
@@ -45,6 +46,7 @@ def test_it_is_algorithm_1():
     f = torch.cat([phase.cos(), phase.sin()], -1) / math.sqrt(6)
     y = torch.nn.functional.gelu(f @ first.weight.T + first.bias) @ last.weight.T + last.bias
     assert torch.allclose(psi(x), y)
+    torch.manual_seed(0)
     normed = LearnableFourier(2, 10, 0.5, fourier=6, hidden=4, layer_norm=True).double()
     norm = torch.nn.functional.layer_norm
     inner = torch.nn.functional.gelu(norm(f, (6,)) @ first.weight.T + first.bias)
@@ -62,7 +64,9 @@ def test_the_fourier_features_are_those_before_the_modulator():
 
 
 def test_fixed_and_uniform_frequencies():
-    fixed, free = (LearnableFourier(2, 8, 1.0, fourier=8, hidden=0, fixed=f) for f in (True, False))
+    options = {"fourier": 8, "hidden": 0}
+    drawn = [torch.Generator().manual_seed(1) for _ in range(2)]
+    fixed, free = (LearnableFourier(2, 8, 1.0, fixed=f, generator=drawn[f], **options) for f in (True, False))
     assert torch.equal(fixed.frequencies, free.frequencies)
     fixed(torch.rand(3, 2, requires_grad=True)).sum().backward()
     assert fixed.frequencies.grad is None and free.frequencies.requires_grad
