@@ -19,6 +19,8 @@ from .fitting.closed_form import fit_closed_form as fit_closed_form
 from .fitting.closed_form import plan as plan
 from .fitting.fit import fit as fit
 from .fitting.gradient import fit_gradient as fit_gradient
+from .fitting.training import EarlyStopping as EarlyStopping
+from .fitting.training import Training as Training
 from .media import load as load
 from .metrics import psnr as psnr
 from .networks import attention as attention

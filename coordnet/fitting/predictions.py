@@ -29,8 +29,10 @@ class Predictions:
 
     def total_weight(self, index: Tensor | slice) -> float:
         """Return the sum of the weights of some targets."""
-        target = self.target[index]
-        return float(target.numel() if self.weights is None else self.weights[index].expand_as(target).sum())
+        if self.weights is not None:
+            return float(self.weights[index].expand_as(self.target[index]).sum())
+        count = len(index) if isinstance(index, Tensor) else len(range(*index.indices(len(self.target))))
+        return float(count * self.target[0].numel())
 
 
 def predictions(network: CoordinateNetwork, samples: Samples, offset: Tensor, memory: int) -> Predictions:

@@ -91,6 +91,7 @@ def test_little_memory_makes_the_same_steps_in_parts(kind, batch, photograph, ge
     net = network(kind, MLP(1, 8), samples).double()
 
     def trained(memory):
+        torch.manual_seed(0)
         fit = fit_gradient(net, samples, epochs=5, batch=batch, memory=memory, penalty=size)
         return fit.report.loss, fit.render()
 
