@@ -4,8 +4,10 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import coordnet as cn
+from coordnet.sampling.arrays import as_tensor
 from tests.helpers import synthetic_photograph
 
 PICTURE = synthetic_photograph(24, 20)
@@ -158,7 +160,7 @@ FIT = cn.fit_closed_form(ENCODING, cn.Samples(LATTICE, torch.rand(8, 8, 3)))
         (lambda: cn.inpaint(PICTURE, KNOWN, prior=None), "`prior`: expected auto, or a prior such as"),
         (lambda: cn.inpaint(PICTURE, np.ones((24, 20), complex)), "`mask`: expected bool, integers, float32"),
         (lambda: cn.inpaint(PICTURE.tolist(), KNOWN), "`signal`: expected a NumPy array or a tensor, received list"),
-        (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, float32 or float64, rec"),
+        (lambda: cn.upscale(PICTURE.half()), "`image`: expected numbers of uint8, uint16, bool, float32 or"),
         (lambda: cn.denoise(PICTURE * 1j), "`signal`: expected numbers of uint8, .* received complex64"),
         (lambda: cn.sample(np.zeros((8, 8), int), "full"), "`signal`: expected numbers of .* received int64"),
         (lambda: cn.sample(PICTURE, KNOWN.tolist()), "`pattern`: expected a text .* or a tensor, received list$"),
@@ -270,5 +272,28 @@ def test_a_masked_array_is_refused_where_it_hides_numbers():
         ValueError, match=r"`signal`: expected an array without a mask, such as array.filled\(numpy.nan"
     ):
         cn.inpaint(hidden, "random:0.5")
-    shown = cn.inpaint(np.ma.masked_array(picture), "random:0.5", prior=cn.Smoothness()).signal
-    assert np.array_equal(shown, cn.inpaint(picture, "random:0.5", prior=cn.Smoothness()).signal)
+    shown = cn.inpaint(np.ma.masked_array(picture), "random:0.5", prior=cn.Smoothness(), seed=0).signal
+    assert np.array_equal(shown, cn.inpaint(picture, "random:0.5", prior=cn.Smoothness(), seed=0).signal)
+
+
+def test_pictures_of_pillow_are_taken_as_they_are(recwarn):
+    """Their arrays cannot be written, of which PyTorch warns once in a process."""
+    rows, columns = np.mgrid[:20, :24]
+    picture = Image.fromarray(np.uint8(10 * rows))
+    known = np.asarray(Image.fromarray((rows < 8) | (columns > 4)))
+    array = np.asarray(picture)
+    assert not array.flags.writeable and not known.flags.writeable
+    made = cn.inpaint(array, known, prior=cn.Smoothness()).signal
+    assert made.dtype == np.uint8
+    assert np.array_equal(made[known], array[known])
+    assert np.array_equal(array, np.asarray(picture))
+    assert not as_tensor(array, "array").data_ptr() == array.ctypes.data
+    assert not [warning for warning in recwarn if "not writable" in str(warning.message)]
+
+
+def test_one_bit_comes_back_as_one_bit():
+    rows, columns = np.mgrid[:20, :24]
+    picture, known = rows + columns > 20, (rows - 10) ** 2 + (columns - 12) ** 2 > 9
+    made = cn.inpaint(np.where(known, picture, False), known, prior=cn.Smoothness()).signal
+    assert made.dtype == bool
+    assert np.mean(made == picture) > 0.98

@@ -12,6 +12,7 @@ import numpy as np
 import tifffile
 import torch
 from jaxtyping import Float
+from PIL import Image
 from skimage.transform import resize, resize_local_mean
 from torch import Tensor
 
@@ -42,14 +43,15 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())  # otherwise Pyt
 def read_image(path: StrPath, *, size: str | None = None, crop: str | None = None, memory: int | None = None) -> Media:
     """Read a picture, turned upright, into a signal of shape (height, width, channels).
 
-    Integers are scaled to [0, 1]. Channels are 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha);
-    a TIFF file may have others. The first picture of an animation is read. ``size`` ("256x256") is the height and
-    width to resize to with anti-aliasing; ``crop`` is the part to keep after that, "128x128" from the center or
-    "128x128+10+20" from row 10 and column 20. A picture that needs more than ``memory`` bytes is refused, see
-    ``refuse_large``.
+    Integers are scaled to [0, 1], and one bit is 0 or 1, which is the type bool. Channels are 1 (gray), 2 (gray and
+    alpha), 3 (RGB) or 4 (RGB and alpha); a TIFF file may have others. The first picture of an animation is read.
+    ``size`` ("256x256") is the height and width to resize to with anti-aliasing; ``crop`` is the part to keep after
+    that, "128x128" from the center or "128x128+10+20" from row 10 and column 20. A picture that needs more than
+    ``memory`` bytes is refused, see ``refuse_large``.
     """
     path = files.readable_file(path, "an image")
     pixels, alpha = read_pixels(path, memory)
+    pixels = pixels > 0 if _has_one_bit(path) else pixels
     image, suffix = resize_and_crop(from_depth(pixels, path), size, crop, memory), path.suffix.lower()
     # A GIF has a palette, which is chosen anew unless some of its colors stay.
     stored = pixels if suffix == ".gif" else rounded_by_float32(pixels)
@@ -57,6 +59,17 @@ def read_image(path: StrPath, *, size: str | None = None, crop: str | None = Non
     return Media(
         torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=suffix, alpha=alpha, stored=stored
     )
+
+
+def _has_one_bit(path: Path) -> bool:
+    """Return whether the pixels of a picture are black or white, without opacity, and are stored in one bit each."""
+    with decoding(path, "an image"):
+        if path.suffix.lower() in TIFF_SUFFIXES:
+            with tifffile.TiffFile(path) as file:
+                page = file.pages.first
+                return page.bitspersample == page.samplesperpixel == 1
+        with Image.open(path, formats=files.FORMATS) as image:
+            return image.mode == "1" and "transparency" not in image.info
 
 
 def read_pixels(path: Path, memory: int | None = None) -> tuple[np.ndarray, bool]:
@@ -175,16 +188,16 @@ def write_image(
 ) -> None:
     """Write a picture without loss; integers are the signal times their type's largest value, rounded and clipped.
 
-    PNG holds 1 to 4 channels of uint8 or uint16, TIFF any number of channels of any type. ``depth`` is the name of a
-    NumPy dtype; see ``to_depth``. ``alpha`` says whether the last of 2 or 4 channels is opacity, which TIFF files note.
-    ``exact`` are numbers of this dtype that replace the signal's.
+    PNG holds 1 to 4 channels of uint8 or uint16, or one of bool, TIFF any number of channels of any type. ``depth`` is
+    the name of a NumPy dtype; see ``to_depth``. ``alpha`` says whether the last of 2 or 4 channels is opacity, which
+    TIFF files note. ``exact`` are numbers of this dtype that replace the signal's.
     """
     suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
     if suffix not in (".png", *TIFF_SUFFIXES):
         raise mismatch(path, "the suffix .png or .tiff to write an image", repr(suffix))
     if signal.numel() == 0:
         raise mismatch(path, "an image of at least one pixel", f"shape {tuple(signal.shape)}")
-    if suffix == ".png" and (depth not in ("uint8", "uint16") or channels > 4):
+    if suffix == ".png" and depth != "bool" * (channels == 1) and (depth not in ("uint8", "uint16") or channels > 4):
         found = f"{channels} channels of {depth} (.tiff holds them)"
         raise mismatch(path, "1 to 4 channels of uint8 or uint16 in .png", found)
     pixels = to_depth(as_numpy(signal), depth, path)

@@ -71,7 +71,9 @@ class Media:
         """
         if self.suffix in (".tif", ".tiff") or (self.suffix == ".gif" and self.signal.shape[-1] in (1, 3)):
             return self.suffix
-        if self.kind == "image" and (self.signal.shape[-1] > 4 or self.depth not in ("uint8", "uint16")):
+        channels = self.signal.shape[-1]
+        small = self.depth in ("uint8", "uint16") or (self.depth == "bool" and channels == 1)
+        if self.kind == "image" and (channels > 4 or not small):
             return ".tiff"
         return {"image": ".png", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}[self.kind]
 

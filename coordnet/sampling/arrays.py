@@ -9,7 +9,7 @@ from torch import Tensor
 
 from coordnet import _checks
 
-PEAKS = {torch.uint8: 255, torch.uint16: 65535}  # integers that are scaled to [0, 1]
+PEAKS = {torch.uint8: 255, torch.uint16: 65535, torch.bool: 1}  # the largest number of types that become [0, 1]
 FLOATS = (torch.float32, torch.float64)
 MOST_CHANNELS = 4  # columns of an array of two axes that are taken for the channels of a row
 
@@ -37,7 +37,7 @@ class ArrayKind:
 def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None) -> tuple[Tensor, ArrayKind]:
     """Return a NumPy array or tensor as a signal (*grid, channels) of floating point, and its kind.
 
-    Numbers of 8 or 16 bits without a sign are scaled to [0, 1]. ``dimensions`` is the number of axes without that of
+    Numbers of 1, 8 or 16 bits without a sign are scaled to [0, 1]. ``dimensions`` is the number of axes without that of
     the channels; an array with just as many gets an axis of one channel. If not given, one axis is a row, and two axes
     are a gray picture unless the second is at most ``MOST_CHANNELS`` long. A ``ValueError``, with the argument's
     ``name``, is raised if it is no array, is empty, or has numbers of another type or another number of axes.
@@ -46,7 +46,7 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
     dimensions = None if dimensions is None else _checks.integer("dimensions", dimensions, 1)
     kind = (isinstance(array, np.ndarray), signal.dtype)
     if signal.dtype not in (*PEAKS, *FLOATS):
-        raise _checks.wrong(name, "numbers of uint8, uint16, float32 or float64", _type(signal))
+        raise _checks.wrong(name, "numbers of uint8, uint16, bool, float32 or float64", _type(signal))
     if dimensions is None:
         is_plain = signal.ndim == 1 or (signal.ndim == 2 and signal.shape[1] > MOST_CHANNELS)
         dimensions = signal.ndim if is_plain else max(1, signal.ndim - 1)
@@ -59,7 +59,7 @@ def as_signal(array: Any, name: str = "signal", *, dimensions: int | None = None
 
 
 def scaled(array: Tensor) -> Tensor:
-    """Return numbers of 8 and 16 bits without a sign as float32 in [0, 1], and others as they are."""
+    """Return numbers of 1, 8 and 16 bits without a sign as float32 in [0, 1], and others as they are."""
     peak = PEAKS.get(array.dtype)
     return array.float() / peak if peak else array
 
@@ -84,6 +84,9 @@ def as_mask(array: Any) -> Tensor:
 def as_tensor(array: Any, name: str) -> Tensor:
     """Return a NumPy array or a tensor as a tensor, without a copy where that is possible.
 
+    An array that is not writable, such as ``numpy.asarray`` of a Pillow picture, is copied, as PyTorch has no tensors
+    that cannot be written.
+
     A ``ValueError`` is raised if it is neither, has no numbers, no dense memory, or a mask that hides numbers.
     """
     if isinstance(array, Tensor):
@@ -97,7 +100,8 @@ def as_tensor(array: Any, name: str) -> Tensor:
         expected = "an array without a mask, such as array.filled(numpy.nan), where NaN is unknown"
         raise _checks.wrong(name, expected, f"one with {np.ma.count_masked(array)} masked numbers")
     try:
-        return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False)))
+        native = array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable)
+        return torch.from_numpy(np.ascontiguousarray(native))
     except TypeError:
         raise _checks.wrong(name, "an array of numbers", f"one of {array.dtype}") from None
 

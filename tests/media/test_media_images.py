@@ -317,3 +317,17 @@ def test_a_channel_of_no_declared_kind_is_no_opacity(tmp_path, dtype, channels):
     assert not media.alpha and media.signal.shape == (7, 5, channels)
     write_media(media, tmp_path / "b.tif")
     assert np.array_equal(tifffile.imread(tmp_path / "b.tif"), original)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tiff", ".bmp", ".pbm"])
+def test_one_bit_is_written_as_one_bit(suffix, tmp_path):
+    pixels = np.random.default_rng(0).random((9, 14)) < 0.4
+    Image.fromarray(pixels).save(tmp_path / f"in{suffix}")
+    media = read_media(tmp_path / f"in{suffix}")
+    assert media.depth == "bool"
+    assert np.array_equal(media.signal[..., 0], pixels)
+    made = tmp_path / f"out{media.lossless_suffix}"
+    write_media(media, made)
+    with Image.open(made) as image:
+        assert image.mode == "1"
+        assert np.array_equal(image, pixels)
