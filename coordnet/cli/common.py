@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import mimetypes
 import re
 import sys
 import warnings
@@ -16,6 +17,9 @@ from typer import Argument, BadParameter, Option
 
 from coordnet import _checks
 from coordnet.linalg import waiting
+
+STANDARD = "-"  # standard input or output in the place of a file
+DATA_SUFFIXES = (".npy", ".csv", ".tsv", ".npz", ".y4m")  # names of files that ``mimetypes`` gives no kind of signal
 
 
 def number(text: object) -> float:
@@ -75,12 +79,30 @@ class Output:
     """The options of every command that writes results."""
 
     seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Seed of everything random.")] = 0
-    out: Annotated[Path | None, Option(help="Folder for the results; a fresh one under results/ if not given.")] = None
+    out: Annotated[
+        Path | None,
+        Option(
+            "--out",
+            "-o",
+            help="Folder for the results, a fresh one under results/ if not given; or a file such as filled.png, which "
+            "is written alone (- for standard output), by commands that give one signal.",
+        ),
+    ] = None
     force: Force = False
     json: Json = False
     quiet: Quiet = False
     settings: dict[str, Any] = field(default_factory=dict)  # all options that change the results, as a record has them
     inputs: tuple[dict[str, Any], ...] = ()  # the files that the results follow from, see ``report.reading``
+    is_one_of_many: bool = False  # whether the results are those of one of several files
+
+    @property
+    def file(self) -> Path | None:
+        """The one file that is written, if ``--out`` names one rather than a folder."""
+        if self.out is None:
+            return None
+        kind = (mimetypes.guess_type(self.out.name)[0] or "").partition("/")[0]
+        named = kind in ("image", "video", "audio") or self.out.suffix.lower() in DATA_SUFFIXES
+        return self.out if str(self.out) == STANDARD or (named and not is_folder(self.out)) else None
 
     @property
     def progress(self) -> bool:
@@ -111,12 +133,26 @@ class Common(Output):
         str | None,
         Option(
             help="Bytes that a signal may take, and its mask, such as 4GiB; an eighth of what is free, or 1GiB where "
-            "that is more, if not given. Large files are enlarged in them."
+            "that is more, if not given."
         ),
     ] = None
-    keep_model: Annotated[bool, Option("--model", help="Write the model of more than 8 million parameters too.")] = (
-        False
-    )
+    report: Annotated[
+        Path | None, Option(help="Folder for the figure, the record and the model where --out is a file.")
+    ] = None
+    figures: Annotated[bool, Option("--figures", help="Draw a figure for each of several files too.")] = False
+    keep_model: Annotated[
+        bool, Option("--model", help="Write the model of more than 8 million parameters, or of several files, too.")
+    ] = False
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a figure is drawn, and a model written that is not large: of one file, or where asked for."""
+        return self.is_explained and (self.figures or not self.is_one_of_many)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether a figure, a record and a model are written: not beside a file that is written alone."""
+        return self.file is None or self.report is not None
 
     @property
     def memory_bytes(self) -> int | None:
@@ -224,6 +260,13 @@ class Place:
     """The options that place scattered points on a lattice."""
 
     shape: Annotated[str, Option(help="Lengths of the lattice, such as 256,256 (height, width).")]
+    columns: Annotated[
+        str | None,
+        Option(
+            help="Names of the columns, the coordinates first: lon,lat,height. If not given, x, y, z, t are "
+            "coordinates, and all others are values."
+        ),
+    ] = None
     bounds: Annotated[str | None, Option(help="x0,x1,y0,y1,… instead of the points' own range.")] = None
     at: Annotated[Path | None, Option(help="CSV of query points; their values are written too.")] = None
     clamp: Annotated[bool, Option("--clamp", help="Move points outside the bounds to the border.")] = False
@@ -250,7 +293,8 @@ class Inpainting:
     uncertainty: Uncertainty = False
 
 
-UNRECORDED = {"signals", "workers", "dask", "out", "force", "json", "quiet", "settings", "inputs"}
+UNRECORDED = {"signals", "workers", "dask", "out", "report", "force", "json", "quiet"} | {"settings", "inputs"}
+UNRECORDED |= {"is_one_of_many"}
 
 
 def settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 import fcntl
 import itertools
-import mimetypes
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from coordnet.cli.common import Output
+from coordnet.cli.single import check_file, publish
 
 HIDDEN = ".coordnet-"  # prefix of the folders that hold unfinished results
 RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
@@ -19,13 +21,20 @@ RECORD = "record.json"
 RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "uncertainty")
 
 
-def check(output: Output, *, shared: bool = False) -> None:
-    """Raise ``ValueError`` if ``--out`` cannot be the folder for the results.
+def check(output: Output, command: str, *, shared: bool = False) -> None:
+    """Raise ``ValueError`` if ``--out`` cannot be the folder for the results, or the file (see ``check_file``).
 
-    Refused are a folder with files unless ``--force`` is given, the folder of an input that a result would replace,
-    one that cannot be written, and a new one named like a picture, a clip or a recording. A folder that is
-    ``shared`` by the results of several files may hold others.
+    Refused are a folder with files unless ``--force`` is given, the folder of an input that a result would replace, and
+    one that cannot be written. A folder that is ``shared`` by the results of several files may hold others.
     """
+    explained = getattr(output, "report", None)
+    if output.file is not None:
+        check_file(output, command, shared=shared)
+        if explained is not None:
+            check(replace(output, out=explained, report=None), command)
+        return
+    if explained is not None:
+        raise ValueError(f"--report {explained}: expected --out with the name of a file beside it, found none")
     out = output.out
     if out is None:
         return
@@ -33,9 +42,6 @@ def check(output: Output, *, shared: bool = False) -> None:
         out.exists()
     except OSError as error:  # a name that is too long
         raise refused(out, "a folder that can be written", error.strerror) from None
-    kind = (mimetypes.guess_type(out.name)[0] or "").partition("/")[0]
-    if kind in ("image", "video", "audio") and not out.exists():
-        raise refused(out, "a folder for the results", f"the name of a file ({kind})")
     nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise refused(out, "a folder", "a file" if nearest == out else f"a file above it, {nearest.name}")
@@ -51,13 +57,18 @@ def check(output: Output, *, shared: bool = False) -> None:
 
 @contextmanager
 def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
-    """Give a hidden folder to write into, and the folder to which the files move when all are written.
+    """Give a hidden folder to write into, and the file or the folder to which the files move when all are written.
 
-    That is ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``check`` for what is
-    refused. A folder that does not exist is made at once, so that no other run takes it, and is exchanged for
-    the hidden one in a single step; a failure removes it again.
+    A file gets what is named ``reconstruction``, and a ``--report`` beside it the others. A folder is ``--out``, or a
+    fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``check`` for what is refused. A folder that
+    does not exist is made at once, so that no other run takes it, and is exchanged for the hidden one in a single step;
+    a failure removes it again.
     """
-    check(output)
+    check(output, command)
+    if output.file is not None:
+        with _one_file(output, command, name) as staging:
+            yield staging, output.file
+        return
     fresh = (Path("results", command, f"{name}-{number}") for number in itertools.count(1))
     places = fresh if output.out is None else [output.out]
     final, made = next((place, made) for place in places if (made := reserve(place)) or output.out)
@@ -74,13 +85,29 @@ def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Pat
 
 
 @contextmanager
+def _one_file(output: Output, command: str, name: str) -> Iterator[Path]:
+    """Give a hidden folder, whose result becomes the one file of ``--out``, and the others the ``--report``."""
+    file, explained = Path(output.file or ""), getattr(output, "report", None)
+    with ExitStack() as stack:
+        if explained is not None:
+            beside = results(replace(output, out=explained, report=None), command, name)
+            staging, _ = stack.enter_context(beside)
+        else:
+            staging = stack.enter_context(staging_folder(file))
+        with _naming_final(staging, file):
+            yield staging
+            publish(staging, file)
+
+
+@contextmanager
 def _naming_final(staging: Path, final: Path) -> Iterator[None]:
     """Name the folder for the results, not the hidden one nor that above, in what is wrong with a file or the disk."""
     try:
         yield
     except (ValueError, OSError) as error:
-        if str(staging) in str(error):
-            raise ValueError(str(error).replace(str(staging), str(final))) from error
+        inside = re.escape(str(staging)) + (r"/reconstruction\.\w+" if not final.is_dir() else "")
+        if re.search(inside, str(error)):
+            raise ValueError(re.sub(inside, lambda _: str(final), str(error))) from error
         if isinstance(error, OSError):
             raise refused(final, "a folder that can be written", error.strerror or error) from error
         raise

@@ -17,6 +17,7 @@ from coordnet.cli import report
 from coordnet.cli.common import Batch, Common, Output, is_folder, plain_warnings
 from coordnet.cli.folders import RECORD, refused
 from coordnet.cli.report import Outcome, origin, reading
+from coordnet.cli.single import readable
 from coordnet.media import SAMPLES, MediaError
 from coordnet.media.array_files import split_member
 from coordnet.media.formats import KIND_BY_SUFFIX
@@ -35,8 +36,9 @@ def each(command: str, work: Work, signals: list[str], common: Batch, beside: Be
     """
     files = _files(signals)
     if files == signals and len(files) == 1:
-        outcome = work(signals[0], reading(common, signals[0], *beside(signals[0])))
-        report.show(outcome.record, outcome.lines, common)
+        with readable(signals[0]) as signal:
+            outcome = work(signal, reading(common, signal, *beside(signals[0])))
+            report.show(outcome.record, outcome.lines, common)
         return
     folder = (common.out or Path("results", command)).absolute()
     jobs, failures = _jobs(command, work, {file: reading(common, file, *beside(file)) for file in files}, folder)
@@ -77,7 +79,7 @@ def _jobs(command: str, work: Work, files: Mapping[str, Common], folder: Path) -
             other = f"{_difference(found, asked)} (--force replaces)"
             refusals[file] = str(refused(place, "a new or empty folder", other))
         else:
-            own = replace(options, out=place, quiet=True)
+            own = replace(options, out=place, quiet=True, is_one_of_many=True)
             jobs[file] = partial(_warned_plainly, work, _absolute(file), own)
     return jobs, refusals
 

@@ -1,6 +1,7 @@
 """The commands ``coordnet reconstruct`` and ``coordnet fit``: a signal from some of its samples, or from points."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -64,6 +65,7 @@ def _reconstruct(
     asked, device = specs.parse_fitting(fitting), specs.choose_device(common.device)
     media = specs.read_part(signal, sampling, common)
     with results(common, "reconstruct", media.name) as (staging, final):
+        report.try_format(media, staging, common)
         text, pattern = specs.parse_sample(media.grid, sampling, common)
         generator = torch.Generator().manual_seed(common.seed)
         with specs.naming("`sample`"):
@@ -97,8 +99,10 @@ def _reconstruct(
             "report": made.fit_report.as_dict(),
             "versions": report.versions(),
         }
-        with common.stage("drawing"):
-            figure = _figure(media, samples, made, _score(record))
+        figure = None
+        if common.is_drawn:
+            with common.stage("drawing"):
+                figure = _figure(media, samples, made, _score(record))
         report.write_results(staging, replace(media, signal=made.estimate), made.model, figure, record, common, std)
     return report.Outcome(record, _table(record, made.fit_report, final), _score(record))
 
@@ -190,15 +194,17 @@ def from_points(points: Path, place: Place, fitting: Fitting, uncertainty: bool,
     """Read the points, fit, render, write."""
     shape, asked = specs.parse_shape(place.shape), specs.parse_fitting(fitting)
     refuse_large("`shape`", math.prod(shape), common.memory_bytes)
+    if place.at is not None and not common.is_explained:
+        raise MediaError(f"--at: expected --report FOLDER for its values, as --out {common.file} is written alone")
     device = specs.choose_device(common.device)
     common = report.reading(common, points, place.at)
     with common.stage("reading"):
-        columns = _columns(points, len(shape), values=1)
+        names, columns = _columns(points, len(shape), place.columns, values=1)
     coordinates, values = columns[:, : len(shape)], columns[:, len(shape) :]
     bounds = Bounds.of(coordinates) if place.bounds is None else specs.parse_bounds(place.bounds, len(shape))
     inside = _within(coordinates, bounds, points, clamp=place.clamp)
     with specs.naming("`at`"):
-        query = None if place.at is None else _columns(place.at, len(shape), values=0)
+        query = None if place.at is None else _columns(place.at, len(shape), place.columns, values=0)[1]
         queried = None if query is None else _within(query, bounds, place.at, clamp=place.clamp)
     with results(common, "fit", points.stem) as (staging, final):
         geometry = ScatteredPoints(shape, bounds.to_unit(inside, shape), blending=place.blending)  # type: ignore[arg-type]
@@ -225,30 +231,49 @@ def from_points(points: Path, place: Place, fitting: Fitting, uncertainty: bool,
             figure = reconstruction_figure(None, samples, made.estimate, score=f"{len(values)} points", **options)
         report.write_results(staging, media, fit, figure, record | sure, common, std)
         if query is not None and queried is not None:
-            _write_query(staging / "query.csv", query, fit(bounds.to_unit(queried, shape)).double().cpu())
+            _write_query(staging / "query.csv", names, query, fit(bounds.to_unit(queried, shape)).double().cpu())
     report.show(record | sure, _points_table(record | sure, final), common)
 
 
-def _write_query(path: Path, query: Tensor, found: Tensor) -> None:
-    """Write the values that were found at coordinates, beside these."""
-    names = [*COORDINATES[: query.shape[1]]] + [f"value{c}" for c in range(found.shape[1])]
+def _write_query(path: Path, names: Sequence[str], query: Tensor, found: Tensor) -> None:
+    """Write the values that were found at coordinates, beside these, by the names that the points' columns have."""
+    names = names or [*COORDINATES[: query.shape[1]], *(f"value{c}" for c in range(found.shape[1]))]
     write_table(path, names, torch.cat([query, found], dim=1))
 
 
-def _columns(path: Path, dims: int, *, values: int) -> Tensor:
-    """Read the columns of a file, coordinates first; fewer ``values`` after them, or infinite ones, are refused."""
+def _columns(path: Path, dims: int, asked: str | None, *, values: int) -> tuple[Sequence[str], Tensor]:
+    """Read the columns of a file, those that were ``asked`` for or coordinates first, and their names if there are any.
+
+    Fewer ``values`` after the coordinates, or infinite ones, are refused.
+    """
     names, found = read_table(path)
     if values and not names and dims == 1 and found.shape[1] > 2:
         expected = "a position and a value a line, or a header such as x,value0,value1"
         raise MediaError(f"{path}: expected {expected}, as --shape has one length, found {found.shape[1]} columns")
-    found = found[:, _order(path, names, dims)] if names else found
+    if asked is not None and not names:
+        raise MediaError(f"{path}: expected a header with the names of --columns, found numbers")
+    if names:
+        order = _order(path, names, dims) if asked is None else _asked(path, names, asked, dims, values)
+        names, found = [names[i] for i in order], found[:, order]
     if found.shape[1] < dims + values:
         expected = f"{dims} coordinates{' and a value' if values else ''} a line"
         raise MediaError(f"{path}: expected {expected}, found {found.shape[1]} columns")
     found = found if values else found[:, :dims]
     if not bool(torch.isfinite(found).all()):
         raise MediaError(f"{path}: expected finite numbers, found empty cells, NaN or infinity")
-    return found
+    return names, found
+
+
+def _asked(path: Path, names: Sequence[str], asked: str, dims: int, values: int) -> list[int]:
+    """Return the places of the columns that ``--columns`` names; without ``values`` those of the coordinates alone."""
+    wanted, lower = [name.strip() for name in asked.split(",")], [name.lower() for name in names]
+    if len(wanted) <= dims or len(set(wanted)) < len(wanted):
+        raise MediaError(f"--columns: expected {dims} coordinates and then values, each once, found {asked}")
+    wanted = wanted if values else wanted[:dims]
+    for name in wanted:
+        if lower.count(name.lower()) != 1:
+            raise MediaError(f"{path}: expected one column {name} (--columns), found {', '.join(names)}")
+    return [lower.index(name.lower()) for name in wanted]
 
 
 def _order(path: Path, names: tuple[str, ...], dims: int) -> list[int]:
@@ -257,10 +282,12 @@ def _order(path: Path, names: tuple[str, ...], dims: int) -> list[int]:
     axes = list(takewhile(lower.__contains__, COORDINATES))
     if len(axes) > dims:
         columns = ", ".join(axes)
-        raise MediaError(f"{path}: expected a --shape of {len(axes)} lengths for the columns {columns}, found {dims}")
+        remedy = f"--columns {','.join(names)}, if only the first {dims} are coordinates"
+        expected = f"a --shape of {len(axes)} lengths for the columns {columns} ({remedy})"
+        raise MediaError(f"{path}: expected {expected}, found {dims}")
     if len(axes) < dims or len(set(lower)) < len(lower):
         wanted, shown = ", ".join(COORDINATES[:dims]), ", ".join(names)
-        expected = f"columns named {wanted} and others for the values, or no names and {wanted} first"
+        expected = f"columns named {wanted} and others for the values (or --columns with the coordinates first)"
         raise MediaError(f"{path}: expected {expected}, found {shown}")
     return [lower.index(axis) for axis in axes] + [i for i, name in enumerate(lower) if name not in axes]
 

@@ -1,5 +1,6 @@
 """Records of results, with their origin; the files that hold results, and the words for numbers on the screen."""
 
+import functools
 import json
 import os
 import platform
@@ -13,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from coordnet.cli.common import Common, Output
+from coordnet.cli.common import STANDARD, Common, Output
 from coordnet.cli.folders import RECORD
 from coordnet.cli.specs import describe_encoder
 from coordnet.comparison.stopwatch import once
@@ -80,6 +81,7 @@ def _assumed(prior: Prior | None, fit: Reconstruction | None) -> str:
     return text if fit is None else fit.report.used(text)
 
 
+@functools.cache  # to read them from the packages' metadata takes longer than to restore a small picture
 def versions() -> dict[str, str]:
     """The versions of the packages that a result depends on."""
     names = ("coordnet", "torch", "numpy", "scipy")
@@ -102,23 +104,28 @@ def write_results(
     folder: Path,
     media: Media,
     fit: Reconstruction | None,
-    figure: Figure,
+    figure: Figure | None,
     record: Record,
     common: Common,
     std: Tensor | None = None,
 ) -> None:
     """Write a reconstruction with its figure, its record, and its model where that is small or asked for.
 
-    The standard deviation ``std`` of the expected errors is written as an array and as a picture.
+    It is written alone, in the format of its name, where ``--out`` is a file without a ``--report``. The standard
+    deviation ``std`` of the expected errors is written as an array and as a picture.
     """
     if fit is None and common.keep_model:
         raise ValueError("--model: expected a signal that is fitted as a whole, found one that is restored in tiles")
     if not bool(torch.isfinite(media.signal).all()):
         raise ValueError("`result`: expected finite values, found NaN or infinity")
     with common.stage("writing"):
-        write_media(media, folder / f"reconstruction{media.lossless_suffix}")
-        figure.savefig(folder / "figure.png", dpi=110)
-        if fit is not None and (common.keep_model or fit.network.parameter_count <= SMALL_MODEL):
+        write_media(media, folder / f"reconstruction{result_suffix(media, common)}")
+        if not common.is_explained:
+            return
+        if figure is not None:
+            figure.savefig(folder / "figure.png", dpi=110)
+        small = common.is_drawn and fit is not None and fit.network.parameter_count <= SMALL_MODEL
+        if fit is not None and (common.keep_model or small):
             fit.save(folder / "model.safetensors")
         write_record(folder, record)
     if std is not None:
@@ -128,6 +135,20 @@ def write_results(
         uncertainty_figure(std, title, rate=media.rate).savefig(folder / "uncertainty.png", dpi=110)
 
 
+def result_suffix(media: Media, common: Common) -> str:
+    """Return the suffix of a result: that of the one file it is written to, else one that holds the signal."""
+    return (common.file and common.file.suffix.lower()) or media.lossless_suffix
+
+
+def try_format(media: Media, folder: Path, common: Common) -> None:
+    """Write the first row or frame of a signal in the format of its result, so that another one fails at once."""
+    if common.file is not None:
+        first = replace(media, signal=media.signal[:1].nan_to_num(), stored=None, known=None)
+        tried = folder / f"reconstruction{result_suffix(media, common)}"
+        write_media(first, tried)
+        tried.unlink()
+
+
 def write_record(folder: Path, record: Record) -> None:
     """Write a record into a folder; a ``ValueError`` is raised if one of its numbers is not finite."""
     (folder / RECORD).write_text(_json(record, indent=1) + "\n", encoding="utf-8")
@@ -135,7 +156,7 @@ def write_record(folder: Path, record: Record) -> None:
 
 def show(record: Record, lines: list[str], output: Output) -> None:
     """Print a record as JSON, or lines about it, or nothing; a closed standard output does not undo the results."""
-    if output.quiet and not output.json:
+    if (output.quiet and not output.json) or str(output.file) == STANDARD:
         return
     try:
         print(_json(record) if output.json else "\n".join(lines), flush=True)

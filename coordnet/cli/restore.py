@@ -220,6 +220,7 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
     if is_image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
         raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
     with results(common, command, media.name) as (staging, final):
+        report.try_format(media, staging, common)
         with specs.naming(signal, unless=MediaError):
             shown, seconds = once(lambda: work(signal, media, media.signal.to(device), common))
         made, fit, name = shown.made, shown.made.fit, media.name
@@ -230,12 +231,14 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
         record = _record(command, name, after.shape, common, found)
         if fit is None:
             name, after = f"{name}, its middle", after[Tiles(media.grid).middle]
-        with common.stage("drawing"):
-            figure = restoration_figure(before, after, (name, f"{command}\n{shown.sureness}"), rate=media.rate)
+        figure = None
+        if common.is_drawn:
+            with common.stage("drawing"):
+                figure = restoration_figure(before, after, (name, f"{command}\n{shown.sureness}"), rate=media.rate)
         report.write_results(staging, restored, fit, figure, record, common, made.std)
-        if made.noise is not None:
+        if made.noise is not None and common.is_drawn:
             noise_figure(made.noise).savefig(staging / "noise.png", dpi=110)
-        if media.kind == "video":  # the .mp4 is compressed
+        if media.kind == "video" and common.file is None:  # the .mp4 is compressed
             write_media(restored, staging / "reconstruction.npy")
     return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
 
@@ -282,9 +285,10 @@ def _upscale_rows(path: Path, factor: float, kind: PixelKind, memory: int, commo
         found = {**_upscaling(made, factor, source.alpha, expected), "memory": memory}
         found |= {"seconds": time.perf_counter() - start, "report": made, "device": "cpu"}
         record = _record("upscale", path.stem, shape, common, found)
-        if len(shape) == 3:
+        if len(shape) == 3 and common.is_drawn:
             _draw_middle(source, replace(source, stored=stored), staging / "figure.png", path.stem)
-        report.write_record(staging, record)
+        if common.is_explained:
+            report.write_record(staging, record)
     return Outcome(record, [_heading(record), _chosen(made), f"written to {final}"], _chosen(made))
 
 
@@ -294,6 +298,8 @@ def _written(
     """Write blocks of rows in the format of their source where it takes rows, and return the array that has them."""
     given = split_member(path)[0].suffix.lower()
     suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
+    if common.file is not None and common.file.suffix.lower() not in (suffix, ""):
+        raise MediaError(f"{common.file}: expected the suffix {suffix} for what is read in rows, found another")
     written, options = staging / f"reconstruction{suffix}", {"channel_axis": source.channel_axis, "alpha": source.alpha}
     stored = write_rows(written, shape, source.depth, _named(blocks, path), **options)
     if suffix == ".png":

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from coordnet.media.array_files import ARRAY_SUFFIXES, read_array, split_member, write_array
 from coordnet.media.files import StrPath, mismatch, readable_file
-from coordnet.media.pictures import IMAGE_SUFFIXES, read_image, write_image
+from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, write_image
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio, write_audio
 from coordnet.media.tables import TABLE_SUFFIXES, read_table, write_table
-from coordnet.media.video import VIDEO_SUFFIXES, is_video, read_video, write_video
+from coordnet.media.video import CLIP_SUFFIXES, VIDEO_SUFFIXES, is_video, read_video, write_video
 
 KIND_BY_SUFFIX: dict[str, Kind] = {
     **dict.fromkeys(IMAGE_SUFFIXES, "image"),
@@ -28,6 +28,7 @@ KIND_BY_SUFFIX: dict[str, Kind] = {
     **dict.fromkeys(TABLE_SUFFIXES, "table"),
     **dict.fromkeys(ARRAY_SUFFIXES, "array"),
 }
+WRITTEN = (".png", *TIFF_SUFFIXES, *CLIP_SUFFIXES, *AUDIO_SUFFIXES, *TABLE_SUFFIXES, ".npy")  # suffixes of results
 _AXES: dict[Kind, int] = {"image": 2, "video": 3, "audio": 1, "table": 1}
 _OPTIONS: dict[Kind, tuple[str, ...]] = {
     "image": ("size", "crop", "row", "column"),

@@ -233,7 +233,7 @@ POINT_OPTIONS = [
 ]
 
 PATHS = ["", "nope.png", "folder.png", "pipe.png", "loop.png", "/dev/zero", "n" * 300 + ".png", "a/" * 2500 + "x.png"]
-PLACES = ["good.png", "good.png/x", "full", "/dev/null", "/proc/nope/x", "o" * 300, "picture.png", "/dev/full"]
+PLACES = ["good.png", "good.png/x", "full", "/dev/null", "/proc/nope/x", "o" * 300, "/dev/full"]
 
 
 @pytest.fixture

@@ -34,6 +34,16 @@ def test_one_that_fails_is_reported_at_the_end_and_stops_no_other(run, folder, f
         assert f"{k}.png: expected PSNR" in out
 
 
+def test_figures_and_models_of_several_files_are_drawn_where_asked_for(run, folder):
+    (folder / "2.png").unlink()
+    cases = {"plain": set(), "--figures": {"figure.png", "model.safetensors"}, "--model": {"model.safetensors"}}
+    for option, more in cases.items():
+        options = [] if option == "plain" else [option]
+        assert run("upscale", folder, "--prior", "none", "--quiet", "--out", option.strip("-"), *options)[0] == 0
+        found = {path.name for path in Path(option.strip("-"), "1").iterdir()}
+        assert found == {"reconstruction.png", "record.json"} | more
+
+
 def test_a_second_run_does_what_is_left(run, folder):
     command = ("upscale", folder / "1.png", folder / "2.png", folder / "3.png", "--out", "out", "--quiet")
     assert run(*command)[0] == 2

@@ -418,6 +418,24 @@ def test_values_at_query_points(fit, inputs):
     assert np.abs(table.signal[:, 2].numpy() - query[:, 2]).max() < 0.03
 
 
+def test_columns_are_named_and_keep_their_names(fit, inputs):
+    points, query = scattered(), scattered(20, seed=1)
+    lon, lat, height = points.T
+    save_points(inputs / "a.csv", np.column_stack([height, lon, lat, lat]), "Height [m],lon,lat,id")
+    save_points(inputs / "b.csv", points, "x,y,z")
+    save_points(inputs / "query.csv", query[:, 1::-1], "lat,lon")
+    save_points(inputs / "xy.csv", query[:, :2], "x,y")
+    options = ("--shape", "12,10", "--prior", "smooth")
+    named = fit(inputs / "a.csv", *options, "--columns", "lon,lat,height [m]", "--at", inputs / "query.csv")[1]
+    table = read_media(named / "query.csv")
+    assert table.columns == ("lon", "lat", "Height [m]")
+    other = read_media(
+        fit(inputs / "b.csv", *options, "--columns", "x,y,z", "--at", inputs / "xy.csv", "--force")[1] / "query.csv"
+    )
+    assert other.columns == ("x", "y", "z")
+    assert np.array_equal(table.signal, other.signal)
+
+
 @pytest.mark.parametrize(
     ("options", "head", "solver", "blending"),
     [
@@ -600,7 +618,11 @@ def test_videos_without_frames_are_refused(run, inputs, kind, tmp_path):
         ("0,0\n1,1\n", [], "value"),
         ("x,y,v\n0,0,1\n1,1,2\n", ["--shape", "8"], "expected a --shape of 2 lengths for the columns x, y, found 1"),
         ("x,y,z,v\n0,0,1,1\n1,1,0,2\n", [], "expected a --shape of 3 lengths"),
-        ("height,lon,lat\n0,0,1\n1,1,2\n", [], "expected columns named x, y and others for the values"),
+        ("height,lon,lat\n0,0,1\n1,1,2\n", [], "others for the values (or --columns with the coordinates first)"),
+        ("x,y,z\n0,0,1\n1,1,2\n", [], "(--columns x,y,z, if only the first 2 are coordinates), found 2"),
+        ("x,y,v\n0,0,1\n1,1,2\n", ["--columns", "x,v"], "--columns: expected 2 coordinates and then values"),
+        ("x,y,v\n0,0,1\n1,1,2\n", ["--columns", "x,y,w"], "expected one column w (--columns), found x, y, v"),
+        ("0,0,1\n1,1,2\n", ["--columns", "x,y,v"], "expected a header with the names of --columns"),
         ("x,y,x\n0,0,1\n1,1,2\n", [], "found x, y, x"),
         ("0,0,1\n1,1,2\n", ["--shape", "8"], "or a header such as x,value0,value1"),
         ("0,0,nan\n1,1,nan\n", [], "finite"),
