@@ -18,11 +18,20 @@ import coordnet.cli.common as options
 from coordnet.cli import folders
 from coordnet.cli.bench import bench
 from coordnet.cli.common import grouped, number, plain_warnings
+from coordnet.cli.helping import Helped
 
 TOO_LITTLE = "`memory`: expected enough for this signal and these options, found too little; try smaller ones"
 MAX_MESSAGE = 500  # characters; the middle of a longer message is left out
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=False)
+HELP = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=False,
+    context_settings=HELP,
+)
 app.add_typer(bench, name="bench")
 
 
@@ -35,11 +44,11 @@ def command(declared: Callable[..., None]) -> Callable[..., None]:
         shared = len(signals) > 1 or options.is_folder(signals[0])
         for key, group in given.items():
             if isinstance(group, options.Output):
-                folders.check(group, shared=shared)
+                folders.check(group, declared.__name__, shared=shared)
                 given[key] = replace(group, settings=options.settings(given))
         declared(**given)
 
-    return app.command()(grouped(run))
+    return app.command(cls=Helped)(grouped(run))
 
 
 def _print_version(wanted: bool) -> bool:
@@ -104,8 +113,10 @@ def fit(
     the nodes around. Other networks are evaluated at the points themselves.
     """
     from coordnet.cli.reconstruct import from_points
+    from coordnet.cli.single import readable
 
-    from_points(points, place, fitting, uncertainty, common)
+    with readable(str(points)) as path:
+        from_points(Path(path), place, fitting, uncertainty, common)
 
 
 @command
@@ -242,7 +253,7 @@ def analyze(
     run(model, encoder, figure, samples, at, output)
 
 
-@app.command()
+@app.command(cls=Helped)
 def samples() -> None:
     """List the built-in sample images."""
     from coordnet.media import SAMPLES
@@ -252,7 +263,7 @@ def samples() -> None:
         print(f"{name:{width}}{description}")
 
 
-@app.command()
+@app.command(cls=Helped)
 def encoders() -> None:
     """List the encoders with their parameters, units and defaults."""
     from coordnet.cli.specs import encoder_table

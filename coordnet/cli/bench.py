@@ -13,6 +13,7 @@ from coordnet import _checks
 from coordnet.bench.catalogue import PAPERS, QUALITY
 from coordnet.cli.common import Device, Many, Output, Quiet, grouped
 from coordnet.cli.folders import results
+from coordnet.cli.helping import Helped
 
 bench = typer.Typer(help="Measure coordnet against its peers.", rich_markup_mode=None)
 
@@ -63,7 +64,7 @@ class Signals(Workers):
     ] = None
 
 
-@bench.command()
+@bench.command(cls=Helped)
 @grouped
 def speed(
     records: Records,
@@ -82,8 +83,9 @@ def speed(
 
 
 @bench.command(
+    cls=Helped,
     help="Measure reconstructions against their signals, beside SciPy, scikit-image and demosaicing filters.\n\n"
-    f"--only takes some of {', '.join(QUALITY)}; all but the last, which is slow, if not given."
+    f"--only takes some of {', '.join(QUALITY)}; all but the last, which is slow, if not given.",
 )
 @grouped
 def quality(signals: Signals, records: Records, only: Only = None) -> int:
@@ -91,21 +93,21 @@ def quality(signals: Signals, records: Records, only: Only = None) -> int:
     return _run("quality", records, signals, only=only)
 
 
-@bench.command()
+@bench.command(cls=Helped)
 @grouped
 def attention(training: Training, workers: Workers, records: Records) -> int:
     """Compare encodings of position in a small Transformer on scikit-learn's digits and on synthetic boxes."""
     return _run("attention", records, training, workers)
 
 
-@bench.command()
+@bench.command(cls=Helped)
 @grouped
 def series(training: Training, workers: Workers, records: Records) -> int:
     """Compare sinusoidal and DFT positions in a small Transformer on synthetic sensor windows: Idé et al. (2024)."""
     return _run("series", records, training, workers)
 
 
-@bench.command()
+@bench.command(cls=Helped)
 @grouped
 def kinds(workers: Workers, records: Records, only: Only = None, quick: Quick = False) -> int:
     """Measure the default on fields of every kind that packages ship, beside SciPy's best with hindsight.
@@ -123,7 +125,7 @@ def _experiment(name: str) -> Callable[..., int]:
 
 
 for _name, _title in PAPERS.items():
-    bench.command(_name, help=f"{_title}.")(_experiment(_name))
+    bench.command(_name, cls=Helped, help=f"{_title}.")(_experiment(_name))
 
 
 def _run(name: str, records: Records, *groups: Any, **more: Any) -> int:

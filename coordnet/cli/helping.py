@@ -1,0 +1,101 @@
+"""The help of commands: options in groups, and lines to copy at the end."""
+
+from collections import defaultdict
+from typing import Any
+
+from typer.core import TyperCommand
+
+# The group of each option by its name; those not named say what is read, and how.
+GROUPS = {
+    "Prior and model": "prior robust encoder encoding head solver epochs lr tune criterion folds blending sigma "
+    "uncertainty",
+    "Output": "out report figures model html force json quiet",
+    "Running": "seed seeds device memory workers dask retry help",
+}
+INPUT = "Input"
+GROUP_OF = {name: group for group, names in GROUPS.items() for name in names.split()}
+
+EXAMPLES = {
+    "reconstruct": (
+        "coordnet reconstruct photo.png --sample random:0.25",
+        "coordnet reconstruct clip.mp4 --frames 0:48 --sample mask:mask.gif --out clip",
+        "coordnet reconstruct sound.wav --sample every:2 -o half.wav",
+    ),
+    "compare": (
+        "coordnet compare photo.png --sample random:0.25",
+        "coordnet compare photo.png --encoder gaussian --encoder triangle --html",
+        "coordnet compare camera --size 64x64 --encoder gaussian --head linear --head mlp --epochs 200",
+    ),
+    "fit": (
+        "coordnet fit points.csv --shape 256,256",
+        "coordnet fit stations.csv --shape 200,300 --columns lat,lon,t2m --at places.csv",
+        "coordnet fit points.csv --shape 64,64 --uncertainty -o field.npy --report how",
+    ),
+    "inpaint": (
+        "coordnet inpaint photo.png --mask mask.png -o filled.png",
+        "coordnet inpaint photo.png --mask scratches.png --invert --out filled",
+        "coordnet inpaint scans/ --mask masks/ --out filled --workers 4",
+    ),
+    "upscale": (
+        "coordnet upscale photo.png --factor 2.5 -o large.png",
+        "coordnet upscale thumbnails/ --factor 4 --out large --workers 4",
+        "coordnet upscale mosaic.tif --factor 2 --memory 4GiB --prior none",
+    ),
+    "denoise": (
+        "coordnet denoise photo.png -o clean.png",
+        "coordnet denoise photo.png --sigma 0.05 --out clean",
+        "coordnet denoise - -o - < noisy.wav > clean.wav",
+    ),
+    "demosaic": (
+        "coordnet demosaic raw.tif --pattern RGGB -o color.tiff",
+        "coordnet demosaic raw.png --sigma 0.02 --out color",
+        "coordnet demosaic raws/ --pattern BGGR --out color --workers 4",
+    ),
+    "data": (
+        "coordnet data --from originals --out data",
+        "coordnet data --from originals --out data --crop 256",
+        "coordnet data --from originals --out data --force --json",
+    ),
+    "samples": ("coordnet samples", "coordnet reconstruct astronaut", "coordnet denoise camera -o clean.png"),
+    "encoders": (
+        "coordnet encoders",
+        "coordnet reconstruct photo.png --encoder gaussian:sigma=0.64px",
+        "coordnet analyze --encoder bspline:degree=5",
+    ),
+    "analyze": (
+        "coordnet analyze --encoder gaussian:sigma=0.01 --encoder rff",
+        "coordnet analyze --figure 3 --out figure3",
+        "coordnet analyze results/reconstruct/photo-1/model.safetensors",
+    ),
+}
+
+
+class Helped(TyperCommand):
+    """A command whose help has its options in groups, and examples after them."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the first paragraph of the help, whole, for the list of commands."""
+        return " ".join((self.help or "").strip().split("\n\n")[0].split())
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options of each group."""
+        sections: dict[str, list[Any]] = defaultdict(list)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                argument = parameter.param_type_name == "argument"
+                option = max(parameter.opts, key=len).lstrip("-")
+                sections["Arguments" if argument else GROUP_OF.get(option, INPUT)].append(record)
+        for title in ("Arguments", INPUT, *GROUPS):
+            if sections[title]:
+                with formatter.section(title):
+                    formatter.write_dl(sections[title])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write three lines to copy; those of an experiment have its data, a folder of its own, and its report."""
+        data = " --data data" if any(parameter.name == "data" for parameter in self.params) else ""
+        experiment = [f"coordnet bench {self.name}{rest}" for rest in (data, f"{data} --out mine", " --report")]
+        with formatter.section("Examples"):
+            named = {} if ctx.parent is not None and ctx.parent.info_name == "bench" else EXAMPLES
+            for line in named.get(self.name or "", experiment):
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
