@@ -616,7 +616,7 @@ def test_videos_without_frames_are_refused(run, inputs, kind, tmp_path):
         ("", [], "points.csv"),
         ("x,y,v\n", [], "points.csv"),
         ("0,0\n1,1\n", [], "value"),
-        ("x,y,v\n0,0,1\n1,1,2\n", ["--shape", "8"], "expected a --shape of 2 lengths for the columns x, y, found 1"),
+        ("x,y,v\n0,0,1\n1,1,2\n", ["--shape", "8"], "if only the first 1 are coordinates), found 1"),
         ("x,y,z,v\n0,0,1,1\n1,1,0,2\n", [], "expected a --shape of 3 lengths"),
         ("height,lon,lat\n0,0,1\n1,1,2\n", [], "others for the values (or --columns with the coordinates first)"),
         ("x,y,z\n0,0,1\n1,1,2\n", [], "(--columns x,y,z, if only the first 2 are coordinates), found 2"),
