@@ -1,0 +1,169 @@
+"""Columns of tables as people have them: texts beside numbers, comments, units, decimal commas, any delimiter."""
+
+import csv
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from coordnet.media.files import StrPath, decoding, mismatch, readable_file
+
+EXPECTED = "a table of numbers"
+DELIMITERS = (";", "\t", "|", ",")  # in this order; spaces if there is none of them
+COMMENTS = ("#", "%", "//")  # beginnings of lines that are no rows
+MISSING = frozenset({"", "na", "n/a", "nan", "none", "null", "-", "--", "*"})
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+SHOWN_NAMES = 12  # names of columns that a message lists
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Their names, or ``column1`` and so on, counted from 1, in a table without names.
+    numbers : (rows, columns)
+        Their numbers in float64; what is missing is NaN.
+    units : tuple of str
+        Their units in a second row of names, as ERDDAP writes it; empty without one.
+    """
+
+    names: tuple[str, ...]
+    numbers: Float[np.ndarray, "rows columns"]
+    units: tuple[str, ...] = ()
+
+
+class Table:
+    """A table of text: its rows, and the names of its columns if it has some.
+
+    Cells are separated by semicolons, tabs, bars, commas or spaces, whichever the first row has. Lines that begin with
+    ``#``, ``%`` or ``//`` are comments; the last one before the rows may name the columns. Text is UTF-8 or Latin-1. A
+    ``MediaError`` is raised for a file without rows.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = readable_file(path, EXPECTED)
+        with decoding(path, EXPECTED):
+            text = _decoded(self.path.read_bytes())
+            if "\0" in text:
+                raise mismatch(path, EXPECTED, "a file that is no text")
+            lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+            is_comment = [line.lstrip().startswith(COMMENTS) for _, line in lines]
+            first = is_comment.index(False) if False in is_comment else len(lines)
+            noted = lines[first - 1][1].lstrip().lstrip("#%/") if first else ""
+            kept = [line for line, skipped in zip(lines, is_comment, strict=True) if not skipped]
+            self.delimiter = _delimiter([line for _, line in kept[:2]])
+            rows = self._split([line for _, line in kept])
+        self.rows = [(number, row) for (number, _), row in zip(kept, rows, strict=True)]
+        if not self.rows:
+            raise mismatch(path, "rows of numbers", "none")
+        self.names: tuple[str, ...] = ()
+        (noted_row,) = self._split([noted])
+        width = len(self.rows[0][1])
+        if _names_columns(*(row for _, row in self.rows[:2])):
+            self.names = tuple(cell.strip() for cell in self.rows.pop(0)[1])
+        elif len(noted_row) == width and _is_text(noted_row):
+            self.names = tuple(cell.strip() for cell in noted_row)
+        self.width = len(self.names) or width
+
+    def index(self, wanted: str) -> int:
+        """Return the place of a column by its name, or by its number from 1 on; ``MediaError`` if there is none."""
+        lower = [name.lower() for name in self.names]
+        for names, name in ((self.names, wanted), (lower, wanted.lower())):
+            if names.count(name) == 1:
+                return names.index(name)
+        if wanted.isdecimal() and 1 <= int(wanted) <= self.width:
+            return int(wanted) - 1
+        some = ", ".join(self.names[:SHOWN_NAMES]) + (", …" if len(self.names) > SHOWN_NAMES else "")
+        shown = f"the columns {some}" if self.names else f"{self.width} columns without names"
+        raise mismatch(self.path, f"a column {wanted!r}", shown)
+
+    def columns(self, wanted: Sequence[str]) -> Columns:
+        """Return columns by their names or numbers.
+
+        A ``MediaError`` names the line of a cell that is no number, or of a row that has too few cells.
+        """
+        at, rows = [self.index(name) for name in wanted], self.rows
+        names = tuple(self.names[j] if self.names else f"column{j + 1}" for j in at)
+        units: tuple[str, ...] = ()
+        if self.names and rows and max(at) < len(rows[0][1]):
+            second = [rows[0][1][j].strip() for j in at]
+            if all(cell and _number(cell) is None for cell in second):
+                units, rows = tuple(second), rows[1:]
+        if not rows:
+            raise mismatch(self.path, "rows of numbers", "none")
+        numbers, marks = np.empty((len(rows), len(at))), set()
+        for i, (line, row) in enumerate(rows):
+            if len(row) <= max(at):
+                raise mismatch(f"{self.path}: line {line}", f"{self.width} cells as in the first row", str(len(row)))
+            for k, j in enumerate(at):
+                found = _number(row[j].strip())
+                marks |= set(row[j]) & {".", ","} if found is not None else set()
+                if found is None or np.isinf(found) or len(marks) > 1:
+                    expected = "one decimal mark, a point or a comma" if len(marks) > 1 else "a finite number"
+                    raise mismatch(f"{self.path}: line {line}", f"{expected}, in {names[k]}", repr(row[j][:60]))
+                numbers[i, k] = found
+        return Columns(names, numbers, units)
+
+    def _split(self, lines: list[str]) -> list[list[str]]:
+        if self.delimiter == " ":
+            return [line.split() for line in lines]
+        return list(chain.from_iterable(csv.reader([line], delimiter=self.delimiter) for line in lines))
+
+
+def read_columns(path: str | Path, wanted: Sequence[str]) -> Columns:
+    """Read some columns of a ``Table`` by their names or numbers; see there for what is understood and raised."""
+    return Table(path).columns(wanted)
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _delimiter(lines: list[str]) -> str:
+    """Return the delimiter of rows; commas within numbers between spaces are decimal ones."""
+    plain = [re.sub(r'"[^"]*"', "", line) for line in lines]
+    for mark in DELIMITERS[:-1]:
+        if plain and mark in plain[0]:
+            return mark
+    words = plain[-1].split() if plain else []
+    by_spaces = len(words) > 1 and all(DECIMAL_COMMA.fullmatch(word) or "," not in word for word in words)
+    return " " if by_spaces or not any("," in line for line in plain) else ","
+
+
+def _names_columns(first: list[str], second: Sequence[str] = ()) -> bool:
+    """Whether a row has texts alone, or texts for the most part with a number below one: a year may name a column."""
+    if _is_text(first):
+        return True
+    cells = [_number(cell.strip()) is None for cell in first]
+    below = [_number(cell.strip()) is not None for cell in second]
+    return sum(cells) > len(cells) / 2 and any(map(operator.and_, cells, below))
+
+
+def _is_text(row: list[str]) -> bool:
+    """Whether no cell of a row is a number, and not all are missing."""
+    cells = [cell.strip() for cell in row]
+    found = [cell for cell in cells if cell.lower() not in MISSING]
+    return bool(found) and all(_number(cell) is None for cell in found)
+
+
+def _number(cell: str) -> float | None:
+    """Return the number in a cell, NaN for a missing one, None for anything else."""
+    if cell.lower() in MISSING:
+        return float("nan")
+    if DECIMAL_COMMA.fullmatch(cell):
+        cell = cell.replace(",", ".")
+    try:
+        return float(cell) if "_" not in cell else None
+    except ValueError:
+        return None
