@@ -15,7 +15,7 @@ from coordnet.priors.plates import plate as plates
 from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.plate import plate
-from coordnet.priors.plates.tiles import windows
+from coordnet.priors.plates.tiles import _Strips, windows
 
 RNG = np.random.default_rng(0)
 PLACES, QUERY = RNG.random((600, 2)), RNG.random((400, 2))
@@ -63,7 +63,7 @@ def test_plates_converge_to_the_natural_thin_plate_spline_as_nodes_are_refined()
 @pytest.mark.parametrize("order", [2, 2.5, 5])
 @pytest.mark.parametrize("periodic", [(False, False), (True, False)])
 def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
-    places = RNG.random((1500, 2)) * [110, 90]
+    places = np.random.default_rng(1).random((1500, 2)) * [110, 90]
     geometry = cn.ScatteredPoints((110, 91), torch.from_numpy(places / [110, 91]), periodic=periodic)
     values = np.sin(places[:, 0] * 2 * np.pi / 110) * np.cos(places[:, 1] / 9)
     field = replace(Field.of(geometry, torch.from_numpy(values)[None]), laid=True)
@@ -73,7 +73,7 @@ def test_tiles_have_an_untiled_twin(order, periodic, monkeypatch):
     assert solution.method == "tiles"
     exact = np.sin(np.arange(110) * 2 * np.pi / 110)[:, None] * np.cos(np.arange(91) / 9)
     whole, tiled = (f.reshape(110, 91)[8:-8, 8:-8] for f in (whole, tiled))
-    error = rms(whole - exact[8:-8, 8:-8])
+    error = rms(whole - exact[8:-8, 8:-8]) + 5e-7  # as large as what the tie to the coarse plate leaves
     assert rms(tiled - whole) < error and rms(tiled - exact[8:-8, 8:-8]) < 1.5 * error
 
 
@@ -201,3 +201,12 @@ def test_degenerate_clouds_are_met_at_their_points(places):
 def test_equal_values_give_a_constant():
     fit = cn.fit(cn.points(PLACES, np.full(600, 3.0)))
     np.testing.assert_allclose(fit.grid(), 3.0)
+
+
+def test_tiles_find_the_nodes_of_a_point_next_to_a_seam():
+    """Whatever the order in which a sparse product has left them."""
+    points = torch.tensor([[0.5, 0.99], [0.5, 0.01], [0.5, 0.5]], dtype=torch.float64)
+    values = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
+    field = Field.of(cn.ScatteredPoints((30, 20), points, periodic=(False, True)), values)
+    field.operator.sort_indices()
+    assert _Strips(field).corners[1].tolist() == [17, 18, 8]

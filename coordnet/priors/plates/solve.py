@@ -42,12 +42,13 @@ class SingularPlate(ValueError):
     """The samples do not determine the plate."""
 
 
-def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
+def solve(a: Sparse, b: np.ndarray, dims: int, *, exactly: bool = False) -> PlateSolution:
     """Solve A X = B with a sparse, symmetric and positive definite A.
 
     Small systems and rows are factorized exactly, those of small pictures by their band. Larger pictures are solved by
     GMRES with an incomplete factorization, larger volumes by conjugate gradients with the diagonal. An incomplete
-    factorization that fails is followed by a finer one, and by the exact one.
+    factorization that fails is followed by a finer one, and by the exact one. With ``exactly`` a system of any size is
+    factorized.
 
     Raises
     ------
@@ -61,7 +62,7 @@ def solve(a: Sparse, b: np.ndarray, dims: int) -> PlateSolution:
         raise SingularPlate("a point without energy")
     scale = sparse.dia_array((diagonal[None] ** -0.5, [0]), shape=a.shape)
     a, b = (scale @ a @ scale).tocsc(), scale @ b
-    if a.shape[0] > FACTORIZED_NODES[dims]:
+    if a.shape[0] > FACTORIZED_NODES[dims] and not exactly:
         found = _iterated(a, b, dims)
     else:
         found = banded(a, b) if dims > 1 and a.shape[0] <= BANDED_NODES else _exact(a, b)

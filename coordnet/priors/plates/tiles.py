@@ -25,6 +25,7 @@ CORE = ByAxes({2: 40, 3: 6})  # nodes of a tile along each axis, without its ove
 # Nodes around it. In two dimensions 8 and 16 give the same errors to 3 % for orders 2, 3 and 6.
 OVERLAP = ByAxes({2: 12, 3: 3})
 COARSE_NODES = ByAxes({2: 64**2, 3: 12**3})  # nodes of the coarse lattice at most
+FEWEST_COARSE = 8  # nodes of the coarse lattice along an axis at least, for quintic interpolation
 COARSE_CUTOFF = 2.0  # radians a coarse node above which the coarse plate is smoothed
 LENGTH = 4  # coarse nodes without points after which a tile returns to the coarse plate
 LEAST_TIE = 1e-9  # weight of that return relative to the energy's at least: rounding would hide a smaller one
@@ -95,7 +96,7 @@ def tiled_plate(
             weighted = sparse.csr_array(operator.T * field.weights[rows])
             a = weighted @ operator + energies[shape]
             b = weighted @ field.values[rows] + strength * tie * start
-            found = solve(a, b, len(lattice))
+            found = solve(a, b, len(lattice), exactly=True)
             x, worst = found.x, max(worst, found.residual)
             fade = reduce(np.multiply.outer, [w.weights for w in tile])[..., None]
             added[at] += fade * (x - start).reshape(*shape, -1)
@@ -109,6 +110,18 @@ def _fade(t: np.ndarray) -> np.ndarray:
     return t * t * (3 - 2 * t)
 
 
+def _first(index: np.ndarray, count: int, width: int) -> np.ndarray:
+    """Return the first of some nodes along an axis, (n, nodes), that of those before the seam where they wrap.
+
+    Sparse products sort the nodes of a blend in place, so that their order does not tell.
+    """
+    low = index.min(1)
+    wraps = index.max(1) - low >= width
+    if wraps.any():
+        low[wraps] = np.where(index[wraps] >= count / 2, index[wraps], count).min(1)
+    return low
+
+
 class _Strips:
     """The samples of a field, from which those of one tile after another are taken, strip by strip."""
 
@@ -116,7 +129,8 @@ class _Strips:
         self.field = field
         nodes = field.operator.indices.reshape(len(field.values), -1)
         self.width = round(nodes.shape[1] ** (1 / field.dims))  # nodes of a blend along each axis
-        self.corners = np.unravel_index(nodes[:, 0], field.lattice)  # the first of them
+        every = zip(np.unravel_index(nodes, field.lattice), field.lattice, strict=True)
+        self.corners = [_first(index, count, self.width) for index, count in every]
         self.strip: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=int))
 
     def rows(self, tile: tuple[Window, ...]) -> tuple[np.ndarray, Sparse]:
@@ -147,7 +161,8 @@ def _coarse(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*latti
     """Return a smoothed plate on coarse nodes, interpolated at the field's nodes, and the coarse nodes' distance."""
     dims = len(field.lattice)
     step = max(1.0, (math.prod(field.lattice) / COARSE_NODES[dims]) ** (1 / dims))
-    counts = tuple(max(8, math.ceil(n / step)) for n in field.lattice)
+    while math.prod(counts := tuple(max(FEWEST_COARSE, int(n / step)) for n in field.lattice)) > COARSE_NODES[dims]:
+        step *= 1.05
     steps = [
         n / m if wraps else (n - 1) / (m - 1) for n, m, wraps in zip(field.lattice, counts, field.periodic, strict=True)
     ]
@@ -156,7 +171,7 @@ def _coarse(field: Field, order: int | float) -> tuple[Float[np.ndarray, "*latti
     frequency = min(math.pi, max(steps) * field.frequency)
     energy = COARSE_CUTOFF ** (-2 * order) * plate_energy(counts, order, frequency, field.periodic)
     weighted = sparse.csr_array(operator.T * field.weights)
-    nodes = solve(weighted @ operator + energy, weighted @ field.values, dims).x.reshape(*counts, -1)
+    nodes = solve(weighted @ operator + energy, weighted @ field.values, dims, exactly=True).x.reshape(*counts, -1)
     for j, (axis, n) in enumerate(zip(axes, field.lattice, strict=True)):
         along = _interpolation((axis,), np.arange(n)[:, None] / steps[j])
         nodes = np.moveaxis(np.tensordot(along.toarray(), nodes, (1, j)), 0, j)
