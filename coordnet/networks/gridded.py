@@ -1,15 +1,16 @@
 """Fits of points on grids in the user's units: arrays with coordinates, where points are near enough."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from coordnet import _checks
 from coordnet.encodings.blending import Blending
-from coordnet.sampling.points import PointLattice
+from coordnet.sampling.extrapolation import beyond, distances
+from coordnet.sampling.points import NODES, PointLattice
 from coordnet.sampling.rectilinear import Coordinates, RectilinearLattice
 
 MOST_NODES = 2**28  # nodes of a grid at most: two gigabytes
@@ -30,7 +31,7 @@ class Gridded:
 
     def grid(
         self,
-        spacing: float | Sequence[float] | None = None,
+        spacing: float | Sequence[float | None] | None = None,
         *,
         max_distance: float | None = None,
         std: bool = False,
@@ -57,6 +58,33 @@ class Gridded:
             If the fit is not one of points, an axis is unknown, a number is not positive, the grid has more than
             2²⁸ nodes, or a fit from a file, which has no points, is asked for a distance.
         """
+        lattice, onto = self._onto(spacing, coordinates)
+        axes = lattice.locate(*onto.values())
+        found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
+        found = found.detach().cpu().numpy()
+        if max_distance is not None:
+            limit = _checks.positive("max_distance", max_distance)
+            apart = distances(self._places("max_distance"), list(onto.values()), lattice.periods)
+            found = np.where(apart[..., None] <= limit, found, np.nan)
+        return _labelled(found[..., 0] if found.shape[-1] == 1 else found, onto, lattice)
+
+    def extrapolates(self, spacing: float | Sequence[float | None] | None = None, **coordinates: Coordinates) -> Any:
+        """Return where ``grid`` of the same arguments extrapolates, as true values on that grid.
+
+        That is outside the points' convex hull, and where no point is within three of their mean distances, at the
+        scales of the axes. A ``ValueError`` is raised as by ``grid``.
+        """
+        lattice, onto = self._onto(spacing, coordinates)
+        places, steps = self._places("fit"), lattice.steps
+        axes = [x / step for x, step in zip(onto.values(), steps, strict=True)]
+        periods = [period and period / step for period, step in zip(lattice.periods, steps, strict=True)]
+        found = beyond(places / steps, axes, periods, NODES[max(1, int((np.ptp(places, axis=0) > 0).sum()))])
+        return _labelled(found, onto, lattice)
+
+    def _onto(
+        self, spacing: float | Sequence[float | None] | None, coordinates: Mapping[str, Coordinates]
+    ) -> tuple[PointLattice, dict[str, np.ndarray]]:
+        """Return the nodes of the fit, and the coordinates of a grid along each axis; see ``grid`` for errors."""
         lattice = self.lattice
         if not isinstance(lattice, PointLattice):
             raise _checks.wrong("fit", "one of cn.points(…); others have `render` and `at`", "other samples")
@@ -66,39 +94,23 @@ class Gridded:
         if len(steps) != len(lattice.named):
             raise _checks.wrong("spacing", f"a number, or {len(lattice.named)}, one for each axis", len(steps))
         steps = [step if step is None else _checks.positive("spacing", step) for step in steps]
-        onto = {
+        sizes = [
+            np.size(coordinates[axis.name]) if axis.name in coordinates else axis.covering(step)
+            for axis, step in zip(lattice.named, steps, strict=True)
+        ]
+        if math.prod(sizes) > MOST_NODES:
+            raise _checks.wrong("spacing", f"a grid of at most {MOST_NODES:,} nodes", " by ".join(map(str, sizes)))
+        return lattice, {
             axis.name: np.asarray(coordinates[axis.name]) if axis.name in coordinates else axis.covered(step)
             for axis, step in zip(lattice.named, steps, strict=True)
         }
-        if np.prod([float(x.size) for x in onto.values()]) > MOST_NODES:
-            raise _checks.wrong("spacing", f"a grid of at most {MOST_NODES} nodes", [x.size for x in onto.values()])
-        axes = lattice.locate(*onto.values())
-        found = Blending("linear", lattice.axes).on_axes(self.std(), axes, []) if std else self.on_axes(axes)  # type: ignore[attr-defined]
-        found = found.detach().cpu().numpy()
-        if max_distance is not None:
-            found = np.where(
-                self._distances(onto)[..., None] <= _checks.positive("max_distance", max_distance), found, np.nan
-            )
-        return _labelled(found[..., 0] if found.shape[-1] == 1 else found, onto, lattice)
 
-    def _distances(self, onto: dict[str, np.ndarray]) -> np.ndarray:
-        """Return the distance of each node of a grid from the nearest point."""
+    def _places(self, argument: str) -> np.ndarray:
+        """Return the places of the points, (n, d), which a fit from a file does not hold."""
         samples = getattr(self.uncertainty, "samples", None)
         if samples is None:
-            raise _checks.wrong(
-                "max_distance", "None, for a fit from a file, which does not hold its points", "a number"
-            )
-        periods = [axis.period for axis in self.lattice.named]  # type: ignore[union-attr]
-        places = samples.geometry.places.numpy()
-        low = places.min(0)
-        box = [0.0 if period is None else period for period in periods]
-
-        def around(x: np.ndarray) -> np.ndarray:
-            return np.where(np.array(box) > 0, np.mod(x - low, np.where(np.array(box) > 0, box, 1.0)), x - low)
-
-        nodes = np.stack(np.meshgrid(*onto.values(), indexing="ij"), -1)
-        tree = KDTree(around(places), boxsize=box if any(box) else None)
-        return np.asarray(tree.query(around(nodes.reshape(-1, len(box))))[0]).reshape(nodes.shape[:-1])
+            raise _checks.wrong(argument, "a fit with its points, which a file does not hold", "one from a file")
+        return samples.geometry.places.numpy()
 
 
 def _labelled(values: np.ndarray, onto: dict[str, np.ndarray], lattice: PointLattice) -> Any:

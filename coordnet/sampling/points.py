@@ -27,6 +27,7 @@ MARGIN = ByAxes({1: 10, 2: 10, 3: 4})  # nodes beyond the outermost points: a pl
 FEWEST_AROUND = 12  # nodes of a periodic axis at least, so that quintic blends do not meet themselves
 MOST_NODES = 32  # nodes for each point at most, beside those of ``SMALL_LATTICE``
 GRID_ROUNDING = 1e-9  # steps by which an end of a grid may miss a multiple of its spacing
+COORDINATE_DIGITS = 12  # digits of a grid's coordinates, in steps: 3 × 0.1 is 0.3
 SMALL_LATTICE = 2**14  # nodes of a lattice that is small for any number of points
 
 
@@ -62,10 +63,18 @@ class PointAxis:
         """Return multiples of a spacing, that of the nodes if not given, which cover the points or one period."""
         step = self.spacing if spacing is None else spacing
         first = math.floor(self.low / step + GRID_ROUNDING)
-        last = math.ceil(self.high / step - GRID_ROUNDING)
+        if self.count == 1:
+            return np.array([self.low])
+        return np.round(step * (first + np.arange(self.covering(spacing))), COORDINATE_DIGITS - round(math.log10(step)))
+
+    def covering(self, spacing: float | None) -> int:
+        """Return the number of coordinates that ``covered`` returns."""
+        step = self.spacing if spacing is None else spacing
+        if self.count == 1:
+            return 1
         if self.period is not None:
-            last = first + math.ceil(self.period / step - GRID_ROUNDING) - 1
-        return step * np.arange(first, last + 1) if self.count > 1 else np.array([self.low])
+            return math.ceil(self.period / step - GRID_ROUNDING)
+        return math.ceil(self.high / step - GRID_ROUNDING) - math.floor(self.low / step + GRID_ROUNDING) + 1
 
 
 class PointLattice(RectilinearLattice):
@@ -75,6 +84,16 @@ class PointLattice(RectilinearLattice):
         super().__init__(*(axis.coordinates() for axis in named))
         self.named = named
         self._axes = tuple(Axis(axis.count, periodic=axis.period is not None) for axis in named)
+
+    @property
+    def periods(self) -> list[float | None]:
+        """The period of each axis, None for none."""
+        return [axis.period for axis in self.named]
+
+    @property
+    def steps(self) -> np.ndarray:
+        """The distance of the nodes along each axis, in its units."""
+        return np.array([axis.spacing for axis in self.named])
 
     def locate(self, *coordinates: Coordinates) -> Axes:
         """Return the axes of coordinates; those beyond the nodes are moved to the outermost one."""
@@ -146,8 +165,9 @@ def points(
     values: Any,
     sigma: Any = None,
     *,
+    names: Sequence[str] | None = None,
     units: Mapping[str, str] | Sequence[str] | None = None,
-    period: Mapping[str | int, int | float] | None = None,
+    period: Mapping[Any, int | float] | None = None,
     scales: Sequence[float] | None = None,
 ) -> Samples:
     """Return values at points anywhere as samples, with nodes for a fit: ``cn.fit(cn.points(coordinates, values))``.
@@ -164,6 +184,8 @@ def points(
         An array, a tensor, or columns.
     sigma : number or (n,), optional
         The standard deviation of the noise, of all values or of each point's.
+    names : sequence of str, optional
+        The names of the axes; those of a frame's columns, or x, y, z and t, if they are not given.
     units : mapping or sequence of str, optional
         The unit of each axis, by its name or in order.
     period : mapping, optional
@@ -177,7 +199,8 @@ def points(
     ValueError
         If there is no point left, the shapes differ, or a number is not finite or not positive where it must be.
     """
-    names, x, y, deviation = _columns(coordinates, values, sigma)
+    x, y, deviation = _columns(coordinates, values, sigma)
+    names = _names(names if names is not None else getattr(coordinates, "columns", None), x.shape[1])
     periods = _by_axis("period", period or {}, names)
     for name, length in periods.items():
         _checks.positive(f"period[{name!r}]", length)
@@ -212,13 +235,19 @@ def points(
     return Samples(geometry, torch.from_numpy(np.nan_to_num(y)).to(like))
 
 
-def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:
-    """Return the names of the axes, coordinates (n, d), values (n, channels), and σ (n, 1), all in float64."""
+def _names(given: Any, dims: int) -> tuple[str, ...]:
+    """Return the names of the axes, x, y, z and t if none are given."""
+    if given is None and dims > len(NAMES):
+        raise _checks.wrong("coordinates", f"at most {len(NAMES)} columns, or `names`", dims)
+    names = NAMES[:dims] if given is None else tuple(str(name) for name in given)
+    if len(names) != dims or len(set(names)) < dims:
+        raise _checks.wrong("names", f"{dims} different ones, one for each axis", ", ".join(names))
+    return names
+
+
+def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return coordinates (n, d), values (n, channels), and σ (n, 1), all in float64."""
     x, y = _numbers("coordinates", coordinates), _numbers("values", values)
-    named = getattr(coordinates, "columns", None)
-    if x.shape[1] > len(NAMES) and named is None:
-        raise _checks.wrong("coordinates", f"at most {len(NAMES)} columns", x.shape[1])
-    names = NAMES[: x.shape[1]] if named is None else tuple(str(name) for name in named)
     if len(x) != len(y) or not y.size:
         raise _checks.wrong("values", f"a value for each of {len(x)} points", f"shape {y.shape}")
     deviation = np.ones((len(x), 1)) if sigma is None else _numbers("sigma", sigma)
@@ -228,7 +257,7 @@ def _columns(coordinates: Any, values: Any, sigma: Any) -> tuple[tuple[str, ...]
         raise _checks.wrong("sigma", "positive finite numbers", "another number")
     if np.isinf(x).any() or np.isinf(y).any():
         raise _checks.wrong("values" if np.isinf(y).any() else "coordinates", "finite numbers or NaN", "infinity")
-    return names, x, y, np.broadcast_to(deviation, (len(x), 1))
+    return x, y, np.broadcast_to(deviation, (len(x), 1))
 
 
 def _numbers(name: str, given: Any) -> np.ndarray:

@@ -11,8 +11,11 @@ from coordnet.priors.plates.energy import Sparse, polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.solve import ACCEPTED, FACTORIZED_NODES, PlateSolution, SingularPlate, solve
 from coordnet.priors.plates.tiles import tiled_plate
+from coordnet.sampling.extrapolation import beyond
+from coordnet.sampling.points import NODES
 
 INTERPOLATED = 1e-8  # weight of the energy where samples between nodes are interpolated: their misfit is as small
+JUDGED_NODES = 2**14  # nodes by which the share of a fit of points that is extrapolated is measured
 
 
 def plate(
@@ -92,7 +95,13 @@ def spline_through(field: Field, order: int) -> tuple[BSpline, np.ndarray]:
 
 
 def share_beyond(field: Field) -> float:
-    """Return the share of the lattice's nodes that are outside the convex hull of the samples."""
+    """Return the share of the lattice's nodes that are outside the convex hull of the samples.
+
+    Of nodes that were laid for points, those between the outermost points count, and those far from any point are
+    beyond them too; a part of the nodes stands for all of them.
+    """
+    if field.laid:
+        return _share_extrapolated(field)
     nodes = np.stack(np.meshgrid(*map(np.arange, field.lattice), indexing="ij"), -1).reshape(-1, len(field.lattice))
     if len(field.lattice) == 1:
         low, high = field.positions.min(), field.positions.max()
@@ -102,3 +111,13 @@ def share_beyond(field: Field) -> float:
         return float((Delaunay(hull).find_simplex(nodes, tol=1e-9) < 0).mean())
     except QhullError:  # the samples are in a plane
         return 1.0
+
+
+def _share_extrapolated(field: Field) -> float:
+    low, high = field.positions.min(0), field.positions.max(0)
+    each = max(2, round(JUDGED_NODES ** (1 / field.dims)))
+    axes, periods = [], []
+    for a, b, n, wraps in zip(low, high, field.lattice, field.periodic, strict=True):
+        axes.append(np.linspace(0, n - 1, min(n, each)) if wraps else np.linspace(a, b, each if b > a else 1))
+        periods.append(float(n) if wraps else None)
+    return float(beyond(field.positions, axes, periods, NODES[field.dims]).mean())
