@@ -107,16 +107,35 @@ def fit(
     uncertainty: options.Uncertainty = False,
     common: options.Common,
 ) -> None:
-    """Reconstruct a signal from scattered points.
+    """Reconstruct a signal from scattered points on a lattice of given lengths, as the papers' virtual grid.
 
-    A fit in closed form, or one with a --blending, is evaluated between the nodes as the points were: by the blend of
-    the nodes around. Other networks are evaluated at the points themselves.
+    Stations, soundings and surveys are for ``coordnet grid``, which lays the nodes beyond the points, keeps their units
+    and is more accurate. A fit in closed form, or one with a --blending, is evaluated between the nodes as the points
+    were: by the blend of the nodes around. Other networks are evaluated at the points themselves.
     """
     from coordnet.cli.reconstruct import from_points
     from coordnet.cli.single import readable
 
     with readable(str(points)) as path:
         from_points(Path(path), place, fitting, uncertainty, common)
+
+
+@command
+def grid(
+    *,
+    points: Annotated[Path, Argument(metavar="POINTS.csv", help="Table with commas, semicolons, tabs or spaces.")],
+    asked: options.Gridding,
+    common: options.Common,
+) -> None:
+    """Map stations, soundings or a survey onto a grid, in their own units.
+
+    Written are grid.nc (NetCDF, CF conventions), grid.csv, figure.png (the points, the field and its deviation), the
+    model and a record with the score by cross-validation. Comments, units below the names and decimal commas are
+    understood; rows without a coordinate or any value are left out.
+    """
+    from coordnet.cli.grid import from_table
+
+    from_table(points, asked, common)
 
 
 @command

@@ -280,6 +280,52 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Gridding:
+    """The options that name the columns of a table of points, and the grid."""
+
+    x: Annotated[
+        str | None, Option(help="Column of the first coordinate, by its name or number; x or lon if not given.")
+    ] = None
+    y: Annotated[str | None, Option(help="Column of the second one; y or lat if --x is not given, none if it is.")] = (
+        None
+    )
+    z: Annotated[str | None, Option(help="Column of a height or a depth, for points in space.")] = None
+    t: Annotated[str | None, Option(help="Column of a time, as a number.")] = None
+    value: Annotated[
+        list[str] | None, Option(help="Column of values; may be repeated. The only other column if not given.")
+    ] = None
+    sigma: Annotated[str | None, Option(help="Column of the standard deviations of the values' noise.")] = None
+    spacing: Annotated[
+        str | None,
+        Option(help="Distance of the grid's nodes in the columns' units, or X,Y,…; the fit's own if not given."),
+    ] = None
+    period: Annotated[
+        list[str] | None, Option(metavar="COLUMN=LENGTH", help="An axis that wraps, such as lon=360; may be repeated.")
+    ] = None
+    max_distance: Annotated[
+        float | None, Option(parser=number, help="Distance from the nearest point beyond which nothing is written.")
+    ] = None
+    unit: Annotated[
+        list[str] | None, Option(metavar="COLUMN=UNIT", help="Unit of a column, such as t2m=K; may be repeated.")
+    ] = None
+    standard_name: Annotated[
+        list[str] | None, Option(metavar="COLUMN=NAME", help="CF standard name of a column, for grid.nc.")
+    ] = None
+    missing: Annotated[
+        list[float] | None, Option(parser=number, help="Number that stands for a missing value, such as -9999.")
+    ] = None
+    prior: Prior = "auto"
+    sure: Annotated[
+        bool | None,
+        Option(
+            "--uncertainty/--no-uncertainty",
+            help="Whether a score by cross-validation and deviations are found, by eleven more fits; for up to 20,000 "
+            "points if not given.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class Inpainting:
     """The options that say where a signal is known, and what is assumed of it elsewhere."""
 

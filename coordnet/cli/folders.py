@@ -18,7 +18,7 @@ HIDDEN = ".coordnet-"  # prefix of the folders that hold unfinished results
 RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
 # Names of the files that commands write, without their suffix.
-RESULTS = ("compare", "figure", "model", "query", "reconstruction", "record", "uncertainty")
+RESULTS = ("compare", "figure", "grid", "model", "query", "reconstruction", "record", "uncertainty")
 
 
 def check(output: Output, command: str, *, shared: bool = False) -> None:

@@ -164,6 +164,11 @@ def parse_node(text: str) -> tuple[int, int]:
     return row, column
 
 
+def parse_numbers(text: str, argument: str) -> list[float]:
+    """The numbers of a text such as ``0.1`` or ``0.1,0.2``."""
+    return list(_numbers(text, float, argument, "numbers such as 0.1 or 0.1,0.2"))
+
+
 def _numbers(text: str, kind: type, argument: str, expected: str, count: int | None = None) -> tuple[Any, ...]:
     """The numbers between commas; a part that is no number, or another count of them, raises ``ValueError``."""
     try:

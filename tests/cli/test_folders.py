@@ -62,6 +62,7 @@ INPUTS = {
     "uncertainty.png": ("inpaint", "in.png", "--mask", "w/uncertainty.png", "--prior", "smooth", "--uncertainty"),
     "figure.tif": ("reconstruct", "in.png", "--sample", "mask:w/figure.tif"),
     "query.csv": ("fit", "query.csv", "--shape", "4,4"),
+    "grid.csv": ("grid", "grid.csv"),
 }
 
 
@@ -94,4 +95,5 @@ def test_every_result_has_a_name_that_inputs_are_guarded_by(run, tmp_path):
     assert (
         run("fit", "p.csv", "--shape", "4,4", "--bounds", "0,1,0,1", "--at", "q.csv", "--out", "c", "--quiet")[0] == 0
     )
-    assert {path.stem for folder in "abc" for path in Path(folder).iterdir()} == set(RESULTS)
+    assert run("grid", "p.csv", "--out", "d", "--quiet")[0] == 0
+    assert {path.stem for folder in "abcd" for path in Path(folder).iterdir()} == set(RESULTS)

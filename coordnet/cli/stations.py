@@ -1,0 +1,108 @@
+"""Tables of points as samples: the columns that the options of ``coordnet grid`` name, or usual ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from coordnet import _checks
+from coordnet.cli import specs
+from coordnet.cli.common import Gridding
+from coordnet.media.columns import Table
+from coordnet.media.files import mismatch
+from coordnet.sampling.points import PointLattice, points
+from coordnet.sampling.samples import Samples
+
+LETTERS = ("x", "y", "z", "t")  # options that name coordinates; axes of results are in the opposite order, as in CF
+USUAL = {"x": ("x", "lon", "longitude", "easting"), "y": ("y", "lat", "latitude", "northing")}
+UNNAMED = (2, 3)  # columns without names that are taken for coordinates, in the order of ``LETTERS``, and a value
+
+
+@dataclass(frozen=True)
+class Stations:
+    """The points of a table: their samples, the names of the values' columns, units, and standard names."""
+
+    samples: Samples
+    names: tuple[str, ...]
+    units: Mapping[str, str]
+    standard_names: Mapping[str, str]
+
+    @property
+    def lattice(self) -> PointLattice:
+        """The nodes of the fit."""
+        return self.samples.geometry.lattice  # type: ignore[attr-defined]
+
+
+def read_stations(path: Path, asked: Gridding, device: torch.device) -> Stations:
+    """Read the columns that are asked for, as samples with coordinates in the opposite order of ``LETTERS``."""
+    table = Table(path)
+    axes = _axes(table, asked)
+    values = asked.value or [_other(table, axes)]
+    sigma = [] if asked.sigma is None else [asked.sigma]
+    found = table.columns([*axes, *values, *sigma])
+    names, d = found.names, len(axes)
+    units = dict(zip(names, found.units, strict=False)) | _pairs("unit", asked.unit, names)
+    numbers = np.where(np.isin(found.numbers, asked.missing or []), np.nan, found.numbers)
+    if d + len(values) > len(set(names[: d + len(values)])):
+        raise mismatch(path, "another column for each coordinate and value", ", ".join(names[: d + len(values)]))
+    periods = {name: _length(name, text) for name, text in _pairs("period", asked.period, names[:d]).items()}
+    with specs.naming(path):
+        deviations = numbers[:, -1] if sigma else None
+        if deviations is not None:  # a value whose noise is unknown is as one that is missing
+            numbers[~(deviations > 0)] = np.nan
+            deviations = np.where(deviations > 0, deviations, 1.0)
+        samples = points(
+            numbers[:, :d],
+            numbers[:, d : d + len(values)],
+            deviations,
+            names=names[:d],
+            units={name: unit for name, unit in units.items() if name in names[:d]},
+            period=periods,
+        )
+    samples = Samples(samples.geometry, samples.values.to(device))
+    return Stations(samples, names[d : d + len(values)], units, _pairs("standard_name", asked.standard_name, names))
+
+
+def _axes(table: Table, asked: Gridding) -> list[str]:
+    """Return the columns of the coordinates, the last of ``LETTERS`` first."""
+    given = {letter: getattr(asked, letter) for letter in LETTERS}
+    if given["x"] is None:
+        lower = [name.lower() for name in table.names]
+        for letter, usual in USUAL.items():
+            given[letter] = given[letter] or next((name for name in usual if name in lower), None)
+        if table.width in UNNAMED and not table.names and not any(given.values()):
+            given |= dict(zip(LETTERS, map(str, range(1, table.width)), strict=False))
+    if given["x"] is None:
+        columns = ", ".join(table.names) or f"{table.width} columns without names (--x 1)"
+        raise _checks.wrong("x", "a column of coordinates", f"none, and {table.path} has {columns}")
+    return [name for name in reversed(given.values()) if name is not None]
+
+
+def _other(table: Table, axes: Sequence[str]) -> str:
+    """Return the only column that is no coordinate."""
+    taken = {table.index(name) for name in axes}
+    others = [j for j in range(table.width) if j not in taken]
+    if len(others) != 1:
+        columns = ", ".join(table.names) or f"{table.width} columns without names (--value 3)"
+        raise _checks.wrong("value", "a column of values", f"none, and {table.path} has {columns}")
+    return table.names[others[0]] if table.names else str(others[0] + 1)
+
+
+def _pairs(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
+    """Return the texts COLUMN=TEXT of an option by their columns, of which the file has the given names."""
+    by_name, found = {name.lower(): name for name in names}, {}
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if name.lower() not in by_name or not equals or not value:
+            raise _checks.wrong(option, f"COLUMN=… with one of {', '.join(names)}", repr(text))
+        found[by_name[name.lower()]] = value
+    return found
+
+
+def _length(name: str, text: str) -> float:
+    try:
+        return _checks.positive("period", float(text))
+    except ValueError:
+        raise _checks.wrong("period", f"{name}= and a positive number", repr(text)) from None

@@ -1,0 +1,148 @@
+"""``coordnet grid``: a table of points onto a grid in its own units, as the library has it; bad input in one line."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray
+
+import coordnet as cn
+from coordnet.media.columns import read_columns
+from coordnet.plots.stations import GriddedPoints, stations_figure
+
+RNG = np.random.default_rng(0)
+PLACES = np.round(RNG.random((300, 2)) * [30, 20] + [-10, 40], 3)
+FILES = {"figure.png", "grid.csv", "grid.nc", "model.safetensors", "record.json"}
+PRIOR = ("--prior", "plates:order=3,cutoff=0.7")
+
+
+def temperature(x):
+    return 15 + 3 * np.sin(x[:, 0] / 5) * np.cos((x[:, 1] - 40) / 6)
+
+
+@pytest.fixture
+def table(tmp_path):
+    values = temperature(PLACES) + 0.1 * RNG.normal(size=300)
+    lines = [f"S{i};{x:.3f};{y:.3f};{v:.4f}" for i, ((x, y), v) in enumerate(zip(PLACES, values, strict=True))]
+    text = "\n".join(["# stations", "name;lon;lat;t2m", *lines, "X;1.5;;3", "Y;1.5;45;-9999"])
+    (tmp_path / "stations.csv").write_text(text + "\n")
+    return tmp_path / "stations.csv"
+
+
+@pytest.fixture
+def grid(run, tmp_path):
+    """Grid a table into tmp_path/out: (record, folder)."""
+
+    def grid(*arguments):
+        status, out, err = run("grid", *arguments, "--out", "out", "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out), tmp_path / "out"
+
+    return grid
+
+
+def test_the_files_hold_what_the_library_returns(grid, table):
+    options = ("--value", "t2m", "--missing", "-9999", "--spacing", 0.5, "--max-distance", 4, *PRIOR)
+    record, folder = grid(table, *options, "--unit", "t2m=degC", "--standard-name", "T2M=air_temperature")
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert (record["points"], record["left_out"], record["merged"]) == (300, 2, 0)
+    columns = read_columns(table, ["lat", "lon", "t2m"]).numbers[:300]
+    prior = cn.ThinPlate(order=3, cutoff=0.7)
+    fit = cn.fit(cn.points(columns[:, :2], columns[:, 2], names=("lat", "lon")), prior=prior)
+    expected = fit.grid(spacing=0.5, max_distance=4.0)
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        np.testing.assert_array_equal(found["t2m"], expected)
+        np.testing.assert_array_equal(found["lon"], expected["lon"])
+        np.testing.assert_array_equal(found["t2m_std"], fit.grid(spacing=0.5, max_distance=4.0, std=True))
+        np.testing.assert_array_equal(found["extrapolated"] > 0, fit.extrapolates(0.5))
+        assert found["t2m"].attrs["standard_name"] == "air_temperature" and found["t2m"].attrs["units"] == "degC"
+        assert found["t2m_std"].attrs["standard_name"] == "air_temperature standard_error"
+    again = cn.Reconstruction.load(folder / "model.safetensors")
+    np.testing.assert_array_equal(again.grid(spacing=0.5), fit.grid(spacing=0.5))
+    rows = read_columns(folder / "grid.csv", ["lon", "lat", "t2m"]).numbers
+    assert len(rows) == int(np.isfinite(expected).sum())
+    first = expected.sel(lon=rows[7, 0], lat=rows[7, 1])
+    assert float(first) == rows[7, 2]
+    score = fit.score()
+    assert record["score"] == {"rmse": score.rmse, "r2": score.r2, "folds": 5, "blocks": score.blocks}
+    assert record["extrapolated"] == pytest.approx(float(fit.extrapolates(0.5).mean()))
+
+
+def test_lines_say_what_was_found(run, table):
+    status, out, _ = run("grid", table, "--value", "t2m", "--missing", "-9999", *PRIOR)
+    assert status == 0
+    for text in (
+        "300 points of t2m at lon, lat (2 left out)",
+        "error by cross-validation",
+        "of it extrapolated (hatched",
+    ):
+        assert text in out
+
+
+def test_columns_may_have_numbers_and_axes_may_wrap(grid, tmp_path):
+    places = RNG.random((200, 2)) * [360, 80] - [180, 40]
+    values = np.cos(np.radians(places[:, 0])) * np.cos(np.radians(places[:, 1]))
+    np.savetxt(tmp_path / "a.txt", np.c_[places, values, values**2])
+    asked = ("--x", 1, "--y", 2, "--value", 3, "--value", 4, "--period", "column1=360", "--spacing", "10,5")
+    record, folder = grid(tmp_path / "a.txt", *asked, "--no-uncertainty", *PRIOR)
+    assert record["values"] == ["column3", "column4"] and record["score"] is None
+    assert record["axes"]["column1"]["period"] == 360 and record["grid"]["column1"][2] == 36
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        assert found["column4"].dims == ("column2", "column1") and "column4_std" not in found
+
+
+def test_a_column_of_sigma_weighs_the_points(grid, tmp_path):
+    x = np.linspace(0, 10, 60)
+    sigma = np.where(np.arange(60) % 3, 0.01, 5.0)
+    values = np.sin(x) + sigma * RNG.normal(size=60)
+    np.savetxt(tmp_path / "a.csv", np.c_[x, values, sigma], delimiter=",", header="day,level,error", comments="")
+    options = ("--x", "day", "--value", "level", "--sigma", "error", "--spacing", 0.5, "--out", "out")
+    _, folder = grid(tmp_path / "a.csv", *options[:-2], "--prior", "plates:order=2,cutoff=0.7", "--no-uncertainty")
+    with xarray.open_dataset(folder / "grid.nc", engine="scipy") as found:
+        assert float(np.abs(found["level"] - np.sin(found["day"])).max()) < 0.1
+
+
+def test_few_points_have_no_score(grid, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y,v\n0,0,1\n1,0,2\n0,1,3\n")
+    record, folder = grid(tmp_path / "a.csv")
+    assert record["score"] is None and record["expected_error"] is None
+    assert {path.name for path in folder.iterdir()} == FILES
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "`value`: expected a column of values, received none, and"),
+        (("--value", "t3m"), "expected a column 't3m', found the columns name, lon, lat, t2m"),
+        (("--value", "name"), "line 3: expected a finite number, in name, found 'S0'"),
+        (("--value", "lat"), "expected another column for each coordinate and value, found lat, lon, lat"),
+        (("--value", "t2m", "--spacing", "0.1,0.2,0.3"), "--spacing: expected a number, or 2, one for each axis"),
+        (("--value", "t2m", "--spacing", "-1"), "--spacing: expected a positive finite number"),
+        (("--value", "t2m", "--spacing", "1e-7"), "--spacing: expected at most"),
+        (("--value", "t2m", "--spacing", "wide"), "--spacing: expected numbers such as 0.1 or 0.1,0.2"),
+        (("--value", "t2m", "--period", "lon"), "--period: expected COLUMN=… with one of lat, lon"),
+        (("--value", "t2m", "--period", "lon=west"), "--period: expected lon= and a positive number"),
+        (("--value", "t2m", "--unit", "depth=m"), "--unit: expected COLUMN=… with one of lat, lon, t2m"),
+        (("--value", "t2m", "--max-distance", "0"), "--max-distance: expected a positive finite number"),
+        (("--value", "t2m", "--prior", "plates:order=99"), "order"),
+        (("--x", "x", "--value", "t2m"), "expected a column 'x'"),
+    ],
+)
+def test_what_cannot_be_gridded_is_refused_in_one_line(run, table, tmp_path, options, message):
+    status, out, err = run("grid", table, *options, "--out", "out", "--quiet")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("shape", [(30,), (12, 20), (5, 12, 20), (3, 5, 12, 20)])
+def test_the_figure_has_panels_for_any_number_of_axes(shape):
+    names = ("t", "z", "lat", "lon")[-len(shape) :]
+    axes = {name: np.linspace(0, 10, n) for name, n in zip(names, shape, strict=True)}
+    field, beyond = np.random.default_rng(0).random(shape), np.zeros(shape, bool)
+    beyond[..., :3] = True
+    places = np.random.default_rng(1).random((40, len(shape))) * 10
+    units = {"lon": "degrees_east", "v": "K"}
+    figure = stations_figure([GriddedPoints(places, places[:, 0], axes, field, 0.1 * field, beyond, units, "v")])
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    assert len(panels) == {1: 1, 2: 3}.get(len(shape), 9)
+    assert panels[-1].get_xlabel() == "lon (degrees_east)"
