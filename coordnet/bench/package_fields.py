@@ -113,6 +113,7 @@ def _climate(dimensions: int, load: Load, content: str) -> Field:
     return Field("iris_sample_data", dimensions, load, content, OGL, "netCDF4")
 
 
+WHOLE_TERRAIN = _matplotlib_field(2, lambda: _matplotlib("jacksboro_fault_dem.npz", "elevation"), "terrain, 30 m")
 FIELDS: dict[str, Field] = {
     "co2": Field("statsmodels", 1, lambda: _statsmodels("co2", "co2")[1428:], "weekly CO₂, Mauna Loa", "public domain"),
     "sunspots": Field(

@@ -9,6 +9,7 @@ from coordnet.bench import papers
 from coordnet.bench.attention_study import Attention
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds import Kinds
+from coordnet.bench.points import PointsStudy
 from coordnet.bench.quality import Quality
 from coordnet.bench.records import NAME, appending, failed, read
 from coordnet.bench.series import Series
@@ -16,7 +17,7 @@ from coordnet.bench.speed import Speed
 from coordnet.bench.study import Options, Study
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series(), Kinds())
+    study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series(), Kinds(), PointsStudy())
 }
 
 

@@ -117,6 +117,16 @@ def kinds(workers: Workers, records: Records, only: Only = None, quick: Quick = 
     return _run("kinds", records, workers, only=only, quick=quick)
 
 
+@bench.command()
+@grouped
+def points(workers: Workers, records: Records, only: Only = None, quick: Quick = False) -> int:
+    """Measure the default on points anywhere, beside SciPy, PyKrige, GSTools and verde.
+
+    --only takes the names of clouds, such as 'waves 500,terrain 2000'; all whose packages are installed if not given.
+    """
+    return _run("points", records, workers, only=only, quick=quick)
+
+
 def _experiment(name: str) -> Callable[..., int]:
     def command(signals: Signals, training: Training, records: Records) -> int:
         return _run(name, records, signals, training)
