@@ -13,7 +13,7 @@ from scipy.sparse.linalg import splu
 from torch import Tensor
 
 from coordnet.priors.plates.field import Field
-from coordnet.priors.plates.plate import INTERPOLATED, is_spline, spline_through
+from coordnet.priors.plates.plate import energy_weight, is_spline, spline_through
 from coordnet.priors.plates.solve import solve
 
 
@@ -48,7 +48,7 @@ def adjoint(field: Field, order: int | float, cutoff: float, g: Float[np.ndarray
         x = solve(rows[:, np.flatnonzero(unknown)], g[unknown], field.dims).x
         return g[field.nodes] - (rows.T @ x)[field.nodes]
     weighted = sparse.csr_array(field.operator.T * field.weights)
-    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
+    strength = energy_weight(order, cutoff)
     return weighted.T @ solve(weighted @ field.operator + strength * k, g, field.dims).x
 
 

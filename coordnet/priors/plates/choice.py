@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,10 +12,12 @@ import torch
 
 from coordnet.metrics.scores import decibels
 from coordnet.plans.hold_out import middle
+from coordnet.priors.plates.bands import Band, NormalEquations
+from coordnet.priors.plates.energy import polynomials
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.parameters import PlateParameters
-from coordnet.priors.plates.plate import plate
-from coordnet.priors.plates.solve import SingularPlate
+from coordnet.priors.plates.plate import energy_weight, plate
+from coordnet.priors.plates.solve import BANDED_NODES, SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
 
@@ -28,7 +31,8 @@ FEWEST = 100  # samples in that part, or it is enlarged
 FOLDED = 3000  # samples below which several folds are hidden, so that about three hundred samples are
 MOST_FOLDS = 5
 LOWEST = 2  # the first order that is tried
-POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 4, 5, 6)  # those that are tried with cut-offs for points between nodes
+# Those that are tried with cut-offs for points between nodes; of 3,000 noisy points of four functions 3.5 is the best.
+POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6)
 MOST_PARTS = 4  # parts of a large lattice of points, so that none of its regions decides alone
 FEWEST_HERE = 30  # points in a part at least
 POINT_ROUNDS = 3  # folds for points between nodes at most
@@ -56,6 +60,7 @@ class FieldErrors:
         self.tried: dict[tuple[int | float, float], float] = {}
         self.others = [FieldErrors(other, prior, rounds) for other in others]
         self._energy = cache(field.energy)
+        self._band = cache(lambda order: Band.of(field.energy(order)))
 
     @cached_property
     def folds(self) -> list[np.ndarray]:
@@ -82,9 +87,28 @@ class FieldErrors:
 
     def squares_of_plate(self, order: int | float, cutoff: float) -> np.ndarray:
         """Return the squared error at each hidden sample, of the field and of the other ones."""
-        energy = self._energy(order)
-        own = self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+        own = self._squares_by_bands(order, cutoff) if self._has_bands else self._squares_by_solves(order, cutoff)
         return np.concatenate([own, *(other.squares_of_plate(order, cutoff) for other in self.others if other.folds)])
+
+    @property
+    def _has_bands(self) -> bool:
+        """Whether the normal equations of folds are factorized as bands, which is faster on small lattices."""
+        return self.field.laid and (self.field.dims == 1 or math.prod(self.field.lattice) <= BANDED_NODES)
+
+    def _squares_by_solves(self, order: int | float, cutoff: float) -> np.ndarray:
+        energy = self._energy(order)
+        return self._squares(lambda shown: plate(shown, order, cutoff, energy)[0])
+
+    def _squares_by_bands(self, order: int | float, cutoff: float) -> np.ndarray:
+        if min(int(hidden.size - hidden.sum()) for hidden in self.folds) < polynomials(order, self.field.dims):
+            raise SingularPlate("fewer points than polynomials without energy")
+        energy, strength = self._band(order), energy_weight(order, cutoff)
+        solved = (equations.solve(energy, strength) for equations in self._equations)
+        return np.concatenate([_errors_at(self.field.select(h), f) for h, f in zip(self.folds, solved, strict=True)])
+
+    @cached_property
+    def _equations(self) -> list[NormalEquations]:
+        return [NormalEquations(self.field.select(~hidden)) for hidden in self.folds]
 
     def record(self, chosen: PlateParameters) -> dict[str, Any]:
         """Return the numbers, and the PSNR at hidden samples of everything tried, as JSON holds it.
@@ -101,10 +125,14 @@ class FieldErrors:
         """Return the weighted squared errors at the hidden samples of all folds; the weights have the mean 1."""
         errors = []
         for hidden in self.folds:
-            f, test = estimate(self.field.select(~hidden)), self.field.select(hidden)
-            squared = np.square(test.operator @ f - test.values).mean(1)
-            errors.append(squared * test.weights / test.weights.mean())
+            errors.append(_errors_at(self.field.select(hidden), estimate(self.field.select(~hidden))))
         return np.concatenate(errors)
+
+
+def _errors_at(hidden: Field, f: np.ndarray) -> np.ndarray:
+    """Return the weighted squared errors of a lattice signal at hidden samples; the weights have the mean 1."""
+    squared = np.square(hidden.operator @ f - hidden.values).mean(1)
+    return squared * hidden.weights / hidden.weights.mean()
 
 
 def deciding_part(field: Field, size: int) -> Field:
@@ -156,7 +184,7 @@ def choose_plate(field: Field, prior: P) -> tuple[P, FieldErrors]:
         if field.laid and prior.order is None:
             at = POINT_ORDERS.index(order)
             orders = POINT_ORDERS[at - 2 if order <= 3 else at :]
-        best = _smoothing(errors, orders, POINT_CUTOFFS if field.laid else CUTOFFS)
+        best = _smoothing_points(errors, orders) if field.laid else _smoothing(errors, orders, CUTOFFS)
         if errors.of_plate(*best) < errors.of_plate(order, cutoff):
             order, cutoff = best
     return replace(prior, order=order, cutoff=cutoff), errors
@@ -170,30 +198,57 @@ def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
     return FieldErrors(first, prior, 2 if others else None, others)
 
 
+def _smoothing_points(errors: FieldErrors, orders: Sequence[int | float]) -> tuple[int | float, float]:
+    """Return the best order and its best cut-off for points.
+
+    Whole orders with every second cut-off come first, the half orders and the cut-offs next to the best one then, and
+    the least of the parabola through three errors last.
+    """
+    order, cutoff = _smoothing(errors, [p for p in orders if p % 1 == 0], POINT_CUTOFFS[::2], patience=1)
+    at = POINT_CUTOFFS.index(cutoff)
+    near = product([p for p in orders if p == order or abs(p - order) == 0.5], POINT_CUTOFFS[max(at - 1, 0) : at + 2])
+    order, cutoff = min(near, key=lambda numbers: errors.of_plate(*numbers))
+    at = POINT_CUTOFFS.index(cutoff)
+    three = POINT_CUTOFFS[max(at - 1, 0) : at + 2]
+    between = _least(three, [errors.of_plate(order, w) for w in three])
+    return order, min((cutoff, between), key=lambda w: errors.of_plate(order, w))
+
+
+def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
+    """Return the cut-off at the least of the parabola through errors over logarithms, the middle one if there is none.
+
+    The errors are those of three cut-offs, of which the middle one has the least; of fewer the first is returned.
+    """
+    if len(cutoffs) < 3 or not np.isfinite(errors).all():
+        return cutoffs[0] if len(cutoffs) < 3 else cutoffs[1]
+    a, b, _ = np.polyfit(np.log(cutoffs), errors, 2)
+    return float(f"{np.clip(np.exp(-b / (2 * a)), min(cutoffs), max(cutoffs)):.3g}") if a > 0 else cutoffs[1]
+
+
 def _smoothing(
-    errors: FieldErrors, orders: Sequence[int | float], cutoffs: Sequence[float]
+    errors: FieldErrors, orders: Sequence[int | float], cutoffs: Sequence[float], *, patience: int = PATIENCE
 ) -> tuple[int | float, float]:
     """Return the best order and its best cut-off: the higher the order is, the lower its best cut-off."""
     best: dict[int | float, float] = {}
 
     def smoothed(p: int | float) -> float:
         lowest = min(best.values(), default=math.inf)
-        best[p] = _climb([w for w in cutoffs if w <= lowest], lambda w: errors.of_plate(p, w))
+        best[p] = _climb([w for w in cutoffs if w <= lowest], lambda w: errors.of_plate(p, w), patience)
         return errors.of_plate(p, best[p])
 
     order = _climb(orders, smoothed)
     return order, best[order]
 
 
-def _climb(candidates: Sequence[Any], error: Callable[[Any], float]) -> Any:
-    """Return the best candidate, trying one after another until ``PATIENCE`` of them bring no gain."""
+def _climb(candidates: Sequence[Any], error: Callable[[Any], float], patience: int = PATIENCE) -> Any:
+    """Return the best candidate, trying one after another until some of them bring no gain."""
     best, least, failures = candidates[0], error(candidates[0]), 0
     for candidate in candidates[1:]:
         found = error(candidate)
         failures = 0 if found < (1 - ORDER_GAIN) * least else failures + 1
         if found < least:
             best, least = candidate, found
-        if failures == PATIENCE:
+        if failures == patience:
             break
     return best
 

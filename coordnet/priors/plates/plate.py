@@ -38,7 +38,7 @@ def plate(
         raise SingularPlate(f"{count} samples for the {polynomials(order, dims)} polynomials without energy")
     if is_spline(field, order, cutoff):
         return natural_spline(field, int(order))
-    strength = INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
+    strength = energy_weight(order, cutoff)
     if field.laid and dims in (2, 3) and math.prod(field.lattice) > FACTORIZED_NODES[dims]:
         return tiled_plate(field, order, strength)
     k = field.energy(order) if energy is None else energy
@@ -54,6 +54,11 @@ def plate(
     weighted = sparse.csr_array(field.operator.T * field.weights)
     solution = solve(weighted @ field.operator + strength * k, weighted @ field.values, dims)
     return solution.x, solution
+
+
+def energy_weight(order: int | float, cutoff: float) -> float:
+    """Return the weight λ = ω^(-2p) of the energy, or that where samples between nodes are interpolated."""
+    return INTERPOLATED if cutoff == math.inf else cutoff ** (-2 * order)
 
 
 def is_spline(field: Field, order: int | float, cutoff: float) -> bool:
