@@ -55,11 +55,11 @@ def kriged_by_pykrige(given: Given) -> Values:
 
 
 def kriged_by_gstools(given: Given) -> Values:
-    """Krige by GSTools' ``Ordinary`` with an exponential variogram that is fitted to the estimated one."""
+    """Krige by GSTools' ``Ordinary`` with a spherical variogram that is fitted to the estimated one."""
     import gstools  # pyright: ignore[reportMissingImports]
 
-    bins, gamma = gstools.vario_estimate(given.places.T, given.values, sampling_size=2000, sampling_seed=1)
-    model = gstools.Exponential(dim=2)
+    bins, gamma = gstools.vario_estimate(given.places.T, given.values)
+    model = gstools.Spherical(dim=2)
     model.fit_variogram(bins, gamma, nugget=given.noise > 0)
     krige = gstools.krige.Ordinary(model, given.places.T, given.values, exact=given.noise == 0)
     return np.asarray(krige(given.hidden.T, return_var=False))

@@ -33,8 +33,9 @@ MOST_FOLDS = 5
 LOWEST = 2  # the first order that is tried
 # Those that are tried with cut-offs for points between nodes; of 3,000 noisy points of four functions 3.5 is the best.
 POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6)
-MOST_PARTS = 4  # parts of a large lattice of points, so that none of its regions decides alone
+MOST_PARTS = ByAxes({2: 4, 3: 2})  # parts of a large lattice of points, so that none of its regions decides alone
 FEWEST_HERE = 30  # points in a part at least
+PART_ROUNDS = ByAxes({2: 2, 3: 1})  # folds in each of several parts, and in space, where a solve takes a second
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
@@ -155,7 +156,8 @@ def deciding_parts(field: Field) -> list[Field]:
     if math.prod(field.lattice) <= size or len(field.values) < FEWEST:
         return [field]
     along = np.argsort(field.positions[:, int(np.argmax(field.lattice))], kind="stable")
-    count = MOST_PARTS if math.prod(field.lattice) >= MOST_PARTS * size else 1
+    most = MOST_PARTS[field.dims]
+    count = most if math.prod(field.lattice) >= most * size else 1
     parts = []
     for k in range(count):
         center = field.positions[along[(2 * k + 1) * len(along) // (2 * count)]]
@@ -195,7 +197,8 @@ def _errors_of(field: Field, prior: PlateParameters) -> FieldErrors:
     if not field.laid:
         return FieldErrors(deciding_part(field, CHOOSING[field.dims]), prior)
     first, *others = deciding_parts(field)
-    return FieldErrors(first, prior, 2 if others else None, others)
+    rounds = PART_ROUNDS[field.dims] if others or field.dims > 2 else None
+    return FieldErrors(first, prior, rounds, others)
 
 
 def _smoothing_points(errors: FieldErrors, orders: Sequence[int | float]) -> tuple[int | float, float]:
