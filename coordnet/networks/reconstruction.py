@@ -209,26 +209,42 @@ class Reconstruction(Gridded, nn.Module):
         offset = self.offset.reshape(*self.batch, *(1,) * dims, self.channels)
         return values + offset if is_tracked(values) or is_tracked(offset) else values.add_(offset)
 
-    def interval(self, level: float = 0.9) -> tuple[Signal, Signal]:
+    def interval(
+        self,
+        level: float = 0.9,
+        points: Float[Tensor, "*points d"] | None = None,
+        *,
+        blocks: float | Sequence[float] | None = None,
+    ) -> tuple[Signal, Signal]:
         """Return the lower and the upper end of intervals that cover a share ``level`` of the unknown samples.
 
         They are cross-conformal: six refits without one or two fifths of the samples give errors at hidden samples.
         These errors give a local scale (from the errors nearby, the gradient, the posterior deviation under a local
         prior, and the distance to the nearest sample) and a quantile. The share holds on average over a signal
         whose samples are a random part of it. At known nodes of a masked lattice both ends are the fit itself. The
-        refits are made once. A ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number
-        of samples, or if there are fewer than 50 samples, or they are no masked lattice and no scattered points.
-        """
-        return self._sure().interval(self, level)
+        refits are made once. At ``points``, in the units of the fit, the ends are (*points, channels).
 
-    def std(self, points: Float[Tensor, "*points d"] | None = None) -> Float[Tensor, "*result channels"]:
+        Where points come in clusters or tracks, the refits should leave out ``blocks``: boxes of these lengths, in the
+        fit's units. The share then holds for places as far from all points as those of a hidden box are. A
+        ``ValueError`` is raised if the level is not between 0 and 1 or too high for the number of samples, if there are
+        fewer than 50 samples, or they are no masked lattice and no scattered points.
+        """
+        lower, upper = self._sure().interval(self, level, blocks)
+        if points is None:
+            return lower, upper
+        half, center = self._between_nodes((upper - lower) / 2, points), self(points)
+        return center - half.to(center), center + half.to(center)
+
+    def std(
+        self, points: Float[Tensor, "*points d"] | None = None, *, blocks: float | Sequence[float] | None = None
+    ) -> Float[Tensor, "*result channels"]:
         """Return the standard deviation of the errors to expect on the signal's lattice, 0 at known nodes.
 
         At ``points``, in the units of the fit, it is (*points, channels), interpolated between the nodes. It has the
-        local scale of ``interval``. The standard deviation of ``draw`` is another: it depends on where the
-        samples are and not on their values.
+        local scale and the ``blocks`` of ``interval``. The standard deviation of ``draw`` is another: it depends on
+        where the samples are and not on their values.
         """
-        nodes = self._sure().std(self)
+        nodes = self._sure().std(self, blocks)
         return nodes if points is None else self._between_nodes(nodes, points)
 
     def expected_psnr(self, data_range: float = 1.0) -> float:

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.interpolate import RBFInterpolator
+from scipy.spatial import Delaunay
 from scipy.spatial.distance import cdist
 
 import coordnet as cn
+from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.score import block_score
 from coordnet.priors.plates import plate as plates
 from coordnet.priors.plates.energy import plate_energy
@@ -210,3 +212,49 @@ def test_tiles_find_the_nodes_of_a_point_next_to_a_seam():
     field = Field.of(cn.ScatteredPoints((30, 20), points, periodic=(False, True)), values)
     field.operator.sort_indices()
     assert _Strips(field).corners[1].tolist() == [17, 18, 8]
+
+
+def cover(fit, places, values, **options):
+    """The share of values between the ends of intervals of 90 % at places."""
+    low, high = (end[:, 0].numpy() for end in fit.interval(0.9, torch.from_numpy(places), **options))
+    return np.mean((low <= values) & (values <= high))
+
+
+def test_intervals_cover_random_points_and_those_in_hidden_blocks():
+    rng = np.random.default_rng(3)
+    places, query = rng.random((1200, 2)), rng.random((3000, 2))
+    values, truth = (smooth(x) + 0.02 * rng.normal(size=len(x)) for x in (places, query))
+    fit = cn.fit(cn.points(places, values), prior=cn.ThinPlate(order=3, cutoff=0.7))
+    assert 0.87 < cover(fit, query, truth) < 0.93
+    gone = np.isin(np.floor(query * 8).astype(int) @ [8, 1], inner := [10, 13, 27, 37, 43, 52])
+    kept = ~np.isin(np.floor(places * 8).astype(int) @ [8, 1], inner)
+    fit = cn.fit(cn.points(places[kept], smooth(places[kept])), prior=KNOWN)
+    query, truth = query[gone], smooth(query[gone])
+    assert cover(fit, query, truth) < 0.8 < cover(fit, query, truth, blocks=1 / 8)
+
+
+def test_blocks_are_hidden_whole_and_each_once():
+    samples = cn.points(PLACES, smooth(PLACES))
+    folds = np.stack(SampleTable(samples, 0.25).folds())[:, :, 0]
+    assert (folds.sum(0) == 1).all()
+    low = PLACES.min(0)
+    block = np.floor((PLACES - low) / 0.25).astype(int) @ [9, 1]
+    for k in np.unique(block):
+        assert len(np.unique(folds[:, block == k].argmax(0))) == 1
+    with pytest.raises(ValueError, match="blocks"):
+        SampleTable(cn.sample(torch.rand(12, 12, 1), "random:0.6"), 2.0)
+
+
+def test_where_a_fit_extrapolates_has_a_twin():
+    """A corner without points, the outside of the hull, and on a circle neither seam nor hull."""
+    there = ~((PLACES[:, 0] > 0.5) & (PLACES[:, 1] > 0.5))
+    fit = cn.fit(cn.points(PLACES[there], smooth(PLACES[there])), prior=KNOWN)
+    found = fit.extrapolates(0.05)
+    nodes = np.stack(np.meshgrid(found["x"], found["y"], indexing="ij"), -1).reshape(-1, 2)
+    outside = Delaunay(PLACES[there]).find_simplex(nodes) < 0
+    apart = cdist(nodes, PLACES[there]).min(1) / fit.lattice.steps[0]
+    np.testing.assert_array_equal(found.values.ravel(), outside | (apart > 6))
+    assert not found.sel(x=0.25, y=0.25) and found.sel(x=0.95, y=0.95)
+    around = cn.fit(cn.points(PLACES, smooth(PLACES), period={"x": 1.0}), prior=KNOWN)
+    assert not around.extrapolates(0.05).any()
+    assert 0.1 < fit.report.beyond_samples < 0.4 and around.report.beyond_samples == 0

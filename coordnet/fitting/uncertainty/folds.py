@@ -1,7 +1,7 @@
 """Folds: parts of the samples that are hidden in turn, and the errors of fits that do not see them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.ndimage import distance_transform_edt
 from tqdm import tqdm
 
 from coordnet import _checks
+from coordnet.fitting.uncertainty.score import folds_by_blocks
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.sampling.forward import ForwardModel, are_clustered
 from coordnet.sampling.samples import Samples
@@ -68,12 +69,16 @@ class Folded:
 class SampleTable:
     """The samples of a masked lattice or of scattered points as rows: (n, channels), with a node of the grid for each.
 
-    A ``ValueError`` is raised for samples of another kind, and for fewer than ``FEWEST`` of a channel.
+    With ``blocks``, the lengths of boxes in the units of scattered points, folds hide whole boxes of these. A
+    ``ValueError`` is raised for samples of another kind, and for fewer than ``FEWEST`` of a channel.
     """
 
-    def __init__(self, samples: Samples) -> None:
+    def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
         geometry = samples.geometry
         geometry.check_hideable()
+        if blocks is not None and not geometry.is_scattered:
+            raise _checks.wrong("blocks", "None, but for scattered points (cn.points)", repr(geometry))
+        self.blocks = blocks
         self.samples, self.shape = samples, (-1, samples.channels)
         self.nodes = geometry.nodes.numpy()
         self.weights = geometry.full_weights.to(samples.values)
@@ -99,6 +104,9 @@ class SampleTable:
 
         Holes, scratches and text are far from samples as random ones are not; their shape is moved to known places.
         """
+        if self.blocks is not None:
+            fold, _ = folds_by_blocks(self.samples.geometry, self.blocks, FOLDS)
+            return [(fold == k)[:, None] & self.known for k in range(FOLDS)]
         gaps = self.samples.geometry.gaps
         if gaps is not None and are_clustered(gaps):
             return self._shifted()

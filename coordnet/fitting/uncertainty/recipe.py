@@ -30,27 +30,28 @@ class Recipe:
 
     def __init__(self, samples: Samples, refit: Refit, deviations: Deviations, *, progress: bool = False) -> None:
         self.samples, self.refit, self.deviations, self.progress = samples, refit, deviations, progress
-        self._calibration: Calibration | None = None
+        self._calibrations: dict[Any, Calibration] = {}
 
-    def calibration(self, fit: Reconstruction) -> Calibration:
-        """Return the scale of the fit's errors; see ``SampleTable`` for errors."""
-        if self._calibration is None:
-            table = SampleTable(self.samples)
+    def calibration(self, fit: Reconstruction, blocks: Any = None) -> Calibration:
+        """Return the scale of the fit's errors; see ``SampleTable`` for ``blocks`` and for errors."""
+        key = None if blocks is None else tuple(np.atleast_1d(blocks).tolist())
+        if key not in self._calibrations:
+            table = SampleTable(self.samples, blocks)
             folded = table.folded(self.refit, progress=self.progress)
-            self._calibration = Calibration.of(table, folded, fit.render(alignment="sample"))
-        return self._calibration
+            self._calibrations[key] = Calibration.of(table, folded, fit.render(alignment="sample"))
+        return self._calibrations[key]
 
-    def std(self, fit: Reconstruction) -> Float[Tensor, "*grid channels"]:
+    def std(self, fit: Reconstruction, blocks: Any = None) -> Float[Tensor, "*grid channels"]:
         """Return the standard deviation of the errors."""
-        return _on_grid(self.calibration(fit).std, fit)
+        return _on_grid(self.calibration(fit, blocks).std, fit)
 
     def interval(
-        self, fit: Reconstruction, level: float
+        self, fit: Reconstruction, level: float, blocks: Any = None
     ) -> tuple[Float[Tensor, "*grid channels"], Float[Tensor, "*grid channels"]]:
         """Return the lower and the upper end of intervals; see ``conformal_quantile`` for errors."""
         if not 0 < _checks.positive("level", level) < 1:
             raise _checks.wrong("level", "a number above 0 and below 1", level)
-        half, center = _on_grid(self.calibration(fit).half_width(level), fit), fit.render(alignment="sample")
+        half, center = _on_grid(self.calibration(fit, blocks).half_width(level), fit), fit.render(alignment="sample")
         return center - half, center + half
 
     def expected_psnr(self, fit: Reconstruction, data_range: float) -> float:

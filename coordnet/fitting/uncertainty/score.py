@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Int
 
 from coordnet import _checks
 from coordnet.networks.reconstruction import Reconstruction
-from coordnet.sampling.samples import Samples
+from coordnet.sampling.samples import Geometry, Samples
 
 BLOCKS = 6  # blocks along the points' extent on each axis, unless their size is given
 SEED = 0
@@ -59,15 +60,7 @@ def block_score(
     if not geometry.is_scattered:
         raise _checks.wrong("samples", "scattered points (cn.points) for a score by blocks", repr(geometry))
     _checks.integer("folds", folds, 2)
-    places = getattr(geometry, "places", None)
-    places = (geometry.positions() if places is None else places).numpy()
-    block = _blocks(places, size)
-    count = int(block.max()) + 1
-    if count < folds:
-        raise _checks.wrong(
-            "blocks", f"a size that gives at least {folds} blocks, one for each fold", f"{count} blocks"
-        )
-    fold = (np.random.default_rng(SEED).permutation(count) % folds)[block]
+    fold, count = folds_by_blocks(geometry, size, folds)
     weights = geometry.full_weights.to(samples.values).expand_as(samples.values).cpu().double().numpy()
     values, errors = samples.values.detach().cpu().double().numpy(), np.zeros(samples.values.shape)
     for part in range(folds):
@@ -80,6 +73,19 @@ def block_score(
     squared = (weights * errors**2).sum()
     rmse = float(np.sqrt(squared / weights.sum()))
     return Score(rmse, float(1 - squared / total) if total > 0 else float("nan"), folds, count)
+
+
+def folds_by_blocks(
+    geometry: Geometry, size: float | Sequence[float] | None, folds: int
+) -> tuple[Int[np.ndarray, " n"], int]:
+    """Return the fold of each point, that of its block, and the number of blocks; see ``block_score`` for errors."""
+    places = getattr(geometry, "places", None)
+    block = _blocks((geometry.positions() if places is None else places).numpy(), size)
+    count = int(block.max()) + 1
+    if count < folds:
+        expected = f"a size that gives at least {folds} blocks, one for each fold"
+        raise _checks.wrong("blocks", expected, f"{count} blocks")
+    return (np.random.default_rng(SEED).permutation(count) % folds)[block], count
 
 
 def _blocks(places: np.ndarray, size: float | Sequence[float] | None) -> np.ndarray:
