@@ -14,9 +14,12 @@ import coordnet as cn
 from coordnet.fitting.uncertainty.folds import SampleTable
 from coordnet.fitting.uncertainty.score import block_score
 from coordnet.priors.plates import plate as plates
+from coordnet.priors.plates.bands import Band, NormalEquations
+from coordnet.priors.plates.choice import FieldErrors
 from coordnet.priors.plates.energy import plate_energy
 from coordnet.priors.plates.field import Field
 from coordnet.priors.plates.plate import plate
+from coordnet.priors.plates.solve import SingularPlate
 from coordnet.priors.plates.tiles import _Strips, windows
 
 RNG = np.random.default_rng(0)
@@ -258,3 +261,28 @@ def test_where_a_fit_extrapolates_has_a_twin():
     around = cn.fit(cn.points(PLACES, smooth(PLACES), period={"x": 1.0}), prior=KNOWN)
     assert not around.extrapolates(0.05).any()
     assert 0.1 < fit.report.beyond_samples < 0.4 and around.report.beyond_samples == 0
+
+
+def test_points_in_tracks_are_hidden_by_cells():
+    """Next to others of a track, single hidden points would choose plates that swing between tracks."""
+    rng = np.random.default_rng(0)
+    ends, along = rng.random((12, 2, 2)), rng.random((12, 50, 1))
+    tracks = (ends[:, :1] + along * (ends[:, 1:] - ends[:, :1])).reshape(-1, 2)
+    for places, in_tracks in ((tracks, True), (PLACES, False)):
+        samples = cn.points(places, smooth(places))
+        field = replace(Field.of(samples.geometry, samples.values.T), laid=True)
+        folds = FieldErrors(field, cn.ThinPlate()).folds
+        cells = np.unique(np.floor(field.positions / 2), axis=0, return_inverse=True)[1].ravel()
+        whole = [not np.isin(cells[hidden], cells[~hidden]).any() for hidden in folds]
+        assert all(whole) == in_tracks and all(0.03 < hidden.mean() < 0.3 for hidden in folds)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3.5, 5])
+def test_bands_have_a_sparse_twin(order):
+    samples = cn.points(PLACES[:200], smooth(PLACES[:200]))
+    field = Field.of(samples.geometry, samples.values.T)
+    twin, _ = plate(field, order, 1.4)
+    found = NormalEquations(field).solve(Band.of(field.energy(order)), 1.4 ** (-2 * order))
+    np.testing.assert_allclose(field.operator @ found, field.operator @ twin, atol=1e-7)
+    with pytest.raises(SingularPlate):
+        NormalEquations(field.select(np.arange(len(field.values)) < 1)).solve(Band.of(field.energy(3)), 1.0)

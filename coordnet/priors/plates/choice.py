@@ -20,6 +20,7 @@ from coordnet.priors.plates.plate import energy_weight, plate
 from coordnet.priors.plates.solve import BANDED_NODES, SingularPlate
 from coordnet.sampling.axes import ByAxes
 from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.points import NODES
 
 FOLDS_SEED = 2**19  # added to the seed, by which other priors hide samples of their own
 CHOOSING = ByAxes({1: 2**16, 2: 64**2, 3: 20**3})  # nodes of the part that decides on their numbers: rows are cheap
@@ -35,6 +36,8 @@ LOWEST = 2  # the first order that is tried
 POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6)
 MOST_PARTS = ByAxes({2: 4, 3: 2})  # parts of a large lattice of points, so that none of its regions decides alone
 FEWEST_HERE = 30  # points in a part at least
+CLUSTERED = 0.5  # occupied cells for each point below which points come in tracks; of uniform ones there are 0.63
+FEWEST_CELLS = 20  # cells of points of which some are hidden
 PART_ROUNDS = ByAxes({2: 2, 3: 1})  # folds in each of several parts, and in space, where a solve takes a second
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
@@ -66,6 +69,9 @@ class FieldErrors:
     @cached_property
     def folds(self) -> list[np.ndarray]:
         """The hidden samples of each fold, as a mask; none if there are too few samples, or none shall be hidden."""
+        cells = self._cells if self.field.laid else None
+        if cells is not None and self.prior.hold_out:
+            return [self._hidden_cells(cells, fold) for fold in range(self.rounds)]
         generator = torch.Generator().manual_seed(FOLDS_SEED + self.prior.seed)
         count = len(self.field.values)
         known = torch.ones(1, 1, count)
@@ -76,6 +82,22 @@ class FieldErrors:
         drawn = (mask.hide(self.prior.hold_out, generator) for _ in range(self.rounds if self.prior.hold_out else 0))
         flat = [hidden.flatten().numpy() > 0 for hidden in drawn if hidden is not None]
         return [hidden[self.field.nodes] for hidden in flat] if self.field.on_nodes else flat
+
+    @property
+    def _cells(self) -> np.ndarray | None:
+        """The cell of each point, a mean distance wide, where points come in tracks; None where they do not.
+
+        Single points of a track are next to others of it, so that they tell nothing of the places between tracks.
+        """
+        cells = np.floor(self.field.positions / NODES[self.field.dims])
+        number = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+        occupied = int(number.max(initial=-1)) + 1
+        return number if FEWEST_CELLS <= occupied < CLUSTERED * len(number) else None
+
+    def _hidden_cells(self, cells: np.ndarray, fold: int) -> np.ndarray:
+        count = int(cells.max()) + 1
+        order = np.random.default_rng([FOLDS_SEED + self.prior.seed, fold]).permutation(count)
+        return (order < max(1, round(count * self.prior.hold_out)))[cells]
 
     def of_plate(self, order: int | float, cutoff: float) -> float:
         """Return the error of plates; infinity if the samples do not determine them."""
