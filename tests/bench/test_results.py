@@ -95,10 +95,17 @@ def cells(records, experiment):
         yield record["key"], estimation(task, signal, method, **kept).key
 
 
-@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in ("quality", "speed", *TRAININGS)])
+@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in ("quality", "speed", "points", *TRAININGS)])
 def test_a_run_goes_on_from_the_committed_records_of_a_paper(folder):
     """Whoever changes a setting runs its cells again: this must not happen by accident."""
     assert all(a == b for a, b in cells(read(RESULTS / folder).values(), study(folder).experiment))
+
+
+def test_a_run_goes_on_from_the_committed_records_of_points():
+    study = STUDIES["points"]
+    for key, record in read(RESULTS / "points").items():
+        cell = record["cell"]
+        assert study.cell(cell["task"], cell["method"]["name"], cell["device"]).key == key
 
 
 def test_a_run_goes_on_from_the_other_committed_records():
