@@ -5,6 +5,7 @@ from typing import Any
 from coordnet import _checks
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior
+from coordnet.priors.evolving import Evolving
 from coordnet.priors.least_squares import LeastSquares
 from coordnet.priors.local import Local
 from coordnet.priors.plates import ThinPlate
@@ -12,7 +13,7 @@ from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.spline import Spline
 
 # Their candidates are tried in this order, cheap ones first.
-PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Smoothness, LeastSquares)
+PRIOR_KINDS = (Spline, Adaptive, ThinPlate, Local, Evolving, Smoothness, LeastSquares)
 PRIORS: dict[str, type[Prior]] = {prior.name: prior for prior in PRIOR_KINDS}
 REQUIRED = "auto, or a prior such as cn.Adaptive()"  # the words for a missing prior
 

@@ -12,6 +12,7 @@ from torch.nn.functional import embedding_bag
 from coordnet.linalg.conjugate_gradients import subset
 from coordnet.linalg.machine import is_tracked, is_transformed
 from coordnet.linalg.operators import Identity, LinearOperator, Shape, followed
+from coordnet.sampling.moving_gaps import are_areas, hide_under_gaps, moving_gaps
 
 Outside = Literal["error", "clamp"]
 CLUSTERING = 0.25  # in a structured mask a neighbor of an unknown point is unknown this much more often than at random
@@ -75,11 +76,16 @@ class ForwardModel:
 
         A random ``share`` of the samples is hidden. A draw that hides more than twice as many is repeated: the mask was
         drawn from the same seed. If the unknown points of a mask are clustered, the hidden points have their shape
-        instead: the unknown pattern is shifted to a place where much of it is known. The result is None if ``share`` is
-        0 or too few samples are known to hide any.
+        instead: the unknown pattern is shifted to a place where much of it is known. Of three axes or more the first is
+        time: where its frames have gaps that others have not, the gaps of some frames are laid over others. The result
+        is None if ``share`` is 0 or too few samples are known to hide any.
         """
         known = (self.weights > 0).any(0, keepdim=True)
-        if self.is_structured_mask:
+        moves = self.is_mask and known.ndim > 4 and bool(moving_gaps(known[0]).any())  # beside what no frame knows
+        under = hide_under_gaps(known[0], generator) if moves and are_areas(known[0]) else None
+        if under is not None:
+            hidden = under.unsqueeze(0)
+        elif self.is_structured_mask and (not moves or are_clustered(moving_gaps(known[0]).flatten(0, 1))):
             hidden = max((_shifted(known, generator) for _ in range(TRIES)), key=lambda pattern: int(pattern.sum()))
         else:
             draws = (torch.rand(known.shape, generator=generator) < share for _ in range(TRIES))

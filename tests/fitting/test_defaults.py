@@ -48,7 +48,7 @@ def test_priors_suit_the_samples(dims):
     assert default_prior(random, fourier=False) == Adaptive()
     plates = ["plates"] * (dims < 4)
     assert names(strided) == ["spline", *plates, *["local"] * (dims == 2)]
-    assert names(random) == ["adaptive", *plates, *["local"] * (dims in (2, 3))]
+    assert names(random) == ["adaptive", *plates, *["local"] * (dims in (2, 3)), *["evolving"] * (dims > 2)]
     assert default_prior(random, robust=True).power == {1: 1.0, 2: 1.5}.get(dims, 2.0)
     assert names(ScatteredPoints((6,) * dims, torch.rand(9, dims))) == ["adaptive", *plates]
 

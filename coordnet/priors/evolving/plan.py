@@ -1,0 +1,123 @@
+"""Closed-form fits of frames in time: a covariance over the frames for every band of spatial frequencies."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.linalg.borders import make_periodic
+from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import EvolvingReport
+from coordnet.plans.hold_out import HeldOut
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.priors.evolving.frames import Problem, Sum, reconstruct
+from coordnet.priors.evolving.parameters import EvolvingParameters
+from coordnet.sampling.forward import ForwardModel
+from coordnet.sampling.samples import Geometry
+
+Mask = Bool[np.ndarray, "#channels frames *space"]
+
+
+class EvolvingPlan(Plan):
+    """The posterior mean of frames under the covariance Σ_b S_b ⊗ C_b, whose parts are learned from the samples.
+
+    b are bands of spatial frequencies, S_b their cosine modes with a variance each, and C_b a matrix over the frames.
+    The covariance to start from is fitted to the variogram of the samples. Rounds of expectation-maximization improve
+    it twice: with matrices that neighboring bands share, and with one of its own for each band. Samples that are hidden
+    in the shape of the gaps say which rounds to keep and give the weights of the two. The mean given all samples
+    follows, each channel on its own; the Fourier encoding interpolates it. It is found on the CPU.
+
+    The parameters are those of ``plan``. A ``ValueError`` is raised if the encoding is not Fourier's, or the samples
+    are no lattice of two axes or more, or have other weights than 0 and 1.
+    """
+
+    holds_out = True
+
+    def __init__(self, encoding: Encoding, geometry: Geometry, prior: EvolvingParameters, **options: Any) -> None:
+        if not isinstance(encoding, FourierEncoding):
+            raise _checks.wrong("encoding", "a FourierEncoding for frames in time", type(encoding).__name__)
+        is_lattice = geometry.shape == geometry.grid and not geometry.is_scattered and geometry.operator is None
+        if not is_lattice or geometry.has_cells or not geometry.is_even or len(geometry.grid) < 2:
+            raise _checks.wrong("geometry", "frames of a lattice in time, some values unknown", repr(geometry))
+        super().__init__(encoding, geometry, **options)
+        self.prior, self.times = prior, prior.in_frames(geometry.grid[0])
+        weights = geometry.full_weights.movedim(-1, 0)
+        if not bool(((weights == 0) | (weights == 1)).all()):
+            raise _checks.wrong("weights", "0 or 1 for frames in time", "others")
+        self.known = weights.cpu().numpy() > 0
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal and channel with its own covariance."""
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
+
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of its hidden samples.
+
+        Samples that priors before it hid are hidden, so that all are judged by the same ones.
+        """
+        before = [held for _, held in (begun or {}).values() if held is not None and not held.steps]
+        hidden = self._hidden(before[0] if before else None)
+        hope = min((float(held.errors(held.estimate).square().mean().sqrt()) for held in before), default=math.inf)
+        sums = self._sums(values[0].detach().cpu().double().numpy(), hidden, hope)
+        found, shown = (
+            torch.from_numpy(np.stack([s.scale * f for s, f in zip(sums, frames, strict=True)])).to(values)
+            for frames in ([s.mean.frames for s in sums], [s.shown for s in sums])
+        )
+        report = _report(sums)
+        fitted = Fitted(make_periodic(found.unsqueeze(0), self.encoding.shape), report)
+        if not hidden.any():
+            return fitted, None
+        part = before[0].part if before else tuple(slice(0, n) for n in self.geometry.grid)
+        seen, out = (torch.from_numpy(mask[(..., *part)]).to(values.device) for mask in (self.known & ~hidden, hidden))
+        return fitted, HeldOut(part, values[0][(..., *part)], seen, out, shown[(..., *part)])
+
+    def _hidden(self, before: HeldOut | None) -> Mask:
+        """Return the samples that another prior hid, or hide some."""
+        hidden = np.zeros_like(self.known)
+        if before is not None:
+            hidden[(..., *before.part)] = before.hidden.cpu().numpy()
+            return hidden
+        weights = torch.from_numpy(self.known).unsqueeze(0).to(torch.float32)
+        drawn = ForwardModel.mask(weights).hide(self.prior.hold_out, torch.Generator().manual_seed(self.prior.seed))
+        return hidden if drawn is None else drawn[0].numpy() > 0
+
+    def _sums(self, y: Float[np.ndarray, "channels frames *space"], hidden: Mask, hope: float) -> list[Sum]:
+        """Return the sum of every channel; ``hope`` is the root mean square of another prior's hidden errors."""
+        sums, total = [], len(y) * (4 * self.prior.rounds + 4)
+        with tqdm(total=total, desc="frames in time", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
+            for channel, f in enumerate(y):
+                known, out = (mask[min(channel, len(mask) - 1)] for mask in (self.known, hidden))
+                problem = Problem.of(f, known, out, self.times)
+                sums.append(reconstruct(problem, self.prior.rounds, hope / problem.scale, bar.update))
+        return sums
+
+
+def _report(sums: list[Sum]) -> EvolvingReport:
+    parts = [s.parts for s in sums]
+    return EvolvingReport(
+        method="flexible conjugate gradients, covariances of frames by spatial frequency",
+        device="cpu",
+        iterations=max(s.mean.steps for s in sums),
+        relative_residual=max(s.mean.residual for s in sums),
+        hold_out_psnr=_scores(sums),
+        bands=[len(p[0].best.bands.middles) for p in parts],
+        stretch=[list(p[0].best.bands.stretch) for p in parts],
+        sigma=[s.scale * math.sqrt(s.parts[int(np.argmax(s.weights))].best.noise) for s in sums],
+        weights=[s.weights for s in sums],
+        rounds=[[part.rounds for part in p] for p in parts],
+        hidden_errors=[[[s.scale * e for e in part.errors] for part in s.parts] for s in sums],
+    )
+
+
+def _scores(sums: list[Sum]) -> dict[str, float] | None:
+    """Return the PSNR in dB at hidden samples of both covariances, as of values in [0, 1]; None if none was hidden."""
+    if any(min(part.errors) <= 0 for s in sums for part in s.parts):
+        return None
+    squares = [np.mean([(s.scale * min(s.parts[k].errors)) ** 2 for s in sums]) for k in range(2)]
+    return {name: decibels(float(square)) for name, square in zip(("shared", "own"), squares, strict=True)}

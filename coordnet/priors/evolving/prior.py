@@ -1,0 +1,81 @@
+"""The evolving prior: when it suits samples, and its plan."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from coordnet.encodings import Encoding
+from coordnet.plans.plan import Plan
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.evolving.parameters import EvolvingParameters
+from coordnet.priors.evolving.plan import EvolvingPlan
+from coordnet.sampling.samples import Geometry
+
+FRAMES = 3, 400  # fewest and most frames for which it is taken unasked
+SECONDS = 8e-5  # for a channel of a node on one core, measured from 2e5 to 1e6 nodes
+SECONDS_BY_FRAMES = 4e-7  # for each of the frames of a node, beside that
+
+
+@dataclass(frozen=True)
+class Evolving(EvolvingParameters, Prior):
+    """A Gaussian prior of frames in time, with a covariance over the frames for every band of spatial frequencies.
+
+    The first axis is time. What is large may so persist for long and what is small for a short time, which one spectrum
+    of space and time cannot say: it suits fields under clouds. The covariances are learned from the samples.
+
+    Attributes
+    ----------
+    times : tuple of float
+        The times of the frames, in any unit; equally far apart if not given.
+    rounds : int
+        Rounds of learning at most.
+    hold_out : float
+        The share of the samples that is hidden to choose the rounds, where no gaps of other frames can be laid over a
+        frame.
+    seed : int
+        The seed of the hidden samples.
+
+    Raises
+    ------
+    ValueError
+        If the times do not increase, the rounds are negative, or the share is not in [0, 1).
+
+    Notes
+    -----
+    Cressie and Huang, "Classes of nonseparable, spatio-temporal stationary covariance functions" (1999), for
+    covariances in time by spatial frequency; Dempster, Laird and Rubin (1977), for how they are learned.
+    """
+
+    name: ClassVar[str] = "evolving"
+    learns: ClassVar[bool] = True
+    on_cpu: ClassVar[bool] = True
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan."""
+        return EvolvingPlan(encoding, geometry, self, **options)
+
+    @classmethod
+    def candidates(cls, setting: Setting) -> "tuple[Evolving, ...]":
+        """Return it for masked lattices of three axes or more, of which the first has 3 to 400 frames."""
+        geometry = setting.geometry
+        is_mask = geometry.weights is not None and geometry.is_even and not geometry.has_cells
+        is_mask = is_mask and not geometry.is_scattered and geometry.operator is None
+        if not is_mask or not setting.fourier or setting.robust or len(geometry.grid) < 3:
+            return ()
+        plain = bool(((geometry.weights == 0) | (geometry.weights == 1)).all())
+        suits = plain and geometry.shape == geometry.grid and FRAMES[0] <= geometry.grid[0] <= FRAMES[1]
+        return (cls(),) if suits else ()
+
+    def seconds(self, setting: Setting) -> float:
+        """Estimate the seconds of a fit on one core."""
+        grid = setting.geometry.grid
+        return math.prod(grid) * setting.channels * (SECONDS + SECONDS_BY_FRAMES * grid[0])
+
+    def seeded(self, seed: int) -> "Evolving":
+        """Return the prior with another seed of the hidden samples."""
+        return replace(self, seed=seed)
+
+    @property
+    def text(self) -> str:
+        """The prior as the command line reads it, without the times of the frames."""
+        return replace(self, times=()).text if self.times else super().text
