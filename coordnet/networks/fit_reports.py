@@ -110,17 +110,15 @@ class EvolvingReport(FitReport):
     """The report of a fit of frames in time, with the numbers of each channel in lists.
 
     ``bands`` are the bands of spatial frequencies, ``stretch`` the factors of the frequencies along each axis by which
-    they are elliptic, and ``sigma`` is the standard deviation of the noise. ``weights`` are those of covariances whose
-    bands share matrices and have their own, ``rounds`` the rounds of learning that were kept for the two, and
-    ``hidden_errors`` the root mean square of the errors at hidden samples after each round.
+    they are elliptic, and ``sigma`` is the standard deviation of the noise. ``rounds`` are the rounds of learning that
+    were kept, and ``hidden_errors`` the root mean square of the errors at hidden samples after each round.
     """
 
     bands: list[int]
     stretch: list[list[float]]
     sigma: list[float]
-    weights: list[list[float]]
-    rounds: list[list[int]]
-    hidden_errors: list[list[list[float]]]
+    rounds: list[int]
+    hidden_errors: list[list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)

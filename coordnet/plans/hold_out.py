@@ -84,6 +84,11 @@ class HeldOut:
         return bool(self.steps)
 
     @property
+    def is_clustered(self) -> bool:
+        """Whether the hidden entries of a mask are clustered, as those that have the shape of holes are."""
+        return not self.steps and are_clustered(self.hidden)
+
+    @property
     def samples(self) -> Samples:
         """The entries that were shown, as samples."""
         values, grid = torch.where(self.shown, self.values, 0.0).movedim(0, -1), tuple(self.values.shape[1:])
@@ -128,7 +133,7 @@ class HeldOut:
         if math.prod(lattice) <= size:
             return [replace(self, part=tuple(slice(0, n) for n in lattice))]
         expected = size * int(self.hidden.any(0).sum()) / math.prod(lattice)
-        is_clustered = not self.steps and are_clustered(self.hidden)
+        is_clustered = self.is_clustered
         is_sparse = expected < FEWEST_HIDDEN and not is_clustered
         if is_sparse or is_clustered:
             size = min(LARGEST_WINDOW, math.ceil(size * FEWEST_HIDDEN / expected)) if is_sparse else size
@@ -167,6 +172,7 @@ class HiddenPoints:
     asked: Samples
     hidden: Bool[Tensor, "n channels"]
     is_exhausted = False
+    is_clustered = False
 
     @classmethod
     def draw(

@@ -95,6 +95,10 @@ class Prior(ABC):
         """Return the prior with another seed of the samples that it hides; by default it hides none."""
         return self
 
+    def in_time(self, times: tuple[float, ...]) -> "Prior":
+        """Return the prior for frames at some times along the first axis; itself by default."""
+        return self
+
     def settled(self, report: FitReport) -> "Prior":
         """Return the prior with the numbers that a fit chose, for fits to parts of its samples; itself by default."""
         return self

@@ -49,13 +49,7 @@ REPORTS = [
     DenoiseReport(prior="local", sigma=0.0, sigma_given=False, expected_psnr=None),
     DenoiseReport(prior="local", sigma=0.1, sigma_given=True, tried={"local": 0.1, "adaptive": 0.2}, expected_psnr=3.0),
     EvolvingReport(
-        method="frames",
-        bands=[20],
-        stretch=[[1.0, 1.0]],
-        sigma=[0.1],
-        weights=[[1.0, 0.0]],
-        rounds=[[1, 0]],
-        hidden_errors=[[[0.2, 0.1], [0.2]]],
+        method="frames", bands=[20], stretch=[[1.0, 1.0]], sigma=[0.1], rounds=[1], hidden_errors=[[0.2, 0.1]]
     ),
 ]
 

@@ -11,8 +11,8 @@ from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.priors.base import Setting
 from coordnet.priors.evolving.bands import Bands
 from coordnet.priors.evolving.covariance import Covariance
-from coordnet.priors.evolving.frames import Problem, reconstruct
-from coordnet.priors.evolving.learning import Learner, stationary
+from coordnet.priors.evolving.frames import Problem, follow
+from coordnet.priors.evolving.learning import Learner
 from coordnet.priors.evolving.solve import Posterior
 from coordnet.priors.evolving.variogram import Term, Time, Variogram, fit_start
 from coordnet.sampling.forward import ForwardModel
@@ -178,27 +178,13 @@ def test_planted_covariances_are_learned(rng):
     best = error(truth.bands.cropped(Posterior(truth, known, 0.01).mean(y, None, 100, 1e-5).frames))
     blind = np.eye(8) * np.trace(truth.matrices, axis1=1, axis2=2)[:, None, None] / 8
     start = Covariance.of(truth.bands, blind, np.ones(len(truth.bands.frequency)))
-    for is_pooled in (True, False):
-        learner = Learner(y, known, start, 0.05, is_pooled, 1e-3)
-        errors = []
-        for _ in range(5):
-            errors.append(error(learner.solve().frames))
-            learner.learn()
-        assert errors[0] > 1.5 * best
-        assert errors[-1] < best + 0.5 * (errors[0] - best), is_pooled
-        assert learner.noise == pytest.approx(0.01, rel=0.6)
-
-
-def test_the_stationary_part_of_a_stationary_covariance_is_itself(rng):
-    """Cosines in time are its eigenvectors if it is even about the ends; otherwise its trace stays."""
-    from scipy.fft import idct
-
-    spectrum = np.exp(-0.3 * np.arange(12))
-    matrix = idct(idct(np.diag(spectrum), axis=0, norm="ortho"), axis=1, norm="ortho")
-    np.testing.assert_allclose(stationary(matrix), matrix, atol=0.03)
-    other = wishart(1, 12, rng)[0]
-    assert np.trace(stationary(other)) == pytest.approx(np.trace(other), rel=0.2)
-    assert np.linalg.eigvalsh(stationary(other)).min() > 0
+    learner, errors = Learner(y, known, start, 0.05, 1e-3), []
+    for _ in range(5):
+        errors.append(error(learner.solve().frames))
+        learner.learn()
+    assert errors[0] > 1.5 * best
+    assert errors[-1] < best + 0.5 * (errors[0] - best)
+    assert learner.noise == pytest.approx(0.01, rel=0.6)
 
 
 def test_hidden_parts_are_gaps_of_other_frames(rng):
@@ -229,7 +215,7 @@ def cube(rng, share=0.4):
 def test_fits_say_what_was_learned(rng, tmp_path):
     signal, known = cube(rng)
     fit = cn.fit(cn.sample(signal, known), prior=cn.Evolving(rounds=2))
-    assert isinstance(fit.report, EvolvingReport) and sum(fit.report.weights[0]) == pytest.approx(1)
+    assert isinstance(fit.report, EvolvingReport) and fit.report.rounds == [2]
     made = fit.render(alignment="sample")
     error = (made - signal)[~known].square().mean().sqrt()
     assert float(error) < 0.8 * float(signal[~known].std())
@@ -244,7 +230,7 @@ def test_fits_follow_offsets_and_factors(rng):
         cn.fit(cn.sample(s, known), prior=cn.Evolving(rounds=1)).render(alignment="sample")
         for s in (signal, 300 - 50 * signal)
     )
-    torch.testing.assert_close(other, 300 - 50 * one, atol=0.05, rtol=0)
+    torch.testing.assert_close(other, 300 - 50 * one, atol=0.5 * float(signal.std()), rtol=0)
 
 
 def test_channels_are_learned_apart(rng):
@@ -270,7 +256,7 @@ def test_unequal_times_are_followed(rng):
     errors = []
     for at in (np.array(times), np.arange(7.0)):
         problem = Problem.of(f, known, hidden, at)
-        errors.append(np.square(reconstruct(problem, 0).mean.frames * problem.scale - f)[4].mean())
+        errors.append(np.square(follow(problem, 0).estimate * problem.scale - f)[4].mean())
     assert errors[0] < 0.5 * errors[1]
 
 

@@ -1,4 +1,4 @@
-"""Frames of one channel: covariances that are learned from their samples, and the sum of the posterior means."""
+"""Frames of one channel: how long their covariance is learned from the samples."""
 
 import math
 from collections.abc import Callable
@@ -9,14 +9,12 @@ from jaxtyping import Bool, Float
 
 from coordnet.priors.evolving.bands import Bands, Frames
 from coordnet.priors.evolving.learning import Learner
-from coordnet.priors.evolving.solve import Mean
 from coordnet.priors.evolving.variogram import fit_start
-from coordnet.priors.stack.weights import stacked_weights
 
 LEAST_NOISE = 1e-3  # least variance of the noise, relative to the samples'
+LEAST_ROUNDS = 2  # rounds that are kept unseen
 PATIENCE = 2  # rounds without a lower hidden error after which no other is taken
 HOPELESS = 1.5  # hidden error of the start, relative to that of another prior, from which on nothing is learned
-KEPT = 0.01  # weight below which a covariance is left out
 
 Mask = Bool[np.ndarray, "frames *space"]
 
@@ -54,14 +52,13 @@ class Problem:
         """Where values are known and not hidden."""
         return self.known & ~self.hidden
 
-    def start(self) -> tuple[Learner, Learner]:
-        """Return learners from the shown samples, whose bands share their matrices and have their own."""
+    def start(self) -> Learner:
+        """Return a learner from the shown samples."""
         shown = self.shown
         y = np.where(shown, self.y, np.float32(0))
         start = fit_start(y, shown, self.times)
         covariance, noise = start.covariance(Bands(y.shape[1:], start.stretch), self.times, LEAST_NOISE)
-        pooled, own = (Learner(y, shown, covariance, noise, p, LEAST_NOISE) for p in (True, False))
-        return pooled, own
+        return Learner(y, shown, covariance, noise, LEAST_NOISE)
 
     def errors(self, f: Frames) -> Float[np.ndarray, " hidden"]:
         """Return the errors of an estimate at the hidden samples, in float64."""
@@ -70,98 +67,45 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """What was learned from shown samples: the learner as its best round left it, and the errors after every round.
+    """What was learned from shown samples, as the best round left it.
 
     Attributes
     ----------
-    best : Learner
-        A learner with the covariance and the noise of the round of least hidden error.
+    learner : Learner
+        A learner with the covariance and the noise of that round.
     estimate : (frames, *space)
         Its posterior mean given the shown samples.
     errors : list of float
-        The root mean square of the hidden errors after every round, from none on.
+        The root mean square of the hidden errors after every round, from none on; none if nothing is hidden.
+    rounds : int
+        The rounds that were kept.
     """
 
-    best: Learner
+    learner: Learner
     estimate: Frames
     errors: list[float]
-
-    @property
-    def rounds(self) -> int:
-        """The rounds that were kept."""
-        return int(np.argmin(self.errors))
+    rounds: int
 
 
-def follow(problem: Problem, learner: Learner, rounds: int, hope: float, update: Callable[[], object]) -> Followed:
+def follow(problem: Problem, rounds: int, hope: float = math.inf, update: Callable[[], object] = int) -> Followed:
     """Learn for some rounds, until ``PATIENCE`` of them have no lower hidden error; all are taken if none is hidden.
 
-    Nothing is learned if the error of the start is ``HOPELESS`` beside ``hope``. ``update`` is called after each solve.
+    The first ``LEAST_ROUNDS`` are kept whatever their errors are: hidden samples under gaps say little of the errors
+    near known ones, which these rounds lower. Nothing is learned if the error of the start is ``HOPELESS`` beside
+    ``hope``. ``update`` is called after each solve.
     """
+    learner, least = problem.start(), min(rounds, LEAST_ROUNDS)
     errors: list[float] = []
-    best, estimate = learner, learner.y
+    best = Followed(learner, learner.y, errors, 0)
     for step in range(rounds + 1):
         found = learner.solve().frames
         update()
-        errors.append(_root_mean_square(problem.errors(found)) if problem.hidden.any() else float(-step))
-        if errors[-1] == min(errors):
-            best, estimate = learner.at(learner.y, learner.known), found
-        if step == rounds or step - int(np.argmin(errors)) >= PATIENCE or errors[0] > HOPELESS * hope:
+        if problem.hidden.any():
+            errors.append(float(np.sqrt(np.square(problem.errors(found)).mean())))
+        if step <= least or not errors or errors[-1] < min(errors[least:-1]):
+            best = Followed(learner.at(learner.y, learner.known), found, errors, step)
+        if step == rounds or step - best.rounds >= PATIENCE or (errors and errors[0] > HOPELESS * hope):
             break
         learner.learn()
         update()
-    return Followed(best, estimate, errors)
-
-
-@dataclass(frozen=True, eq=False)
-class Sum:
-    """The weighted sum of posterior means under several covariances, with weights that hidden samples give.
-
-    Attributes
-    ----------
-    scale : float
-        The standard deviation of the samples, in whose units the sum is.
-    mean : Mean
-        The sum given all samples, the most steps of a solve for it, and the largest relative residual.
-    shown : (frames, *space)
-        The sum given the samples that were not hidden.
-    parts : list of Followed
-        What was learned for every covariance.
-    weights : list of float
-        Their weights.
-    """
-
-    scale: float
-    mean: Mean
-    shown: Frames
-    parts: list[Followed]
-    weights: list[float]
-
-
-def reconstruct(
-    problem: Problem, rounds: int, hope: float = math.inf, update: Callable[[], object] = lambda: None
-) -> Sum:
-    """Learn covariances without the hidden samples, and return the sum of their posterior means given all samples."""
-    pooled, own = problem.start()
-    parts = [follow(problem, pooled, rounds, hope, update)]
-    own.mean = pooled.mean
-    parts.append(follow(problem, own, rounds, hope, update))
-    errors = np.stack([problem.errors(part.estimate) for part in parts], 1)
-    weights = np.array([1.0, 0.0])
-    if len(errors):
-        weights = stacked_weights(errors.T @ errors / len(errors), len(errors))
-        weights = np.where(weights < KEPT, 0.0, weights)
-    weights = (weights / weights.sum()).astype(np.float32)
-    used = [(w, part) for w, part in zip(weights, parts, strict=True) if w]
-    solved = [part.best.at(problem.y, problem.known).solve(is_last=True) for _, part in used]
-    zero = np.zeros_like(problem.y)
-    mean = Mean(
-        sum((w * m.frames for (w, _), m in zip(used, solved, strict=True)), zero),
-        max(m.steps for m in solved),
-        max(m.residual for m in solved),
-    )
-    shown = sum((w * part.estimate for w, part in used), zero)
-    return Sum(problem.scale, mean, shown, parts, weights.tolist())
-
-
-def _root_mean_square(errors: Float[np.ndarray, " hidden"]) -> float:
-    return float(np.sqrt(np.square(errors).mean()))
+    return best

@@ -6,19 +6,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
-from coordnet.priors.evolving.bands import Bands, Frames, Modes, Padded, scipy_fft
+from coordnet.priors.evolving.bands import Bands, Frames, Modes, Padded
 from coordnet.priors.evolving.covariance import Covariance
 from coordnet.priors.evolving.solve import Mean, Posterior
 
 NEIGHBORS = 1.0  # standard deviation, in bands, of the Gaussian that smooths what is learned of each
 MOST_COUNTED = 50  # modes of a band beyond which it has no more weight among its neighbors
-POOLED = 3.0  # modes for each frame that bands with one matrix have together
-POOLED_PRIOR = 30.0  # modes for each frame that the stationary part of such a matrix is worth
-OWN_PRIOR = 10.0  # modes for each frame that the absence of correlations is worth where each band has its own matrix
+PRIOR = 10.0  # modes for each frame that the absence of correlations along the eigenvectors of a band is worth
 TILT_WIDTH = 4.0  # standard deviation, in modes along each axis, of the Gaussian that smooths the tilt
 MOST_TILT = 1e3  # largest variance of a mode relative to those of its band, and the inverse of the least
-SMALLEST = 1e-12  # least variance along a cosine in time, relative to the largest
-OWN_SMOOTHING = 0.1, 1.0  # width of the smoothing over eigenvectors, in shares of the frames, and its upper bound
+SMOOTHING = 0.1, 1.0  # width of the smoothing over eigenvectors, in shares of the frames, and its upper bound
+NOISE_STEP = 2.0  # power of the factor by which expectation-maximization, which is slow there, changes the noise
 LEARNING = 30, 2e-4  # steps and relative residual of solves that are learned from
 FINAL = 80, 5e-5  # steps and relative residual of the last solve
 
@@ -29,27 +27,24 @@ class Moments:
 
     Attributes
     ----------
-    matrices : (bands, frames, frames)
-        The mean of z zᵀ over the modes z of a band.
     relative : (bands, frames, frames)
-        The same along the eigenvectors of the band, in units of the standard deviations of the modes.
+        The mean of u uᵀ over the modes of a band, for coefficients u along its eigenvectors in units of their standard
+        deviations.
     ratios : (modes,)
         The mean over the eigenvectors of the variance of a mode, relative to what was assumed.
     """
 
-    matrices: Float[np.ndarray, "bands frames frames"]
     relative: Float[np.ndarray, "bands frames frames"]
     ratios: Float[np.ndarray, " modes"]
 
     @classmethod
     def of(cls, covariance: Covariance, mean: Modes, deviation: Modes) -> "Moments":
         """Return the moments of a posterior mean and of one draw of the deviations from it."""
-        both = [x.astype(np.float64) for x in (mean, deviation)]
-        scaled = [covariance.along(x) / np.sqrt(covariance.variances, dtype=np.float64) for x in both]
+        deviations = np.sqrt(covariance.variances, dtype=np.float64)
+        scaled = [covariance.along(x.astype(np.float64)) / deviations for x in (mean, deviation)]
         parts = covariance.bands.parts
-        matrices = np.stack([sum(x[:, p] @ x[:, p].T for x in both) / (p.stop - p.start) for p in parts])
         relative = np.stack([sum(x[:, p] @ x[:, p].T for x in scaled) / (p.stop - p.start) for p in parts])
-        return cls(matrices, relative, np.square(np.stack(scaled)).mean(1).sum(0))
+        return cls(relative, np.square(np.stack(scaled)).mean(1).sum(0))
 
 
 @dataclass(eq=False)
@@ -64,18 +59,21 @@ class Learner:
         The present covariance.
     noise : float
         The present variance of the noise.
-    is_pooled : bool
-        Whether neighboring bands share a matrix and its stationary part is trusted, or every band has its own.
+    least_noise : float
+        Its least value.
+    seed : int
+        The seed of the draws.
+    mean : (frames, *lattice)
+        The last posterior mean, on the padded lattice.
     """
 
     y: Frames
     known: Bool[np.ndarray, "frames *space"]
     covariance: Covariance
     noise: float
-    is_pooled: bool
     least_noise: float
     seed: int = 0
-    mean: Padded | None = None  # on the padded lattice
+    mean: Padded | None = None
     _deviation: Padded | None = field(default=None, repr=False)
 
     @property
@@ -109,9 +107,10 @@ class Learner:
         deviation = drawn + self._deviation
         moments = Moments.of(self.covariance, level.modes(self.mean), level.modes(deviation))
         tilt = _tilted(self.covariance, moments.ratios)
-        matrices = (_pooled if self.is_pooled else _own)(self.covariance, moments)
+        matrices = _matrices(self.covariance, moments)
         residual = (self.y - self.bands.cropped(self.mean) - self.bands.cropped(deviation))[self.known]
-        self.noise = max(float(np.square(residual, dtype=np.float64).mean()), self.least_noise)
+        growth = float(np.square(residual, dtype=np.float64).mean()) / self.noise
+        self.noise = max(self.noise * growth**NOISE_STEP, self.least_noise)
         self.covariance = Covariance.of(self.bands, (matrices + matrices.transpose(0, 2, 1)) / 2, tilt)
 
     def at(self, y: Frames, known: Bool[np.ndarray, "frames *space"]) -> "Learner":
@@ -140,56 +139,21 @@ def _near(counts: Int[np.ndarray, " bands"], x: Float[np.ndarray, "bands *_"]) -
     return np.exp(np.tensordot(weights, np.log(x), 1))
 
 
-def _pooled(covariance: Covariance, moments: Moments) -> Float[np.ndarray, "bands frames frames"]:
-    """Return matrices that neighboring bands share until they have ``POOLED`` modes for each frame.
-
-    Their scale is that of each band, smoothed over its neighbors, and they are drawn to their stationary part.
-    """
-    counts, found = covariance.bands.counts, np.empty_like(covariance.matrices)
-    frames = found.shape[1]
-    before = np.trace(covariance.matrices, axis1=1, axis2=2) / frames
-    after = np.trace(moments.matrices, axis1=1, axis2=2) / frames
-    scale = before * _near(counts, after / before)
-    first = 0
-    while first < len(counts):
-        last = first + 1 + int(np.searchsorted(np.cumsum(counts[first:]), POOLED * frames))
-        last = len(counts) if counts[last:].sum() < POOLED * frames else last
-        weights = counts[first:last] / after[first:last]
-        shape = np.tensordot(weights, moments.matrices[first:last], 1)
-        total, prior = counts[first:last].sum(), POOLED_PRIOR * frames
-        shape = (shape + prior * stationary(shape / total)) / (total + prior)
-        found[first:last] = scale[first:last, None, None] * shape / np.trace(shape) * frames
-        first = last
-    return found
-
-
-def _own(covariance: Covariance, moments: Moments) -> Float[np.ndarray, "bands frames frames"]:
-    """Return a matrix for every band, with correlations along its present eigenvectors that are drawn to 0.
+def _matrices(covariance: Covariance, moments: Moments) -> Float[np.ndarray, "bands frames frames"]:
+    """Return the matrices, with correlations along the present eigenvectors that are drawn to 0.
 
     The variances along the eigenvectors, relative to the present ones, are smoothed over neighbors.
     """
     counts, found = covariance.bands.counts, np.empty_like(covariance.matrices)
     frames = found.shape[1]
-    share, bound = OWN_SMOOTHING
+    share, bound = SMOOTHING
     growth = _near(counts, np.diagonal(moments.relative, axis1=1, axis2=2))
     growth = np.exp(gaussian_filter1d(np.log(growth), min(bound, share * frames), axis=1))
     for b, (matrix, relative) in enumerate(zip(covariance.matrices, moments.relative, strict=True)):
         scale = 1 / np.sqrt(np.diag(relative))
-        shape = relative * np.outer(scale, scale) * (counts[b] / (counts[b] + OWN_PRIOR * frames))
+        shape = relative * np.outer(scale, scale) * (counts[b] / (counts[b] + PRIOR * frames))
         np.fill_diagonal(shape, 1.0)
         values, basis = np.linalg.eigh(matrix)
         deviation = np.sqrt(np.maximum(values, 1e-6 * values[-1]) * growth[b])
         found[b] = basis @ (deviation[:, None] * shape * deviation) @ basis.T
     return found
-
-
-def stationary(matrix: Float[np.ndarray, "frames frames"]) -> Float[np.ndarray, "frames frames"]:
-    """Return the part of a covariance over frames that is diagonal in cosines in time, with a smooth spectrum.
-
-    It is taken as if the frames were equally far apart.
-    """
-    spectrum = np.diag(scipy_fft.dct(scipy_fft.dct(matrix, axis=0, norm="ortho"), axis=1, norm="ortho")).copy()
-    if len(spectrum) > 4:
-        bounded = np.maximum(spectrum[1:], SMALLEST * spectrum.max())
-        spectrum[1:] = np.exp(gaussian_filter1d(np.log(bounded), 1.0))
-    return scipy_fft.idct(scipy_fft.idct(np.diag(spectrum), axis=0, norm="ortho"), axis=1, norm="ortho")

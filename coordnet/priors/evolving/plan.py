@@ -16,8 +16,9 @@ from coordnet.metrics.scores import decibels
 from coordnet.networks.fit_reports import EvolvingReport
 from coordnet.plans.hold_out import HeldOut
 from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
-from coordnet.priors.evolving.frames import Problem, Sum, reconstruct
+from coordnet.priors.evolving.frames import Followed, Problem, follow
 from coordnet.priors.evolving.parameters import EvolvingParameters
+from coordnet.priors.evolving.solve import Mean
 from coordnet.sampling.forward import ForwardModel
 from coordnet.sampling.samples import Geometry
 
@@ -28,10 +29,9 @@ class EvolvingPlan(Plan):
     """The posterior mean of frames under the covariance Σ_b S_b ⊗ C_b, whose parts are learned from the samples.
 
     b are bands of spatial frequencies, S_b their cosine modes with a variance each, and C_b a matrix over the frames.
-    The covariance to start from is fitted to the variogram of the samples. Rounds of expectation-maximization improve
-    it twice: with matrices that neighboring bands share, and with one of its own for each band. Samples that are hidden
-    in the shape of the gaps say which rounds to keep and give the weights of the two. The mean given all samples
-    follows, each channel on its own; the Fourier encoding interpolates it. It is found on the CPU.
+    The covariance to start from is fitted to the variogram of the samples, and improved by rounds of
+    expectation-maximization. Samples that are hidden in the shape of the gaps say which rounds to keep. The mean given
+    all samples follows, each channel on its own; the Fourier encoding interpolates it. It is found on the CPU.
 
     The parameters are those of ``plan``. A ``ValueError`` is raised if the encoding is not Fourier's, or the samples
     are no lattice of two axes or more, or have other weights than 0 and 1.
@@ -64,12 +64,13 @@ class EvolvingPlan(Plan):
         before = [held for _, held in (begun or {}).values() if held is not None and not held.steps]
         hidden = self._hidden(before[0] if before else None)
         hope = min((float(held.errors(held.estimate).square().mean().sqrt()) for held in before), default=math.inf)
-        sums = self._sums(values[0].detach().cpu().double().numpy(), hidden, hope)
+        each = self._followed(values[0].detach().cpu().double().numpy(), hidden, hope)
+        means = [followed.learner.at(problem.y, problem.known).solve(is_last=True) for problem, followed in each]
         found, shown = (
-            torch.from_numpy(np.stack([s.scale * f for s, f in zip(sums, frames, strict=True)])).to(values)
-            for frames in ([s.mean.frames for s in sums], [s.shown for s in sums])
+            torch.from_numpy(np.stack([p.scale * f for (p, _), f in zip(each, frames, strict=True)])).to(values)
+            for frames in ([mean.frames for mean in means], [followed.estimate for _, followed in each])
         )
-        report = _report(sums)
+        report = _report(each, means)
         fitted = Fitted(make_periodic(found.unsqueeze(0), self.encoding.shape), report)
         if not hidden.any():
             return fitted, None
@@ -87,37 +88,31 @@ class EvolvingPlan(Plan):
         drawn = ForwardModel.mask(weights).hide(self.prior.hold_out, torch.Generator().manual_seed(self.prior.seed))
         return hidden if drawn is None else drawn[0].numpy() > 0
 
-    def _sums(self, y: Float[np.ndarray, "channels frames *space"], hidden: Mask, hope: float) -> list[Sum]:
-        """Return the sum of every channel; ``hope`` is the root mean square of another prior's hidden errors."""
-        sums, total = [], len(y) * (4 * self.prior.rounds + 4)
+    def _followed(
+        self, y: Float[np.ndarray, "channels frames *space"], hidden: Mask, hope: float
+    ) -> list[tuple[Problem, Followed]]:
+        """Return what was learned of every channel; ``hope`` is the root mean square of another's hidden errors."""
+        found, total = [], len(y) * (2 * self.prior.rounds + 1)
         with tqdm(total=total, desc="frames in time", leave=None, disable=not self.progress, dynamic_ncols=True) as bar:
             for channel, f in enumerate(y):
                 known, out = (mask[min(channel, len(mask) - 1)] for mask in (self.known, hidden))
                 problem = Problem.of(f, known, out, self.times)
-                sums.append(reconstruct(problem, self.prior.rounds, hope / problem.scale, bar.update))
-        return sums
+                found.append((problem, follow(problem, self.prior.rounds, hope / problem.scale, bar.update)))
+        return found
 
 
-def _report(sums: list[Sum]) -> EvolvingReport:
-    parts = [s.parts for s in sums]
+def _report(each: list[tuple[Problem, Followed]], means: list[Mean]) -> EvolvingReport:
+    errors = [[problem.scale * error for error in followed.errors] for problem, followed in each]
+    kept = [e[followed.rounds] for e, (_, followed) in zip(errors, each, strict=True) if e]
     return EvolvingReport(
         method="flexible conjugate gradients, covariances of frames by spatial frequency",
         device="cpu",
-        iterations=max(s.mean.steps for s in sums),
-        relative_residual=max(s.mean.residual for s in sums),
-        hold_out_psnr=_scores(sums),
-        bands=[len(p[0].best.bands.middles) for p in parts],
-        stretch=[list(p[0].best.bands.stretch) for p in parts],
-        sigma=[s.scale * math.sqrt(s.parts[int(np.argmax(s.weights))].best.noise) for s in sums],
-        weights=[s.weights for s in sums],
-        rounds=[[part.rounds for part in p] for p in parts],
-        hidden_errors=[[[s.scale * e for e in part.errors] for part in s.parts] for s in sums],
+        iterations=max(mean.steps for mean in means),
+        relative_residual=max(mean.residual for mean in means),
+        hold_out_psnr={"evolving": decibels(float(np.square(kept).mean()))} if kept and min(kept) > 0 else None,
+        bands=[len(followed.learner.bands.middles) for _, followed in each],
+        stretch=[list(followed.learner.bands.stretch) for _, followed in each],
+        sigma=[problem.scale * math.sqrt(followed.learner.noise) for problem, followed in each],
+        rounds=[followed.rounds for _, followed in each],
+        hidden_errors=errors,
     )
-
-
-def _scores(sums: list[Sum]) -> dict[str, float] | None:
-    """Return the PSNR in dB at hidden samples of both covariances, as of values in [0, 1]; None if none was hidden."""
-    if any(min(part.errors) <= 0 for s in sums for part in s.parts):
-        return None
-    squares = [np.mean([(s.scale * min(s.parts[k].errors)) ** 2 for s in sums]) for k in range(2)]
-    return {name: decibels(float(square)) for name, square in zip(("shared", "own"), squares, strict=True)}

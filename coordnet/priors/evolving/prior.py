@@ -12,8 +12,8 @@ from coordnet.priors.evolving.plan import EvolvingPlan
 from coordnet.sampling.samples import Geometry
 
 FRAMES = 3, 400  # fewest and most frames for which it is taken unasked
-SECONDS = 8e-5  # for a channel of a node on one core, measured from 2e5 to 1e6 nodes
-SECONDS_BY_FRAMES = 4e-7  # for each of the frames of a node, beside that
+SECONDS = 2e-5  # time of one core for a channel of a node
+SECONDS_BY_FRAMES = 3e-7  # time of one core for a channel of a node and each of its frames
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,10 @@ class Evolving(EvolvingParameters, Prior):
     def seeded(self, seed: int) -> "Evolving":
         """Return the prior with another seed of the hidden samples."""
         return replace(self, seed=seed)
+
+    def in_time(self, times: tuple[float, ...]) -> "Evolving":
+        """Return the prior with the times of the frames, unless it has some."""
+        return self if self.times else replace(self, times=times)
 
     @property
     def text(self) -> str:

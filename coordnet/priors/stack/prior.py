@@ -62,6 +62,10 @@ class Stack(Prior):
         """Return the candidates with another seed of the samples that they hide."""
         return replace(self, priors=tuple(prior.seeded(seed) for prior in self.priors))
 
+    def in_time(self, times: tuple[float, ...]) -> "Stack":
+        """Return the candidates for frames at some times."""
+        return replace(self, priors=tuple(prior.in_time(times) for prior in self.priors))
+
 
 class StackPlan(Plan):
     """Fit every candidate without hidden samples, weigh them, and sum the fits of those that have a weight.
