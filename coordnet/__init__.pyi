@@ -37,11 +37,13 @@ from .priors.smoothness import Smoothness as Smoothness
 from .priors.spline import Spline as Spline
 from .priors.stack import Stack as Stack
 from .restore.denoise import denoise as denoise
+from .restore.fill import fill as fill
 from .restore.inpaint import demosaic as demosaic
 from .restore.inpaint import inpaint as inpaint
 from .restore.noise_estimate import estimate_noise as estimate_noise
 from .restore.regrid import regrid as regrid
 from .restore.restored import Restored as Restored
+from .restore.smooth import smooth as smooth
 from .restore.upscale import upscale as upscale
 from .sampling import AreaLattice as AreaLattice
 from .sampling import Lattice as Lattice

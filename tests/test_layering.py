@@ -19,7 +19,7 @@ FLOORS = [
     {"priors"},
     {"fitting", "analysis"},
     {"restore", "plots"},
-    {"comparison"},
+    {"comparison", "xarray"},
     {"bench"},
     {"cli"},
 ]

@@ -1,0 +1,188 @@
+"""Labeled arrays: the signal that an ``xarray.DataArray`` holds, with numbers for its coordinates, and the way back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from coordnet import _checks
+
+DAY = np.timedelta64(1, "D")
+TIME_NAMES = ("time", "t")  # names of dimensions that are times, whatever their coordinates are
+CIRCLE = 360.0  # degrees of longitude
+CLOSED = 1e-2  # part of a spacing by which coordinates may fail to close their circle
+LONGITUDES = ("lon", "longitude", "degrees_east", "degree_east", "degrees east")  # names and units of longitudes
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """The signal of a labeled array: its axes first, of which time is the first, then its channels.
+
+    Attributes
+    ----------
+    array : xarray.DataArray
+        The array itself.
+    axes, channels : tuple of str
+        The dimensions of the signal, and the others.
+    has_time : bool
+        Whether the first axis is time.
+    """
+
+    array: Any
+    axes: tuple[str, ...]
+    channels: tuple[str, ...]
+    has_time: bool
+
+    @classmethod
+    def of(cls, array: Any, dims: str | Sequence[str] | None = None, *, counts: bool = True) -> "Labeled":
+        """Return the signal of an array along some dimensions, by default those with numbers or times as coordinates.
+
+        If no dimension has coordinates, all are taken, unless ``counts`` is false. A ``ValueError`` is raised if it is
+        no array of real numbers, at least one, or a dimension is unknown or has labels of another kind.
+        """
+        if not all(hasattr(array, name) for name in ("dims", "coords", "attrs", "transpose", "dtype")):
+            raise _checks.wrong("array", "an xarray.DataArray", type(array).__name__)
+        if array.dtype.kind not in "biuf" or not array.size:
+            raise _checks.wrong("array", "real numbers, at least one", f"shape {array.shape} of {array.dtype}")
+        _checks.instance("dims", dims, str | Sequence | None, "a sequence of names of dimensions")
+        axes = tuple(d for d in array.dims if _is_measured(array, d))
+        axes = axes or (tuple(array.dims) if counts and not array.indexes else ())
+        if dims is not None:
+            axes = (dims,) if isinstance(dims, str) else tuple(dict.fromkeys(dims))
+            for name in axes:
+                _checks.choice("dims", name, array.dims)
+        if not axes or any(d in array.indexes and not _is_measured(array, d) for d in axes):
+            expected = "a DataArray with coordinates along the dimensions that are fitted or changed"
+            found = f"dimensions {array.dims} with coordinates along {list(array.indexes)}"
+            raise _checks.wrong("array", expected, found)
+        time = tuple(d for d in axes if is_time(array, d))[:1]
+        ordered = time + tuple(d for d in axes if d not in time)
+        return cls(array, ordered, tuple(d for d in array.dims if d not in ordered), bool(time))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return tuple(self.array.sizes[d] for d in self.axes)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of results: float32 stays, others become float64."""
+        return np.dtype(np.float32 if self.array.dtype == np.float32 else np.float64)
+
+    def own(self, axis: str) -> np.ndarray:
+        """Return the coordinates of an axis as they are; numbers from 0 on where it has none."""
+        return self.array[axis].values if axis in self.array.indexes else np.arange(self.array.sizes[axis])
+
+    def numbers(self, axis: str, labels: Any = None) -> Float[np.ndarray, " n"]:
+        """Return an axis' coordinates, or others in their units, as increasing numbers; times in days after the first.
+
+        A ``ValueError`` is raised if the coordinates of a dimension of time do not increase.
+        """
+        own = self.own(axis)
+        found = own if labels is None else np.asarray(labels, dtype=own.dtype if own.dtype.kind == "M" else None)
+        if own.dtype.kind == "M":
+            found = (found - own[0]) / DAY
+        elif own.dtype.kind == "O":  # cftime's
+            found = np.array([(time - own[0]).total_seconds() / 86400 for time in found])
+        found = np.asarray(_increasing(found), dtype=np.float64)
+        if self.has_time and axis == self.axes[0] and labels is None and not (np.diff(found) > 0).all():
+            at = int(np.argmin(np.diff(found)))
+            raise _checks.wrong(axis, "times that increase, each once", f"{own[at]} before {own[at + 1]}")
+        return found
+
+    def signal(self) -> Float[np.ndarray, "*grid channels"]:
+        """Return the values along increasing coordinates, with all channels in the last axis."""
+        return self.ordered(self.array).astype(self.dtype)
+
+    def ordered(self, array: Any) -> np.ndarray:
+        """Return the values of an array with the same dimensions in the order of the signal."""
+        values = array.transpose(*self.axes, *self.channels).values
+        values = np.flip(values, tuple(j for j, d in enumerate(self.axes) if _decreases(self.own(d))))
+        return values.reshape(*values.shape[: len(self.axes)], -1)
+
+    def mask(self, valid: Any) -> Bool[np.ndarray, "*grid channels"]:
+        """Return a mask that is labeled, or has the shape of the array's last axes, in the order of the signal.
+
+        A ``ValueError`` is raised if it does not fit.
+        """
+        try:
+            if not hasattr(valid, "dims"):
+                valid = type(self.array)(np.asarray(valid), dims=self.array.dims[self.array.ndim - np.ndim(valid) :])
+            whole = valid.astype(bool).broadcast_like(self.array)
+            if dict(whole.sizes) != dict(self.array.sizes):
+                raise ValueError("other lengths")
+            return self.ordered(whole).astype(bool)
+        except (ValueError, TypeError):
+            expected = f"a mask of the lengths {dict(self.array.sizes)}, or of some of these dimensions"
+            raise _checks.wrong("valid", expected, getattr(valid, "shape", type(valid).__name__)) from None
+
+    def labeled(self, values: Float[np.ndarray, "*grid channels"], new: Mapping[str, Any] | None = None) -> Any:
+        """Return a signal as an array with the dimensions, the names and the attributes of this one.
+
+        Along axes of ``new`` it has other coordinates; what depends on these dimensions is left out.
+        """
+        new = new or {}
+        onto = {d: np.asarray(new[d], dtype=_kind(self.own(d))) if d in new else self.own(d) for d in self.axes}
+        lengths = [len(onto[d]) for d in self.axes] + [self.array.sizes[d] for d in self.channels]
+        values = values.reshape(lengths)
+        values = np.flip(values, tuple(j for j, d in enumerate(self.axes) if _decreases(onto[d])))
+        values = values.transpose([(*self.axes, *self.channels).index(d) for d in self.array.dims])
+        values = np.ascontiguousarray(values, dtype=self.dtype)
+        if not new:
+            made = self.array.copy(data=values)
+        else:
+            kept = {k: c for k, c in self.array.coords.items() if k not in self.axes and not set(c.dims) & set(new)}
+            labels = {d: (d, onto[d], self.array[d].attrs) for d in self.axes if d in new or d in self.array.indexes}
+            made = type(self.array)(values, {**labels, **kept}, self.array.dims, self.array.name, self.array.attrs)
+        made.encoding = {k: v for k, v in self.array.encoding.items() if not new or k not in ("chunksizes", "chunks")}
+        return made
+
+    def period(self, axis: str, periods: Mapping[str, float] | None) -> float | None:
+        """Return the period of an axis, if it is given by its name, or longitudes go around; None without one.
+
+        A ``ValueError`` is raised if one is given and the coordinates are not equally spaced over it.
+        """
+        given = None if periods is None else periods.get(axis)
+        x, names = self.own(axis), (axis.lower(), str(self.array[axis].attrs.get("units", "")).lower())
+        if given is None and (periods is not None or not set(names) & set(LONGITUDES)):
+            return None
+        if x.dtype.kind not in "iuf" or len(x) < 3:
+            return None
+        period = CIRCLE if given is None else _checks.positive("period", given)
+        steps = np.abs(np.diff(np.append(x, x[0] + np.sign(x[1] - x[0]) * period)))
+        if float(np.abs(steps - period / len(x)).max()) <= CLOSED * period / len(x):
+            return period
+        if given is not None:
+            raise _checks.wrong("period", f"{axis} equally spaced over {period:g}", f"{len(x)} from {x[0]} to {x[-1]}")
+        return None
+
+
+def is_time(array: Any, name: str) -> bool:
+    """Return whether a dimension is time: by its coordinates, their units, or its name."""
+    x = array[name]
+    if x.dtype.kind == "M" or (x.dtype.kind == "O" and _is_measured(array, name)):
+        return True
+    return name.lower() in TIME_NAMES or " since " in str(x.attrs.get("units", ""))
+
+
+def _is_measured(array: Any, name: str) -> bool:
+    """Return whether a dimension has coordinates that are numbers or times, those of cftime included."""
+    if name not in array.indexes:
+        return False
+    x = array[name]
+    return x.dtype.kind in "iufM" or (x.dtype.kind == "O" and hasattr(x.values[0], "calendar"))
+
+
+def _kind(x: np.ndarray) -> np.dtype | None:
+    return x.dtype if x.dtype.kind == "M" else None
+
+
+def _increasing(x: np.ndarray) -> np.ndarray:
+    """Return coordinates from the last to the first if they decrease."""
+    return x[::-1].copy() if _decreases(x) else x
+
+
+def _decreases(x: np.ndarray) -> bool:
+    return x.ndim == 1 and len(x) > 1 and bool(x[0] > x[-1])

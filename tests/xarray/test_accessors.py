@@ -1,0 +1,193 @@
+"""Labeled arrays: gaps in time and space, land, labels and what is kept of them."""
+
+import jaxtyping
+import numpy as np
+import pytest
+
+import coordnet as cn
+
+xarray = pytest.importorskip("xarray")
+pytest.importorskip("coordnet.xarray")
+CHEAP = cn.Adaptive(rounds=1)
+
+
+def truth(times=8, lats=18, lons=24):
+    t, y, x = np.meshgrid(np.arange(times), np.linspace(0, 2, lats), np.linspace(0, 3, lons), indexing="ij")
+    return 15 + np.sin(2 * y + 0.2 * t) + np.cos(2 * x - 0.1 * t)
+
+
+def field(dtype=np.float32, seed=0):
+    """A field in time with clouds, and land along its western border; latitudes decrease."""
+    values = truth().astype(dtype)
+    generator = np.random.default_rng(seed)
+    for frame in values:
+        i, j = generator.integers(0, 10), generator.integers(2, 14)
+        frame[i : i + 7, j : j + 9] = np.nan
+    values[:, :, :2] = np.nan
+    labels = {
+        "time": np.datetime64("2020-03-01") + np.array([0, 1, 2, 3, 5, 6, 7, 8]) * np.timedelta64(1, "D"),
+        "lat": ("lat", np.linspace(45, 40, 18), {"units": "degrees_north"}),
+        "lon": np.linspace(2, 9, 24),
+        "mask": (("lat", "lon"), np.ones((18, 24))),
+    }
+    array = xarray.DataArray(values, labels, ("time", "lat", "lon"), "sst", {"units": "degC"})
+    array.encoding = {"_FillValue": -999.0, "dtype": "int16", "scale_factor": 0.01}
+    return array
+
+
+def test_gaps_are_filled_and_all_else_is_kept():
+    array = field()
+    made = array.coordnet.fill(prior=CHEAP)
+    known = array.notnull()
+    assert made.dtype == np.float32 and made.dims == array.dims and made.name == "sst"
+    assert made.attrs == array.attrs and made.encoding == array.encoding
+    assert made.coords.identical(array.coords)
+    assert np.array_equal(made.values[known.values], array.values[known.values])
+    assert np.isnan(made[:, :, :2]).all() and np.isfinite(made[:, :, 2:]).all()
+    assert float(np.abs(made - truth())[:, :, 2:].max()) < 0.3
+    xarray.testing.assert_identical(cn.fill(array, prior=CHEAP).array, made)
+
+
+def test_the_order_of_dimensions_does_not_matter():
+    array = field(np.float64)
+    made = array.coordnet.fill(prior=CHEAP)
+    for order in (("lon", "time", "lat"), ("lat", "lon", "time")):
+        other = array.transpose(*order).coordnet.fill(prior=CHEAP)
+        assert other.dims == order
+    up = array.isel(lat=slice(None, None, -1)).coordnet.fill(prior=CHEAP)
+    xarray.testing.assert_identical(up.isel(lat=slice(None, None, -1)), made)
+    swapped = array.transpose("lat", "time", "lon").coordnet.fill(prior=CHEAP).transpose("time", "lat", "lon")
+    xarray.testing.assert_identical(swapped, made)
+
+
+def test_only_short_gaps_are_filled():
+    """As pandas and xarray have it: the distance of the values before and after a gap, or to the end of the array."""
+    values = truth(12, 4, 5)
+    values[2:4, 0, 0] = np.nan  # from day 1 to day 4
+    values[6:9, 1, 1] = np.nan  # from day 5 to day 9
+    values[10:, 2, 2] = np.nan  # from day 9 to the last, day 11
+    days = np.datetime64("2020-01-01") + np.arange(12) * np.timedelta64(1, "D")
+    array = xarray.DataArray(values, {"time": days}, ("time", "lat", "lon"))
+    for gap, filled in (("3D", 4), (np.timedelta64(4, "D"), 7), (2, 2), ("47h", 0)):
+        made = array.coordnet.fill(("time", "lat", "lon"), max_gap=gap, prior=CHEAP)
+        assert int(made.notnull().sum() - array.notnull().sum()) == filled
+
+
+def test_values_are_wanted_where_they_are_valid():
+    array = field()
+    valid = xarray.ones_like(array[0], dtype=bool).drop_vars("time")
+    valid[:, :1] = False
+    for given in (valid, valid.values, valid.transpose("lon", "lat")):
+        made = array.coordnet.fill(valid=given, prior=CHEAP)
+        assert np.isnan(made[:, :, 0]).all() and np.isfinite(made[:, :, 1:]).all()
+
+
+def test_what_is_filled_does_not_depend_on_land():
+    """Values that are neither known nor wanted change nothing."""
+    array = field()
+    one = array.coordnet.fill(prior=CHEAP)
+    other = array.coordnet.fill(prior=CHEAP, valid=np.ones(array.shape, bool))
+    assert np.isfinite(other).all()
+    assert np.array_equal(one[:, :, 2:], other[:, :, 2:])
+
+
+def test_times_of_cftime_and_numbers_are_times():
+    cftime = pytest.importorskip("cftime")
+    array = field(np.float64)
+    made = array.coordnet.fill(prior=CHEAP)
+    days = [cftime.DatetimeNoLeap(2020, 3, day) for day in (1, 2, 3, 4, 6, 7, 8, 9)]
+    other = array.assign_coords(time=days).coordnet.fill(prior=CHEAP)
+    assert np.array_equal(other, made) or np.allclose(other, made, atol=1e-6, equal_nan=True)
+    assert other.time.values[0] == days[0]
+    number = array.assign_coords(time=("time", [0.0, 1, 2, 3, 5, 6, 7, 8], {"units": "days since 2020-03-01"}))
+    assert np.allclose(number.coordnet.fill(prior=CHEAP), made, atol=1e-6, equal_nan=True)
+
+
+def test_longitudes_that_go_around_are_periodic():
+    """A turned field has the turned result, as far as the ends are nothing special."""
+    lon = np.arange(0, 360, 15.0)
+    values = np.cos(np.radians(lon)) + np.cos(np.radians(3 * lon + 20)) + np.linspace(0, 1, 12)[:, None]
+    values[:, -2:] = np.nan
+    values[:, :1] = np.nan
+    array = xarray.DataArray(values, {"lat": np.linspace(-40, 40, 12), "lon": lon}, ("lat", "lon"))
+    prior = cn.ThinPlate(3, np.inf, 0.0)
+    around, cut = array.coordnet.fill(prior=prior), array.coordnet.fill(prior=prior, period={})
+    expected = np.cos(np.radians(lon)) + np.cos(np.radians(3 * lon + 20)) + np.linspace(0, 1, 12)[:, None]
+    errors = [float(np.abs(made - expected).max()) for made in (around, cut)]
+    assert errors[0] < 0.5 * errors[1]
+    named = array.rename(lon="x").coordnet.fill(prior=prior, period={"x": 360.0})
+    assert np.array_equal(named, around)
+    assert np.isfinite(array.fillna(0.0).coordnet.regrid({"lon": np.array([352.5])}, prior=prior)).all()
+    with pytest.raises(ValueError, match="`period`: expected x equally spaced over 300"):
+        array.rename(lon="x").coordnet.fill(prior=prior, period={"x": 300.0})
+
+
+def test_deviations_are_a_second_variable():
+    made = field().coordnet.fill(prior=CHEAP, uncertainty=True)
+    known = field().notnull().values
+    assert list(made.data_vars) == ["sst", "sst_std"] and made.sst_std.attrs == {"units": "degC"}
+    std = made.sst_std.values
+    assert (std[known] == 0).all() and np.isnan(std[:, :, :2]).all()
+    inside = np.isfinite(std) & ~known
+    assert (std[inside] > 0).all() and made.sst_std.dtype == np.float32
+
+
+def test_datasets_have_each_variable_with_gaps_filled():
+    array = field()
+    whole = array.fillna(0.0).rename("whole")
+    dataset = xarray.Dataset({"sst": array, "whole": whole, "flag": ("time", np.arange(8))}, attrs={"title": "a"})
+    made = dataset.coordnet.fill(prior=CHEAP, uncertainty=True)
+    assert made.attrs == {"title": "a"} and set(made.data_vars) == {"sst", "whole", "flag", "sst_std"}
+    xarray.testing.assert_identical(made[["whole", "flag"]], dataset[["whole", "flag"]])
+    assert np.isfinite(made.sst[:, :, 2:]).all()
+    fine = dataset.coordnet.regrid({"lat": np.array([44.0, 43.0, 42.0])}, prior=CHEAP)
+    assert fine.sst.shape == (8, 3, 24) and list(fine.flag.values) == list(range(8))
+    assert np.isnan(fine.sst[:, :, 0]).all()
+
+
+def test_noise_is_removed_and_missing_values_stay_so():
+    generator = np.random.default_rng(0)
+    array = field(np.float64)
+    noisy = array + 0.2 * generator.standard_normal(array.shape)
+    made = noisy[:, 6:, 4:].coordnet.smooth(0.2)
+    noisy, array = (a[:, 6:, 4:] for a in (noisy, array))
+    assert np.array_equal(made.isnull(), array.isnull()) and made.dims == array.dims
+    before, after = (float(np.sqrt(((a - array) ** 2).mean())) for a in (noisy, made))
+    assert after < 0.6 * before
+
+
+def test_arrays_without_coordinates_are_filled_too():
+    values = truth()[0]
+    values[5:8, 5:8] = np.nan
+    made = xarray.DataArray(values, dims=("y", "x")).coordnet.fill(prior=CHEAP)
+    assert np.abs(made - truth()[0]).max() < 0.2 and not made.coords
+
+
+def test_files_keep_their_fill_value(tmp_path):
+    pytest.importorskip("netCDF4")
+    field().to_netcdf(tmp_path / "a.nc")
+    with xarray.open_dataset(tmp_path / "a.nc") as read:
+        read.coordnet.fill(prior=CHEAP).to_netcdf(tmp_path / "b.nc")
+    with xarray.open_dataset(tmp_path / "b.nc") as written:
+        assert written.sst.encoding["_FillValue"] == -999 and written.sst.encoding["dtype"] == np.int16
+        assert np.isfinite(written.sst[:, :, 2:]).all() and np.isnan(written.sst[:, :, :2]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda a: a.coordnet.fill("depth"), "`dims`: expected one of time, lat, lon"),
+        (lambda a: a.where(False).coordnet.fill(), "`array`: expected a value that is not NaN, received NaN alone"),
+        (lambda a: a.coordnet.fill(valid=np.ones(3, bool)), "`valid`: expected a mask of the lengths"),
+        (lambda a: a.coordnet.fill(max_gap="soon"), "`max_gap`: expected a duration such as '5D'"),
+        (lambda a: a[0].coordnet.fill(max_gap=2), "`max_gap`: expected None, for an array without"),
+        (lambda a: a.isel(time=[0, 2, 1]).coordnet.fill(), "`time`: expected times that increase"),
+        (lambda a: a.coordnet.fill(prior=None), "`prior`: expected auto"),
+        (lambda a: a.to_dataset().coordnet.fill("depth"), "`dim`: expected one of"),
+        (lambda a: a.to_dataset().coordnet.regrid({"depth": [1.0]}), "`coordinates`: expected one of"),
+    ],
+)
+def test_wrong_input_is_refused(call, said, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users have no annotations executed
+    with pytest.raises(ValueError, match=said):
+        call(field())
