@@ -150,6 +150,33 @@ def inpaint(*, signals: options.Pictures, asked: options.Inpainting, common: opt
     restore.inpaint(signals, asked, common)
 
 
+@app.command()
+def fill(
+    cube: Annotated[Path, Argument(metavar="CUBE", help="A .nc, .zarr or .tif file of labeled arrays.")],
+    out: Annotated[Path, Option(help="The file for the result, of any of these kinds; a figure and a record beside.")],
+    var: Annotated[
+        list[str] | None, Option(help="A variable; may be repeated. All with missing values if none.")
+    ] = None,
+    max_gap: Annotated[
+        str | None, Option(help="The longest gap in time that is filled, such as 5D or 12h; all if not given.")
+    ] = None,
+    prior: options.Prior = "auto",
+    uncertainty: options.Uncertainty = False,
+    seed: Annotated[int, Option(min=0, max=2**63 - 1, help="Seed of the samples that are hidden.")] = 0,
+    force: options.Force = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Fill the missing values of fields in time and of maps, such as those under clouds; land stays missing.
+
+    Points that no frame knows are taken for land. Coordinates, attributes and georeference are kept.
+    """
+    from coordnet.cli.fill import run
+
+    asked = {"max_gap": max_gap, "prior": prior, "uncertainty": uncertainty}
+    run(cube, out, var or [], asked, options.Output(seed=seed, force=force, json=as_json, quiet=quiet))
+
+
 @command
 def upscale(
     *,

@@ -13,7 +13,7 @@ class EvolvingParameters:
     """The parameters of ``Evolving``, as its plan takes them; it says what they are."""
 
     times: tuple[float, ...] = ()
-    rounds: int = 4
+    rounds: int = 6
     hold_out: float = 0.1
     seed: int = 0
 

@@ -1,0 +1,85 @@
+"""Files of labeled arrays: NetCDF, Zarr and GeoTIFF, read as datasets and written whole or not at all."""
+
+import importlib
+import importlib.util
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import xarray
+
+from coordnet import _checks
+
+NETCDF, ZARR, GEOTIFF = (".nc", ".nc4", ".netcdf"), (".zarr",), (".tif", ".tiff")
+PACKAGES = {NETCDF: ("xarray", "netCDF4"), ZARR: ("zarr", "zarr"), GEOTIFF: ("geo", "rioxarray")}  # the extra for each
+SUFFIXES = (*NETCDF, *ZARR, *GEOTIFF)
+
+
+def open_dataset(path: Path) -> xarray.Dataset:
+    """Open a file of labeled arrays, of which nothing is read yet.
+
+    The variables of a GeoTIFF have the dimensions band, y and x, and its georeference beside them. A ``ValueError`` is
+    raised if the file is missing, of another kind or damaged, or a package is missing that reads it.
+    """
+    kind = kind_of(path)
+    if not path.exists():
+        raise _checks.wrong("cube", "a file of labeled arrays", f"none at {path}")
+    try:
+        if kind is ZARR:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that a store without consolidated metadata takes longer to open
+                return xarray.open_zarr(path)
+        if kind is GEOTIFF:
+            read: Any = importlib.import_module("rioxarray").open_rasterio(path, masked=True)
+            return read if isinstance(read, xarray.Dataset) else read.to_dataset(name=read.name or "band_data")
+        return xarray.open_dataset(path)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise _checks.wrong("cube", f"{path}, a file of labeled arrays", f"an error ({reason})") from None
+
+
+def write_dataset(dataset: xarray.Dataset, path: Path) -> None:
+    """Write a dataset to a file of the kind that its name says, in the place of an earlier one.
+
+    A GeoTIFF has one variable. The file appears when it is whole. A ``ValueError`` is raised if it cannot be written.
+    """
+    kind = kind_of(path, "out")
+    if kind is GEOTIFF and len(dataset.data_vars) != 1:
+        raise _checks.wrong("out", "a .nc or .zarr for several variables", path.name)
+    folder = tempfile.mkdtemp(prefix=".coordnet-", dir=path.absolute().parent)
+    made = Path(folder) / path.name
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that later versions of formats and of packages will differ
+            if kind is GEOTIFF:
+                importlib.import_module("rioxarray")
+                next(iter(dataset.data_vars.values())).rio.to_raster(made)
+            elif kind is ZARR:
+                dataset.drop_encoding().to_zarr(made)
+            else:
+                dataset.to_netcdf(made)
+        if path.is_dir():
+            shutil.rmtree(path)
+        os.replace(made, path)
+    except (OSError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).replace(folder, str(path.parent)).split())
+        raise _checks.wrong("out", f"{path}, a file that can be written", f"an error ({reason})") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kind_of(path: Path, argument: str = "cube") -> tuple[str, ...]:
+    """Return the suffixes of the kind of file that a name says, ``NETCDF``, ``ZARR`` or ``GEOTIFF``.
+
+    A ``ValueError`` is raised if there is no such kind, or the package that reads it is missing.
+    """
+    for suffixes, (extra, package) in PACKAGES.items():
+        if path.suffix.lower() in suffixes:
+            if importlib.util.find_spec(package) is None:
+                expected = f'the package {package} for {path.suffix} (pip install "coordnet[{extra}]")'
+                raise _checks.wrong(argument, expected, "none")
+            return suffixes
+    raise _checks.wrong(argument, f"a file whose name ends in {', '.join(SUFFIXES)}", str(path))

@@ -1,0 +1,104 @@
+"""The command ``coordnet fill``: files in, files out, with a figure and a record, and clear refusals."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+xarray = pytest.importorskip("xarray")
+pytest.importorskip("netCDF4")
+
+
+@pytest.fixture
+def cube(tmp_path, monkeypatch):
+    """A field of six days with clouds and land."""
+    monkeypatch.chdir(tmp_path)
+    t, y, x = np.meshgrid(np.arange(6), np.linspace(0, 2, 14), np.linspace(0, 3, 16), indexing="ij")
+    values = (15 + np.sin(2 * y + 0.2 * t) + np.cos(2 * x)).astype(np.float32)
+    truth = values.copy()
+    for k, frame in enumerate(values):
+        frame[2 + k : 7 + k, 3 + k : 8 + k] = np.nan
+    values[:, :, :2] = np.nan
+    days = np.datetime64("2020-01-01", "ns") + np.arange(6) * np.timedelta64(1, "D")
+    labels = {"time": days, "lat": np.linspace(40, 45, 14), "lon": np.linspace(0, 5, 16)}
+    sst = xarray.DataArray(values, labels, ("time", "lat", "lon"), attrs={"units": "degC"})
+    sst.encoding["_FillValue"] = -99.0
+    xarray.Dataset({"sst": sst, "flag": ("time", np.arange(6))}).to_netcdf("cube.nc")
+    return truth
+
+
+FILL = ("fill", "cube.nc", "--prior", "adaptive")
+
+
+def test_a_file_is_filled_beside_a_figure_and_a_record(cube, run, coarse):
+    status, out, err = run(*FILL, "--out", "filled.nc")
+    assert status == 0 and "filled.png and filled.json" in out
+    with xarray.open_dataset("filled.nc") as made, xarray.open_dataset("cube.nc") as given:
+        assert (
+            made.sst.dtype == np.float32
+            and made.sst.encoding["_FillValue"] == -99
+            and made.sst.attrs == given.sst.attrs
+        )
+        assert np.isnan(made.sst[:, :, :2]).all() and np.isfinite(made.sst[:, :, 2:]).all()
+        assert float(np.abs(made.sst.values - cube)[:, :, 2:].max()) < 0.5
+        assert made.flag.identical(given.flag)
+    record = json.loads(Path("filled.json").read_text())
+    assert record["variables"]["sst"]["left"] == 6 * 14 * 2 and record["settings"]["prior"] == "adaptive"
+    assert record["inputs"][0]["path"].endswith("cube.nc") and record["variables"]["sst"]["report"]["method"]
+
+
+def test_short_gaps_and_deviations(cube, run, coarse):
+    status, *_ = run(*FILL, "--out", "filled.zarr", "--max-gap", "3D", "--var", "sst", "--uncertainty", "--quiet")
+    assert status == 0
+    with xarray.open_zarr("filled.zarr") as made:
+        assert {"sst", "sst_std", "flag"} == set(made.data_vars)
+        inside = made.sst[:, :, 2:].isnull().sum()
+        assert 0 < int(inside) < 6 * 25
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of a package below rioxarray
+def test_a_georeference_is_kept(cube, run, coarse):
+    pytest.importorskip("rioxarray")
+    with xarray.open_dataset("cube.nc") as given:
+        bands = given.sst[:2].rename(time="band", lat="y", lon="x").assign_coords(band=[1, 2]).drop_encoding()
+        bands.rio.write_crs("EPSG:4326").rio.write_nodata(-99).rio.to_raster("map.tif")
+    status, out, err = run("fill", "map.tif", "--out", "filled.tif", "--prior", "adaptive")
+    assert status == 0, err
+    import rioxarray
+
+    with rioxarray.open_rasterio("filled.tif", masked=True) as made, rioxarray.open_rasterio("map.tif") as given:
+        assert made.rio.crs == given.rio.crs and made.rio.transform() == given.rio.transform()
+        assert made.shape == (2, 14, 16) and np.isfinite(made).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("fill", "none.nc", "--out", "a.nc"), "`cube`: expected a file of labeled arrays, received none at none.nc"),
+        (("fill", "cube.nc", "--out", "a.txt"), "--out: expected a file whose name ends in .nc"),
+        (("fill", "cube.nc", "--out", "cube.nc"), "--out: expected another file than the input"),
+        (("fill", "cube.nc", "--out", "no/a.nc"), "--out: expected a file in a folder that exists"),
+        (("fill", "cube.nc", "--out", "a.nc", "--var", "depth"), "--var: expected one of"),
+        (
+            ("fill", "cube.nc", "--out", "a.nc", "--var", "flag"),
+            "`cube`: expected a variable with missing values, received flag",
+        ),
+        (("fill", "cube.nc", "--out", "a.nc", "--max-gap", "soon"), "expected a duration such as '5D'"),
+        (("fill", "cube.nc", "--out", "a.nc", "--prior", "none"), "--prior: expected auto or the name of a prior"),
+        (("fill", "broken.nc", "--out", "a.nc"), "broken.nc, a file of labeled arrays, received an error"),
+    ],
+)
+def test_wrong_input_is_refused_and_nothing_is_written(arguments, said, cube, run, tmp_path):
+    (tmp_path / "broken.nc").write_bytes(b"no NetCDF")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    status, out, err = run(*arguments)
+    assert status == 2 and said in err and err.count("\n") == 1 and not out
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_results_are_replaced_by_force_alone(cube, run, coarse):
+    assert run(*FILL, "--out", "filled.nc", "--quiet")[0] == 0
+    status, _, err = run(*FILL, "--out", "filled.nc")
+    assert status == 2 and "filled.nc, which exists (--force replaces)" in err
+    assert run(*FILL, "--out", "filled.nc", "--force", "--quiet")[0] == 0
