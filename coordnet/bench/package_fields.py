@@ -53,7 +53,8 @@ def _skimage(name: str, channel: int | None = None, key: str | None = None) -> n
     return pixels if channel is None else pixels[..., channel]
 
 
-def _netcdf(name: str, variable: str) -> np.ndarray:
+def netcdf(name: str, variable: str) -> np.ndarray:
+    """Return a variable of a file of iris-sample-data, NaN where it is masked."""
     import iris_sample_data  # pyright: ignore[reportMissingImports]
     import netCDF4  # pyright: ignore[reportMissingImports]
 
@@ -121,7 +122,7 @@ FIELDS: dict[str, Field] = {
     ),
     "ecg": Field("pywt", 1, lambda: _wavelets("ecg"), "a heartbeat", "MIT, PyWavelets' own"),
     "nino": Field("pywt", 1, lambda: _wavelets("nino"), "sea surface temperature, Niño 3", "public domain (NOAA)"),
-    "soi": _climate(1, lambda: _netcdf("SOI_Darwin.nc", "SOI_Darwin")[:1764], "southern oscillation by month"),
+    "soi": _climate(1, lambda: netcdf("SOI_Darwin.nc", "SOI_Darwin")[:1764], "southern oscillation by month"),
     "eeg": _matplotlib_field(1, lambda: _matplotlib("eeg.dat", kind=float).reshape(-1, 4)[:, 0], "brain waves"),
     "membrane": _matplotlib_field(1, lambda: _matplotlib("membrane.dat", kind=np.float32), "a membrane's current"),
     "dem": _matplotlib_field(
@@ -158,24 +159,24 @@ FIELDS: dict[str, Field] = {
         "Middlebury 2014, shipped by scikit-image",
     ),
     "scalogram": Field("pywt", 2, _scalogram, "wavelet transform of the heartbeat", "MIT, PyWavelets' own"),
-    "air": _climate(2, lambda: _netcdf("A1B_north_america.nc", "air_temperature")[7], "air temperature, a year's mean"),
+    "air": _climate(2, lambda: netcdf("A1B_north_america.nc", "air_temperature")[7], "air temperature, a year's mean"),
     "air-time": _climate(
-        2, lambda: _netcdf("A1B_north_america.nc", "air_temperature")[:, 18], "air temperature, years by longitude"
+        2, lambda: netcdf("A1B_north_america.nc", "air_temperature")[:, 18], "air temperature, years by longitude"
     ),
-    "hills": _climate(2, lambda: _netcdf("hybrid_height.nc", "surface_altitude"), "terrain of a weather model"),
+    "hills": _climate(2, lambda: netcdf("hybrid_height.nc", "surface_altitude"), "terrain of a weather model"),
     "clouds": _climate(
-        2, lambda: _netcdf("toa_brightness_stereographic.nc", "data")[:, 90:250], "brightness seen from a satellite"
+        2, lambda: netcdf("toa_brightness_stereographic.nc", "data")[:, 90:250], "brightness seen from a satellite"
     ),
     "sea": _climate(
-        2, lambda: _netcdf("ostia_monthly.nc", "surface_temperature")[:, 9, 53:107], "sea temperature, time by place"
+        2, lambda: netcdf("ostia_monthly.nc", "surface_temperature")[:, 9, 53:107], "sea temperature, time by place"
     ),
     "climate": _climate(
-        3, lambda: _netcdf("A1B_north_america.nc", "air_temperature"), "air temperature, years by place"
+        3, lambda: netcdf("A1B_north_america.nc", "air_temperature"), "air temperature, years by place"
     ),
     "atmosphere": _climate(
-        3, lambda: _netcdf("hybrid_height.nc", "air_potential_temperature"), "potential temperature by height"
+        3, lambda: netcdf("hybrid_height.nc", "air_potential_temperature"), "potential temperature by height"
     ),
-    "ionosphere": _climate(3, lambda: _netcdf("space_weather.nc", "Ne"), "electron density"),
+    "ionosphere": _climate(3, lambda: netcdf("space_weather.nc", "Ne"), "electron density"),
     "anatomy": Field("nibabel", 3, lambda: _nifti("anatomical.nii"), "a head, magnetic resonance", NIBABEL),
     "brain": Field("nibabel", 3, lambda: _nifti("example4d.nii.gz")[..., 0], "a brain's slices", NIBABEL),
     "bold": Field("nibabel", 3, lambda: _nifti("functional.nii")[:, :, 1], "a brain's slice by time", NIBABEL),

@@ -7,6 +7,7 @@ from tqdm import tqdm
 
 from coordnet.bench import papers
 from coordnet.bench.attention_study import Attention
+from coordnet.bench.cubes import Cubes
 from coordnet.bench.jobs import Failed, outcomes
 from coordnet.bench.kinds import Kinds
 from coordnet.bench.points import PointsStudy
@@ -17,7 +18,8 @@ from coordnet.bench.speed import Speed
 from coordnet.bench.study import Options, Study
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series(), Kinds(), PointsStudy())
+    study.name: study
+    for study in (*papers.STUDIES, Quality(), Speed(), Attention(), Series(), Kinds(), PointsStudy(), Cubes())
 }
 
 

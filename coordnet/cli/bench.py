@@ -127,6 +127,24 @@ def points(workers: Workers, records: Records, only: Only = None, quick: Quick =
     return _run("points", records, workers, only=only, quick=quick)
 
 
+@bench.command()
+@grouped
+def cubes(
+    workers: Workers,
+    records: Records,
+    only: Only = None,
+    data: Annotated[
+        Path | None, Option(help="Folder with sst/alboranSST_small.nc and video/carphone_pristine.mp4.")
+    ] = None,
+    quick: Quick = False,
+) -> int:
+    """Fill fields in time under clouds, beside interpolation in space and time and DINEOF.
+
+    --only takes some of alboran, ocean, air, clip; those that are there if not given.
+    """
+    return _run("cubes", records, workers, only=only, data=data, quick=quick)
+
+
 def _experiment(name: str) -> Callable[..., int]:
     def command(signals: Signals, training: Training, records: Records) -> int:
         return _run(name, records, signals, training)

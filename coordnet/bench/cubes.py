@@ -1,0 +1,163 @@
+"""``coordnet bench cubes``: fields in time with gaps, beside interpolation in space and time, and DINEOF.
+
+Every method fills the same hidden values; the score is the root mean square of its errors there, in the field's units.
+"""
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from coordnet import _checks
+from coordnet.bench.cube_fields import CUBES, HIDINGS, Cube, Given, cube, given, rmse
+from coordnet.bench.cube_peers import PEERS
+from coordnet.bench.record_tables import Frame, markdown
+from coordnet.bench.records import Cell, Record, Result, failed
+from coordnet.bench.study import Options, Study
+from coordnet.comparison.stopwatch import once
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior
+from coordnet.priors.evolving import Evolving
+from coordnet.restore.fill import fill
+
+OURS: dict[str, Prior | str] = {"cn.fill": "auto", "evolving alone": Evolving(), "adaptive alone": Adaptive()}
+DEFAULT = "cn.fill"
+PREFACE = (
+    "Root mean square of the errors at hidden values, in the units of each field. `cn.fill` is the default, which "
+    "weighs the priors by what it hides itself; below it are two of its candidates on their own. The peers are "
+    "interpolation by triangles in each frame (`griddata`), linear interpolation of each point in time, the mean of "
+    "the two, and DINEOF, whose modes are chosen by values under clouds of other frames. In bold is the least of a "
+    "row. *Best peer* is the least of the four peers with hindsight, which no user has."
+)
+
+
+def ours(case: Given, prior: Prior | str) -> Cube:
+    """Return what ``cn.fill`` makes of a cube."""
+    from xarray import DataArray  # other experiments do without it
+
+    dims = ("time", "y", "x")
+    array = DataArray(case.known, {"time": case.times}, dims)
+    return fill(array, dims, prior=prior).array.values  # type: ignore[arg-type]
+
+
+def measured(name: str, hiding: str, method: str, data: Path | None, _: Cell) -> Result:
+    """Fill a cube by a method and score it."""
+    case = given(name, hiding, data)
+    made, seconds = once(partial(ours, case, OURS[method]) if method in OURS else partial(PEERS[method], case))
+    return Result({"rmse": rmse(made, case)}, {"fit": seconds})
+
+
+class Cubes(Study):
+    """The command ``coordnet bench cubes``."""
+
+    name = "cubes"
+
+    def stages(self, options: Options, done: Mapping[str, Record]) -> Iterator[Sequence[Cell]]:
+        """Yield the cells of the cubes that are there, or of those that are named."""
+        for name in options.only:
+            _checks.choice("only", name, tuple(CUBES))
+        chosen = options.only or tuple(name for name in CUBES if self._is_there(name, options.data))
+        missing = sorted(set(CUBES) - set(chosen)) if not options.only else []
+        if missing:
+            text = f"left out, since neither --data nor iris-sample-data (coordnet[bench]) has them: {missing}"
+            warnings.warn(text, _checks.CoordnetWarning, stacklevel=2)
+        yield [
+            self.cell(name, hiding, method, options.data)
+            for name in chosen
+            for hiding in (list(HIDINGS[name])[:1] if options.quick else HIDINGS[name])
+            for method in (*OURS, *PEERS)
+        ]
+
+    def _is_there(self, name: str, data: Path | None) -> bool:
+        origin = CUBES[name].origin
+        return (
+            find_spec(origin) is not None if isinstance(origin, str) else data is not None and (data / origin).is_file()
+        )
+
+    def cell(self, name: str, hiding: str, method: str, data: Path | None) -> Cell:
+        """Return the cell of one method on one cube."""
+        truth, _ = cube(name, data)
+        digest = hashlib.sha256(np.nan_to_num(truth).astype(np.float32).tobytes()).hexdigest()[:8]
+        signal = {"kind": "cube", "name": name, "digest": digest, "grid": list(truth.shape)}
+        subject = {"task": hiding, "method": {"name": method}, "signal": signal}
+        work = partial(measured, name, hiding, method, data)
+        return Cell(experiment=self.name, subject=subject, work=work, device="cpu")
+
+    def contents(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Return the errors as a table, and the ratios to the best peer as a figure."""
+        found = errors(records)
+        return {".md": report(found, records), ".csv": found.to_csv(), ".png": figure(found)}
+
+
+def errors(records: Sequence[Record]) -> Frame:
+    """Return the root mean square errors with a cube and its hidden values a row, and a method a column."""
+    rows: dict[tuple[str, str], dict[str, float]] = {}
+    for record in (r for r in records if not failed(r)):
+        cell = record["cell"]
+        row = rows.setdefault((cell["signal"]["name"], cell["task"]), {})
+        row[cell["method"]["name"]] = record["scores"]["rmse"]
+    order = [(name, hiding) for name in CUBES for hiding in HIDINGS[name] if (name, hiding) in rows]
+    index = pd.MultiIndex.from_tuples(order, names=["cube", "hidden"])
+    return pd.DataFrame([rows[key] for key in order], index, [*OURS, *PEERS], dtype=float)
+
+
+def ratios(found: Frame) -> Any:
+    """Return the default's errors relative to the best peer's with hindsight."""
+    return found[DEFAULT] / found[list(PEERS)].min(axis=1)
+
+
+def report(found: Frame, records: Sequence[Record]) -> str:
+    """Return the report in Markdown."""
+    ratio = ratios(found)
+    best = found.min(axis=1)
+    shown = found.apply(lambda column: [_shown(v, least) for v, least in zip(column, best, strict=True)])
+    shown.insert(0, "values hidden", [hiding for _, hiding in found.index])
+    shown.insert(0, "cube", [name for name, _ in found.index])
+    shown["over the best peer"] = ratio.map("{:.2f}".format)
+    finite = ratio.dropna()
+    summary = (
+        f"{len(finite)} cases: the default's errors are {np.exp(np.log(finite).mean()):.2f} of the best peer's in the "
+        f"geometric mean, and {finite.max():.2f} at most."
+    )
+    parts = ["# Fields in time", PREFACE, summary, markdown(shown), "![ratios](cubes.png)"]
+    seconds: dict[str, float] = {}
+    for record in (r for r in records if not failed(r)):
+        name = record["cell"]["method"]["name"]
+        seconds[name] = seconds.get(name, 0.0) + record["seconds"]["fit"]
+    parts.append("Seconds in all: " + ", ".join(f"{name} {total:.0f}" for name, total in seconds.items()) + ".")
+    reasons = [f"- {r['cell']['signal']['name']}, {r['cell']['task']}: {r['reason']}" for r in records if failed(r)]
+    parts += ["## What failed", "\n".join(reasons)] if reasons else []
+    names = {name for name, _ in found.index}
+    parts += ["## The cubes", "\n".join(f"- {name}: {CUBES[name].content}" for name in CUBES if name in names)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(value: float, least: float) -> str:
+    if np.isnan(value):
+        return ""
+    return f"**{value:.3g}**" if value == least else f"{value:.3g}"
+
+
+def figure(found: Frame) -> Figure:
+    """Return the errors of each method relative to the best peer's, a case a row."""
+    best = found[list(PEERS)].min(axis=1)
+    page = Figure(figsize=(8, 1.2 + 0.34 * len(found)), layout="constrained")
+    ax = page.add_subplot()
+    rows = np.arange(len(found))[::-1]
+    for name in found.columns:
+        options = {"marker": "D", "s": 60} if name == DEFAULT else {"marker": "o" if name in OURS else "x", "s": 28}
+        ax.scatter(found[name] / best, rows, label=name, zorder=3 if name == DEFAULT else 2, **options)
+    ax.axvline(1, color="0.6", linewidth=1)
+    ax.set_xscale("log")
+    ax.set_yticks(rows, [f"{name}, {hiding}" for name, hiding in found.index])
+    ax.set_xlabel("error over the best peer's")
+    ax.grid(axis="y", color="0.92")
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return page
