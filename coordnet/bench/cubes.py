@@ -44,7 +44,7 @@ def ours(case: Given, prior: Prior | str) -> Cube:
 
     dims = ("time", "y", "x")
     array = DataArray(case.known, {"time": case.times}, dims)
-    return fill(array, dims, prior=prior).array.values  # type: ignore[arg-type]
+    return fill(array, dims, valid=case.wanted, prior=prior).array.values  # type: ignore[arg-type]
 
 
 def measured(name: str, hiding: str, method: str, data: Path | None, _: Cell) -> Result:
