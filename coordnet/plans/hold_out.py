@@ -105,11 +105,14 @@ class HeldOut:
     def clusters(self) -> Int[np.ndarray, " hidden"]:
         """The numbers, from 0, of clusters of the hidden entries, whose errors are alike.
 
-        They are the connected parts of what is hidden where that has the shape of gaps, and else the nodes.
+        They are the connected parts of what is hidden where that has the shape of gaps, of each frame where there are
+        three axes or more, and else the nodes.
         """
         nodes = self.hidden.any(0)
         if not self.steps and are_clustered(self.hidden):
-            connected: Any = label(nodes.cpu().numpy(), np.ones((3,) * nodes.ndim))
+            touching = np.ones((3,) * nodes.ndim)
+            touching[[0, 2]] = touching[[0, 2]] if nodes.ndim < 3 else 0
+            connected: Any = label(nodes.cpu().numpy(), touching)
             number = torch.from_numpy(connected[0]).to(nodes.device) - 1
         else:
             number = (nodes.flatten().cumsum(0) - 1).reshape(nodes.shape)

@@ -116,6 +116,7 @@ class Plan(ABC):
     """
 
     holds_out: bool = False  # whether a fit hides samples itself, and says what it makes of them
+    stands_apart: bool = False  # whether such a fit improves on none that was made before
     understates: bool = False  # whether what it says of them is a little worse than its result
     direct: bool = False  # whether a fit is a fixed sequence of products, without iteration
     has_gradient: bool = False  # whether gradients flow to the values, in which a fit under a chosen prior is linear

@@ -37,7 +37,7 @@ class EvolvingPlan(Plan):
     are no lattice of two axes or more, or have other weights than 0 and 1.
     """
 
-    holds_out = True
+    holds_out = stands_apart = True
 
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: EvolvingParameters, **options: Any) -> None:
         if not isinstance(encoding, FourierEncoding):

@@ -116,8 +116,13 @@ class Trial:
 
     @property
     def _reference(self) -> int:
-        """The candidate whose place a sum has to take: the last that hid samples itself, or the best one."""
-        return self._holders[-1] if self._holders else min(self.errors, key=lambda k: _mean_square(self.errors[k]))
+        """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
+
+        Of fits to frames in time, which improve on no other, and of the last of the others it is the better one.
+        """
+        apart = [k for k in self._holders if self.plans[k].stands_apart]
+        others = [k for k in self._holders if k not in apart][-1:]
+        return min([*others, *apart] or self.errors, key=lambda k: _mean_square(self.errors[k]))
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return by how much squared errors of the weighted sum are below those of the reference."""
