@@ -122,7 +122,7 @@ class Trial:
         """
         apart = [k for k in self._holders if self.plans[k].stands_apart]
         others = [k for k in self._holders if k not in apart][-1:]
-        return min([*others, *apart] or self.errors, key=lambda k: _mean_square(self.errors[k]))
+        return min([*others, *apart] or list(self.errors), key=lambda k: _mean_square(self.errors[k]))
 
     def _gain(self, weights: Float[np.ndarray, " candidates"]) -> Errors:
         """Return by how much squared errors of the weighted sum are below those of the reference."""
