@@ -149,7 +149,7 @@ class Trial:
     def _race(self, held: Hidden, samples: Samples) -> None:
         """Compare all candidates in few windows, and those that are left in many or, of few nodes, on all."""
         dims, is_small = len(samples.grid), self._is_small(samples)
-        alive = list(range(len(self.candidates)))
+        alive: list[int] = list(range(len(self.candidates)))
         few = held.windows(RACED[dims], FEW_WINDOWS)
         many = [held] if is_small else held.windows(JUDGED[dims], MANY_WINDOWS)
         rounds = [many] if len(few) == 1 and len(few[0].clusters) == len(held.clusters) else [few, many]
