@@ -160,6 +160,7 @@ class LocalReport(PatchWeights, FitReport):
     ``patch`` has the lengths of a patch, ``classes`` is the number of their Gaussian classes, and ``groups`` has the
     weights of groups of similar patches, None where they have none. ``pilot`` is the report of the fit that was made
     before, to which the iterations and the residual belong. ``noise`` is the standard deviation of what was removed.
+    ``colors`` is the factor on the energy of fine color differences, None where a mosaic's are those of photographs.
     """
 
     iterations: int = 0
@@ -169,6 +170,7 @@ class LocalReport(PatchWeights, FitReport):
     pilot: FitReport | None = None
     noise: float | None = None
     classes: int | None = None
+    colors: float | None = None
 
     def best_psnr(self, *, wide: bool = False) -> float | None:
         """Return the best PSNR of patches and pilot; see ``FitReport``."""

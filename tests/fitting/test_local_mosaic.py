@@ -9,7 +9,8 @@ from coordnet.media import load
 from coordnet.metrics.scores import psnr
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.local import Local, scale_mixture
-from coordnet.priors.local.color_classes import SharedPatches, joint_shapes
+from coordnet.priors.local.color_classes import COLORFULNESS, SharedPatches, joint_shapes
+from coordnet.priors.local.colorfulness import FACTORS, colors_of, left_out
 from coordnet.priors.local.estimate import Observed
 from coordnet.priors.local.mosaics import bilinear, is_mosaic
 from coordnet.priors.local.patches import Patches, distinct_masks
@@ -165,3 +166,42 @@ def test_a_constant_stays_one():
     samples = sample(torch.full((20, 20, 3), 0.3, dtype=torch.float64), "bayer:RGGB")
     render = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local()).render()
     torch.testing.assert_close(render, torch.full_like(render, 0.3), atol=1e-6, rtol=0)
+
+
+def test_errors_of_samples_left_out_are_those_of_refits_without_them(mixture, generator):
+    y = 2 * torch.randn(5, 6, generator=generator, dtype=torch.float64)
+    found = left_out(mixture, y, mixture.view(torch.eye(6, dtype=torch.float64)))
+    classes = mixture.posterior(y, mixture.view(torch.eye(6, dtype=torch.float64)))[2]
+    for i, k in itertools.product(range(5), range(6)):
+        others = [j for j in range(6) if j != k]
+        shape, energy = divmod(int(classes[i]), 3)
+        c = mixture.energies[energy] * mixture.shapes[shape] + mixture.noise * torch.eye(6, dtype=torch.float64)
+        predicted = c[k, others] @ torch.linalg.solve(c[others][:, others], y[i, others])
+        torch.testing.assert_close(found[i, k], y[i, k] - predicted)
+
+
+def saturated(generator):
+    """Luma of a photograph, with colors of their own: smooth noise that is as fine as luma."""
+    colors = torch.randn(3, 80, 80, generator=generator)
+    fine = torch.nn.functional.avg_pool2d(colors, 3, 1, 1) * 0.25
+    return (0.5 + 0.3 * synthetic_photograph(80, 80, 1) + fine.movedim(0, -1)).clamp(0, 1)
+
+
+def test_fine_colors_are_followed_and_those_of_photographs_stay(generator, monkeypatch):
+    fine, plain = saturated(generator), synthetic_photograph(80, 80, 1) * torch.tensor([1.0, 0.9, 0.7])
+    made, scores = {}, {}
+    for name, truth in (("fine", fine), ("plain", plain)):
+        samples = sample(truth, "bayer:RGGB")
+        made[name] = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local())
+        with monkeypatch.context() as context:
+            context.setattr("coordnet.priors.local.mosaics.color_factor", lambda *_: 1.0)
+            before = fit_closed_form(FourierEncoding.like(samples), samples, prior=Local()).render()
+        known = samples.geometry.known(3)
+        scores[name] = psnr(made[name].render(), truth, ~known) - psnr(before, truth, ~known)
+    assert made["fine"].report.colors > 1 and scores["fine"] > 0.7
+    assert made["plain"].report.colors is None and scores["plain"] == 0
+
+
+def test_colors_as_fine_as_luma_are_no_less_coarse():
+    assert colors_of(1.0) == COLORFULNESS
+    assert all(low >= high and high <= 1 for factor in FACTORS for low, high in colors_of(10 * factor))

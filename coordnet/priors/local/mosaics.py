@@ -14,6 +14,7 @@ from coordnet.networks.fit_reports import LocalReport
 from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
 from coordnet.priors.local.classes import ENTRY_VARIANCE
 from coordnet.priors.local.color_classes import ENERGIES, SharedPatches, joint_shapes
+from coordnet.priors.local.colorfulness import color_factor, colors_of
 from coordnet.priors.local.estimate import Estimate, Observed
 from coordnet.priors.local.masks import Signal
 from coordnet.priors.local.parameters import LocalParameters
@@ -36,7 +37,8 @@ class LocalMosaicPlan(Plan):
     """Fill the colors that a mosaic lacks by the posterior means of patches of all three colors.
 
     The classes are adapted to the mosaic itself. Patch means come from bilinear interpolation, then from the estimate
-    of the round before. No hidden samples decide, because nothing else of the pilot is used. Groups of patches that are
+    of the round before. No hidden samples decide, because nothing else of the pilot is used. Where samples predict each
+    other better with finer colors (``color_factor``), the estimate is made again with them. Groups of patches that are
     similar in the result then correct it with a fixed weight. Samples stay as they are. ``is_mosaic`` says of which
     masks.
     """
@@ -55,22 +57,31 @@ class LocalMosaicPlan(Plan):
     def _solve(self, values: Float[Tensor, "1 3 height width"]) -> Fitted:
         signal = Signal.of(values[0], self.known)
         noise = self.prior.noise_in(signal.range) ** 2
-        estimate, mixture = self._estimate(signal, max(noise, ENTRY_VARIANCE))
+        variance = max(noise, ENTRY_VARIANCE)
+        estimate, mixture = self._estimate(signal, variance)
+        factor = color_factor(Observed(signal.values, signal.known, estimate.f), self._learned(signal), variance)
+        if factor > 1:
+            estimate, mixture = self._estimate(signal, variance, factor)
         f = estimate.f if noise else signal.kept(estimate.f)
         sought = torch.ones_like(signal.known) if noise else ~signal.known
-        f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, max(noise, ENTRY_VARIANCE), SHARE) - f)
+        f = f + GROUPS_WEIGHT * (signal.from_similar(f, sought, variance, SHARE) - f)
         f = f if noise else signal.kept(f)
         method = "posterior means of patches, local prior, colors jointly, then groups of similar patches"
-        report = LocalReport(method=method, patch=list(self.shape), classes=mixture.weights.numel())
+        found: dict[str, Any] = {"classes": mixture.weights.numel(), "colors": factor if factor > 1 else None}
+        report = LocalReport(method=method, patch=list(self.shape), **found)
         coefficients = make_periodic(signal.range * f.unsqueeze(0), self.encoding.shape)
         return Fitted(coefficients, report, estimate.mapped(signal.range))
 
-    def _estimate(self, signal: Signal, noise: float) -> tuple[Estimate, ScaleMixture]:
-        """Adapt the classes, then return the estimate of patches that lie closer, with the classes."""
-        start = joint_shapes(self.shape, device=signal.values.device).to(signal.values)
-        mixture = ScaleMixture.begin(start, ENERGIES, noise)
+    def _learned(self, signal: Signal) -> Patches:
+        """Return the patches that adapt the classes."""
+        lattice = tuple(signal.values.shape[1:])
+        return Patches.shifted(LEARNED_STRIDE, LEARNED_SHIFTS, lattice, self.shape, signal.values.device)
+
+    def _estimate(self, signal: Signal, noise: float, factor: float = 1.0) -> tuple[Estimate, ScaleMixture]:
+        """Adapt classes with a ``color_factor``, then return the estimate of patches that lie closer, and the classes."""
+        start = joint_shapes(self.shape, colors_of(factor), signal.values.device).to(signal.values)
+        mixture, learned = ScaleMixture.begin(start, ENERGIES, noise), self._learned(signal)
         lattice, device = tuple(signal.values.shape[1:]), signal.values.device
-        learned = Patches.shifted(LEARNED_STRIDE, LEARNED_SHIFTS, lattice, self.shape, device)
         pilot = bilinear(signal.values, signal.known)
         with tqdm(total=self.prior.rounds + 1, desc="patches", disable=not self.progress) as bar:
             for _ in range(self.prior.rounds):
