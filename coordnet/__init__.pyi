@@ -29,6 +29,7 @@ from .networks.heads import MLP as MLP
 from .networks.network import CoordinateNetwork as CoordinateNetwork
 from .networks.reconstruction import Reconstruction as Reconstruction
 from .priors.adaptive import Adaptive as Adaptive
+from .priors.denoiser import Denoiser as Denoiser
 from .priors.evolving import Evolving as Evolving
 from .priors.least_squares import LeastSquares as LeastSquares
 from .priors.local import Local as Local

@@ -2,6 +2,8 @@
 
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
+from coordnet.priors.local import Local
+from coordnet.priors.local.mosaics import is_mosaic
 from coordnet.priors.registry import PRIORS
 from coordnet.priors.smoothness import Smoothness
 from coordnet.priors.stack import Stack
@@ -16,13 +18,16 @@ def suited(setting: Setting) -> Prior | None:
     Priors that take longer than ``LONGEST_FIT`` are left out, and so is smoothness where another one suits: its fits to
     lattices have frequencies of their own, so that they cannot be summed with others. Means over cells and
     measurements, of which none can be hidden in the way that others are missing, take the last that suits, and so do
-    points on nodes that were laid for them, of which a stack is no better. A whole lattice with every sample needs
-    none, unless an axis is too long for its design matrix to be factorized.
+    points on nodes that were laid for them, of which a stack is no better. Mosaics take the local prior, since one with
+    hidden samples is none. A whole lattice with every sample needs none, unless an axis is too long for its design
+    matrix to be factorized.
     """
     found = [prior for kind in PRIORS.values() for prior in kind.candidates(setting)]
     found = [prior for prior in found if prior.seconds(setting) <= LONGEST_FIT]
     found = [prior for prior in found if not isinstance(prior, Smoothness)] or found
     geometry = setting.geometry
+    if geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0):
+        found = [prior for prior in found if isinstance(prior, Local)] or found
     if len(found) > 1 and not (geometry.has_cells or geometry.operator is not None or geometry.is_laid):
         return Stack(tuple(sorted(found, key=lambda prior: prior.searches)))
     return found[-1] if found else None
@@ -45,3 +50,8 @@ def choose_prior(
     geometry = samples.on_even_nodes().geometry if fourier else samples.geometry
     prior = suited(Setting(geometry, samples.channels, samples.values.device, fourier, robust))
     return Adaptive() if learned and not (prior and prior.learns) else prior
+
+
+def weighed(prior: Prior, samples: Samples) -> Prior:
+    """Return the prior of a fit that names one: with those that suit the samples, if it is to be weighed among them."""
+    return prior.among(suited(Setting(samples.geometry, samples.channels, samples.values.device)), samples.geometry)

@@ -10,7 +10,7 @@ import torch
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.encodings.encoders import Encoder
-from coordnet.fitting.choice import choose_prior
+from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.fitting.defaults import COMPARED, Family, Kind, Solver, default_encoder, default_encoding
 from coordnet.fitting.methods import KINDS, SOLVERS, EncoderChoice, Method, head_label
 from coordnet.fitting.splines import splines_instead
@@ -116,7 +116,7 @@ def choose(
     elif robust and prior is None:
         raise _checks.wrong("robust", "a smoothness prior", "none")
     elif prior is not None:
-        prior = as_prior(prior).robust() if robust else as_prior(prior)
+        prior = as_prior(prior).robust() if robust else weighed(as_prior(prior), samples)
     encoder = encoder or EncoderChoice(default_encoder(samples.geometry, prior, chosen))
     return Method(encoder, head, chosen, prior, kind)
 

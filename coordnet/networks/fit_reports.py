@@ -184,6 +184,22 @@ class LocalReport(PatchWeights, FitReport):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DenoiserReport(FitReport):
+    """The report of a fit that a ``denoiser`` refined, with its ``weight`` against the fit it started at, ``start``.
+
+    The iterations and the residual are those of the latter.
+    """
+
+    denoiser: str
+    weight: float
+    start: FitReport
+
+    def best_psnr(self, *, wide: bool = False) -> float | None:
+        """Return the PSNR at hidden samples, or that of the fit it started at; see ``FitReport``."""
+        return super().best_psnr() if self.hold_out_psnr and not wide else self.start.best_psnr(wide=wide)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Candidate(Reported):
     """A prior that was weighed: its PSNR in dB at hidden samples, as of values in [0, 1], and its weight."""
 

@@ -87,6 +87,10 @@ class Prior(ABC):
         """Return the priors of this kind that suit a setting and are weighed unasked; none by default."""
         return ()
 
+    def among(self, others: "Prior | None", geometry: Geometry) -> "Prior":
+        """Return the prior of a fit that names this one, where others suit the samples unasked; itself by default."""
+        return self
+
     def seconds(self, setting: Setting) -> float:
         """Estimate the seconds of a fit on one core, or on a graphics processor; 0 where they hardly count."""
         return 0.0

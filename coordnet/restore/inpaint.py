@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.encodings import FourierEncoding
-from coordnet.fitting.choice import choose_prior
+from coordnet.fitting.choice import choose_prior, weighed
 from coordnet.fitting.closed_form import fit_closed_form, plan
 from coordnet.metrics.scores import value_range
 from coordnet.networks.reconstruction import Reconstruction
@@ -100,8 +100,8 @@ def inpaint(
     kept = samples.geometry.known(samples.channels).to(values.device)
     if batch and bool(torch.isnan(values).any()):
         raise _checks.wrong("signal", "a batch without NaN, all of which is known in the same places", "NaN")
-    prior = choose_prior(samples, learned=True) if prior == "auto" else prior  # type: ignore
-    chosen = as_prior(prior, REQUIRED) if seed is None else as_prior(prior, REQUIRED).seeded(seed)
+    given = choose_prior(samples, learned=True) if prior == "auto" else weighed(as_prior(prior, REQUIRED), samples)
+    chosen = as_prior(given, REQUIRED) if seed is None else as_prior(given, REQUIRED).seeded(seed)
 
     def fit(part: Samples) -> Reconstruction:
         encoding = FourierEncoding.like(part)

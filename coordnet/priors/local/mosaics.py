@@ -78,7 +78,7 @@ class LocalMosaicPlan(Plan):
         return Patches.shifted(LEARNED_STRIDE, LEARNED_SHIFTS, lattice, self.shape, signal.values.device)
 
     def _estimate(self, signal: Signal, noise: float, factor: float = 1.0) -> tuple[Estimate, ScaleMixture]:
-        """Adapt classes with a ``color_factor``, then return the estimate of patches that lie closer, and the classes."""
+        """Adapt classes with a ``color_factor``; return the estimate of patches that lie closer, and the classes."""
         start = joint_shapes(self.shape, colors_of(factor), signal.values.device).to(signal.values)
         mixture, learned = ScaleMixture.begin(start, ENERGIES, noise), self._learned(signal)
         lattice, device = tuple(signal.values.shape[1:]), signal.values.device

@@ -209,7 +209,14 @@ class Trial:
             if self.plans[k].is_promising({self.candidates[j]: _mean_square(e) for j, e in self.errors.items()}):
                 errors = self._errors(k, windows)
                 if errors is not None:
-                    self.errors[k], self.tried[k] = errors, _mean_square(errors)
+                    self.tried[k] = _mean_square(errors)
+                    if not self._is_another(k):
+                        self.errors[k] = errors
+
+    def _is_another(self, k: int) -> bool:
+        """Whether a candidate's own fit is the very fit of one before, which it started at."""
+        own = self._judged.get(self.candidates[k])
+        return own is not None and any(own is self._judged.get(prior) for prior in self.candidates[:k])
 
     def _rivals(self) -> list[int]:
         """Return the best candidate and those that may help it: they are near, or not surely worse."""

@@ -1,0 +1,42 @@
+"""Means over cells with a denoiser: what is within the cells by plug-and-play, weighed by the picture's own half."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.encodings import FourierEncoding
+from coordnet.priors.denoiser.admm import falling
+from coordnet.priors.denoiser.data_terms import Nearest, cell_means
+from coordnet.priors.denoiser.plan import least_squares_weight
+from coordnet.priors.denoiser.refined import RefinedPlan, Signal
+from coordnet.priors.denoiser.scale import Scale
+from coordnet.sampling.grids import AreaLattice, CellMeans
+
+FEWEST_CELLS = 16  # cells along an axis from which on a picture's own half decides the weight; it is 0 for others
+
+
+class DenoisedAreaPlan(RefinedPlan):
+    """Divide the cells of a picture by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
+
+    The means of the result over the cells are the samples, if these have no noise. The same steps for the picture's own
+    half, of which the truth is known, give the weight.
+    """
+
+    sigmas = falling(0.1, 0.02, 12)
+
+    def nearest(self, values: Float[Tensor, "channels *cells"], scale: Scale) -> Nearest:
+        """Return the data term of means over cells, in units of a scale."""
+        return cell_means(scale.into(values), self.geometry.cells, self.prior.noise / scale.span)  # type: ignore[attr-defined]
+
+    def weight(self, values: Float[Tensor, "channels *cells"], estimate: Signal) -> float:
+        """Return the weight that suits the picture's own half."""
+        cells = self.geometry.cells  # type: ignore[attr-defined]
+        even = tuple(n // cell * cell for n, cell in zip(values.shape[1:], cells, strict=True))
+        if min(n // cell for n, cell in zip(even, cells, strict=True)) < FEWEST_CELLS:
+            return 0.0
+        truth = values[(..., *(slice(0, n) for n in even))]
+        half, geometry = CellMeans(even, cells)(truth), AreaLattice(even, cells)
+        options = {"dtype": self.dtype, "device": self.device}
+        plan = type(self)(FourierEncoding.on(geometry.pixels), geometry, self.prior, self.pilot, **options)
+        pilot = plan.start.fit(half.movedim(0, -1)).render(even).movedim(-1, 0)
+        error, second = pilot - truth, plan.refined(pilot, half) - truth
+        return least_squares_weight(error.double().flatten(), second.double().flatten())

@@ -1,0 +1,71 @@
+"""Denoisers by name: those that this library reads itself, and classes of other packages with a file of weights."""
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from coordnet import _checks
+from coordnet.priors.denoiser.ffdnet import ffdnet
+
+NAMES = {"ffdnet": ffdnet}
+FORM = f"{', '.join(NAMES)} or PACKAGE:CLASS,weights=PATH"
+
+
+def network_of(text: str) -> tuple[nn.Module, dict[str, Any]]:
+    """Return the network that a name or ``PACKAGE:CLASS,weights=PATH`` says, and its ``channels`` and ``multiple``.
+
+    Other options are whole numbers for the class, as in ``deepinv.models:DRUNet,weights=drunet.pth,in_channels=3``. A
+    class that loads weights of its own unless ``pretrained`` is None, as deepinv's do, gets that. A ``ValueError`` is
+    raised for another form, a package or class that is not there, and weights that do not fit.
+    """
+    if text in NAMES:
+        return NAMES[text](), {}
+    where, *parts = text.split(",")
+    package, colon, name = where.partition(":")
+    options = {key: value for key, _, value in (part.partition("=") for part in parts)}
+    if not (package and colon and name and options.get("weights")):
+        raise _checks.wrong("denoiser", FORM, repr(text))
+    path = Path(options.pop("weights"))
+    numbers = {key: _whole(key, value) for key, value in options.items()}
+    asked = {key: numbers.pop(key) for key in ("channels", "multiple") if key in numbers}
+    return _loaded(_made(package, name, numbers), path), asked
+
+
+def _made(package: str, name: str, options: dict[str, Any]) -> nn.Module:
+    try:
+        kind = getattr(importlib.import_module(package), name)
+    except (ImportError, AttributeError) as error:
+        raise _checks.wrong("denoiser", f"a class {name} in an installed package {package}", error) from None
+    if not (inspect.isclass(kind) and issubclass(kind, nn.Module)):
+        raise _checks.wrong("denoiser", "a class of torch.nn.Module", f"{package}:{name}")
+    if "pretrained" in inspect.signature(kind).parameters:
+        options = {"pretrained": None, **options}
+    try:
+        return kind(**options)
+    except TypeError as error:
+        raise _checks.wrong("denoiser", f"options of {package}:{name}", error) from None
+
+
+def _loaded(network: nn.Module, path: Path) -> nn.Module:
+    """Return a network with the weights of a file, .safetensors or PyTorch's."""
+    if not path.is_file():
+        raise _checks.wrong("weights", "a file", str(path))
+    try:
+        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+        network.load_state_dict(state)
+    except Exception as error:  # pickle, zip and key errors of many kinds
+        text = str(error).partition("\n")[0]
+        raise _checks.wrong("weights", f"the weights of {type(network).__name__}", f"{path} ({text})") from None
+    return network.eval()
+
+
+def _whole(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise _checks.wrong(key, "a whole number", repr(value)) from None

@@ -1,0 +1,110 @@
+"""A denoiser of pictures as a function of lattice signals: its range, channels, padding, slices and tiles."""
+
+import copy
+import itertools
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from coordnet import _checks
+from coordnet.priors.denoiser.parameters import DenoiserParameters
+
+# The symmetries of the square, one after the other: turns by quarters, then those of the mirrored picture. In this
+# order a few of them in a row are unlike each other.
+SYMMETRIES = (0, 7, 2, 5, 4, 3, 6, 1)
+TILE = 1024  # largest side in pixels of a picture that is denoised as a whole
+MARGIN = 64  # pixels around a tile that are denoised with it: FFDNet sees 25 pixels far, DRUNet more
+AT_ONCE = 2**20  # pixels that are denoised together
+
+Pictures = Float[Tensor, "pictures channels height width"]
+
+
+class LatticeDenoiser:
+    """A denoiser as a map of lattice signals in [0, 1] with two or three axes, the pictures being along the last two.
+
+    A network is copied, put into ``eval`` and moved to the device; it is called in its own dtype, without gradients.
+    """
+
+    def __init__(self, prior: DenoiserParameters, device: torch.device | str = "cpu") -> None:
+        self.prior, self.f, self.dtype = prior, prior.f, None
+        if isinstance(prior.f, nn.Module):
+            self.f = copy.deepcopy(prior.f).eval().requires_grad_(False).to(device)
+            self.dtype = next((p.dtype for p in self.f.parameters() if p.is_floating_point()), None)
+
+    @torch.no_grad()
+    def __call__(
+        self, x: Float[Tensor, "channels *lattice"], sigma: float, symmetry: int = 0
+    ) -> Float[Tensor, "channels *lattice"]:
+        """Return a signal without noise of a standard deviation, by the denoiser of the turned or mirrored signal."""
+        pictures = x.unsqueeze(0) if x.ndim == 3 else x.movedim(0, 1)
+        parts = turned(pictures, symmetry).split(max(1, AT_ONCE // min(pictures[0, 0].numel(), TILE**2)))
+        clean = turned_back(torch.cat([self._in_channels(part, sigma) for part in parts]), symmetry)
+        return clean[0] if x.ndim == 3 else clean.movedim(1, 0)
+
+    def mean(self, x: Float[Tensor, "channels *lattice"], sigma: float) -> Float[Tensor, "channels *lattice"]:
+        """Return the mean of what the denoiser makes of all eight symmetric signals."""
+        return torch.stack([self(x, sigma, symmetry) for symmetry in SYMMETRIES]).mean(0)
+
+    def _in_channels(self, x: Pictures, sigma: float) -> Pictures:
+        """Denoise pictures of any number of channels: one by one, and gray ones repeated, where they are not colors.
+
+        The mean over C channels that were repeated has less noise than the denoiser is used to, by √C.
+        """
+        count = self.prior.channels
+        if x.shape[1] == count:
+            return self._in_tiles(x, sigma)
+        gray = x.flatten(0, 1).unsqueeze(1)
+        clean = self._in_tiles(gray.expand(-1, count, -1, -1), math.sqrt(count) * sigma)
+        return clean.mean(1).reshape(x.shape)
+
+    def _in_tiles(self, x: Pictures, sigma: float) -> Pictures:
+        """Denoise large pictures in tiles, each with a margin of its neighbors."""
+        windows = [list(_windows(n)) for n in x.shape[2:]]
+        if all(len(along) == 1 for along in windows):
+            return self._padded(x, sigma)
+        result = torch.empty_like(x)
+        for (rows, inner_rows), (columns, inner_columns) in itertools.product(*windows):
+            clean = self._padded(x[:, :, rows, columns], sigma)
+            top, left = inner_rows.start - rows.start, inner_columns.start - columns.start
+            height, width = inner_rows.stop - inner_rows.start, inner_columns.stop - inner_columns.start
+            result[:, :, inner_rows, inner_columns] = clean[:, :, top : top + height, left : left + width]
+        return result
+
+    def _padded(self, x: Pictures, sigma: float) -> Pictures:
+        """Denoise pictures whose sides are continued to multiples, in the denoiser's range; check the result."""
+        low, high = self.prior.range
+        height, width = x.shape[2:]
+        missing = [-n % self.prior.multiple for n in (width, height)]
+        given = pad(x, (0, missing[0], 0, missing[1]), mode="replicate") * (high - low) + low
+        given = given.contiguous() if self.dtype is None else given.to(self.dtype)
+        found: Any = self.f(given, (high - low) * sigma)
+        if not isinstance(found, Tensor) or found.shape != given.shape:
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise _checks.wrong("f", f"a denoiser that keeps the shape {tuple(given.shape)}", shape)
+        if not bool(torch.isfinite(found).all()):
+            raise _checks.wrong("f", "a denoiser with finite results", "NaN or infinity")
+        return (found[..., :height, :width].to(x) - low) / (high - low)
+
+
+def turned(x: Float[Tensor, "*pictures height width"], symmetry: int) -> Float[Tensor, "*pictures rows columns"]:
+    """Return pictures turned by quarters, and mirrored from the symmetry 4 on."""
+    x = x.rot90(symmetry % 4, (-2, -1))
+    return x.flip(-1) if symmetry >= 4 else x
+
+
+def turned_back(x: Float[Tensor, "*pictures height width"], symmetry: int) -> Float[Tensor, "*pictures rows columns"]:
+    """Invert ``turned``."""
+    x = x.flip(-1) if symmetry >= 4 else x
+    return x.rot90(-(symmetry % 4), (-2, -1))
+
+
+def _windows(length: int) -> list[tuple[slice, slice]]:
+    """Return the tiles along an axis: the part that is denoised, and the inner part that is kept of it."""
+    count = -(-length // TILE)
+    edges = [length * k // count for k in range(count + 1)]
+    inner = itertools.pairwise(edges)
+    return [(slice(max(0, a - MARGIN), min(length, b + MARGIN)), slice(a, b)) for a, b in inner]

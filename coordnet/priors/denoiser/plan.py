@@ -1,0 +1,157 @@
+"""Gaps filled by plug-and-play from the best estimate that is there, with a weight that hidden samples give."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm import tqdm
+
+from coordnet.encodings import FourierEncoding
+from coordnet.linalg.borders import make_periodic
+from coordnet.metrics.scores import decibels
+from coordnet.networks.fit_reports import DenoiserReport
+from coordnet.plans.hold_out import HeldOut
+from coordnet.plans.plan import Begun, CenteredValues, Fitted, Judged, Plan, solve_each
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior
+from coordnet.priors.denoiser.admm import falling, plug_and_play
+from coordnet.priors.denoiser.data_terms import entries
+from coordnet.priors.denoiser.parameters import DenoiserParameters
+from coordnet.priors.denoiser.pictures import LatticeDenoiser
+from coordnet.priors.denoiser.scale import Scale
+from coordnet.priors.local import Local
+from coordnet.priors.local.weights import HOPE, MIN_IMPROVEMENT
+from coordnet.sampling.axes import Axis
+from coordnet.sampling.samples import Geometry
+
+# The first and the last standard deviation of the steps, relative to the error at hidden samples, and their number.
+# Sixteen steps in the place of twelve are better by 0.04 dB on some photographs, and worse by as much on others.
+FIRST, LAST, STEPS = 2.5, 0.4, 12
+
+Signal = Float[Tensor, "channels *lattice"]
+
+
+class DenoiserPlan(Plan):
+    """Fill gaps by plug-and-play, which starts at the best of the estimates that hid samples themselves.
+
+    In a ``Stack`` these are the candidates before it; alone it makes the pilot's. The same steps from the estimate
+    without the hidden samples give the weight. Where that lowers the squared error there by less than
+    ``MIN_IMPROVEMENT`` of it, the result is the estimate it started at, to the bit.
+
+    The parameters are those of ``plan``; the encoding of a lattice that skips samples is replaced by Fourier's of the
+    signal's grid.
+    """
+
+    holds_out = True
+
+    def __init__(
+        self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
+    ) -> None:
+        self.pilot = lambda: pilot.plan(encoding, geometry, **options)
+        on_grid = geometry.shape == geometry.grid
+        own = encoding if on_grid else FourierEncoding.on(tuple(Axis(n) for n in geometry.grid))
+        super().__init__(own, geometry, **options)
+        self.prior, self.denoiser = prior, LatticeDenoiser(prior, self.device)
+
+    def is_promising(self, errors: Mapping[Any, float]) -> bool:
+        """Return whether the estimates that it may start at are nearly as good as others, which no gain makes up."""
+        starts = [error for prior, error in errors.items() if isinstance(prior, Adaptive | Local)]
+        return min(starts, default=0.0) <= HOPE * min(errors.values(), default=0.0)
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own weight."""
+        return solve_each(lambda signal: self.solve_and_hold_out(signal)[0], values)
+
+    @torch.no_grad()
+    def solve_and_hold_out(self, values: Float[Tensor, "1 channels *samples"], begun: Begun | None = None) -> Judged:
+        """Return the coefficients of one centered signal, and the estimate of what was hidden; see ``Plan``.
+
+        It is the very result of the candidate that it started at where the weight is 0.
+        """
+        done = [judged for judged in (begun or {}).values() if judged[1] is not None]
+        before = min(done, key=_hidden_error) if done else self.pilot().solve_and_hold_out(values)
+        fitted, held_out = before
+        if held_out is None:
+            return before
+        scale, error = Scale.of(held_out.values[held_out.shown.expand_as(held_out.values)]), _hidden_error(before)
+        with tqdm(total=2 * STEPS, desc="denoising", disable=not self.progress, leave=None) as bar:
+            second = self._filled(held_out.estimate, held_out.values, held_out.shown, scale, error, bar)
+            weight = hidden_weight(held_out, second)
+            if not weight:
+                return before
+            f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
+            known = self.geometry.known(len(f)).movedim(-1, 0).to(f.device)
+            put = self._put(values[0])
+            f = f + weight * (self._filled(f, put, known, scale, error, bar) - f)
+        f = f if self.prior.noise else torch.where(known, put, f)
+        judged = replace(held_out, estimate=held_out.estimate + weight * (second - held_out.estimate))
+        report = self._report(fitted, weight, before, judged)
+        return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned), judged
+
+    def _put(self, values: Float[Tensor, "channels *samples"]) -> Signal:
+        """Return the samples in their places on the signal's grid."""
+        if self.geometry.shape == self.geometry.grid:
+            return values
+        f = values.new_zeros(*self.geometry.grid, len(values))
+        self.geometry.put(values.movedim(0, -1), f)  # type: ignore[attr-defined]
+        return f.movedim(-1, 0)
+
+    def _filled(
+        self,
+        start: Signal,
+        values: Signal,
+        known: Bool[Tensor, "#channels *lattice"],
+        scale: Scale,
+        error: float,
+        bar: tqdm,
+    ) -> Signal:
+        """Return a signal filled by plug-and-play from a start with a mean squared error."""
+        level = max(math.sqrt(error) / scale.span, 1e-6)
+
+        def clean(x: Tensor, s: float, symmetry: int) -> Tensor:
+            bar.update()
+            return self.denoiser(x, s, symmetry)
+
+        nearest = entries(scale.into(values), known, self.prior.noise / scale.span)
+        steps = falling(FIRST * level, LAST * level, STEPS)
+        return scale.back(plug_and_play(scale.into(start), steps, clean, nearest))
+
+    def _report(self, fitted: Fitted, weight: float, before: Judged, after: HeldOut) -> DenoiserReport:
+        errors = {"before": _hidden_error(before), "denoiser": _hidden_error((fitted, after))}
+        return DenoiserReport(
+            method=f"plug-and-play with {self.prior.label}, after {fitted.report.method}",
+            denoiser=self.prior.label,
+            weight=weight,
+            start=fitted.report,
+            iterations=fitted.report.iterations,
+            relative_residual=fitted.report.relative_residual,
+            hold_out_psnr={name: decibels(e) for name, e in errors.items()},
+        )
+
+
+def hidden_weight(held_out: HeldOut, second: Signal) -> float:
+    """Return the weight in [0, 1] of a second estimate against the one that was held out, of least hidden error.
+
+    It is 0 where that lowers the squared error by less than ``MIN_IMPROVEMENT`` of it.
+    """
+    return least_squares_weight(held_out.errors(held_out.estimate), held_out.errors(second))
+
+
+def least_squares_weight(error: Float[Tensor, " n"], second: Float[Tensor, " n"]) -> float:
+    """Return the α in [0, 1] of least |e + α (second - e)|², or 0 where that is hardly less than |e|²."""
+    step = second - error
+    energy, before = float(step.square().sum()), float(error.square().sum())
+    alpha = min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0
+    after = float((error + alpha * step).square().sum())
+    return alpha if after <= (1 - MIN_IMPROVEMENT) * before else 0.0
+
+
+def _hidden_error(judged: Judged) -> float:
+    """Return the mean squared error of an estimate at the samples that were hidden from it."""
+    held_out = judged[1]
+    assert held_out is not None, "an estimate without the hidden samples"
+    return float(held_out.errors(held_out.estimate).square().mean())

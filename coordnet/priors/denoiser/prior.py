@@ -1,0 +1,120 @@
+"""A denoiser of pictures as a prior: which samples it suits, and its plans."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from coordnet import _checks
+from coordnet.encodings import Encoding, FourierEncoding
+from coordnet.plans.plan import Plan
+from coordnet.priors.adaptive import Adaptive
+from coordnet.priors.base import Prior, Setting
+from coordnet.priors.denoiser.areas import DenoisedAreaPlan
+from coordnet.priors.denoiser.mosaics import DenoisedMosaicPlan
+from coordnet.priors.denoiser.named import network_of
+from coordnet.priors.denoiser.parameters import DenoiserParameters
+from coordnet.priors.denoiser.plan import DenoiserPlan
+from coordnet.priors.local import Local
+from coordnet.priors.local.mosaics import is_mosaic
+from coordnet.priors.stack import Stack
+from coordnet.sampling.samples import Geometry
+
+
+@dataclass(frozen=True)
+class Denoiser(DenoiserParameters, Prior):
+    """Any denoiser of pictures, such as a trained network, in the place of a prior.
+
+    ``f(x, sigma)`` returns pictures (batch, channels, height, width) without their noise of a standard deviation; both
+    are in units of the ``range``, as in deepinv. The samples' own operator says what is known, and the two are brought
+    together by plug-and-play (``plug_and_play``), which starts at the best estimate without the denoiser. Samples that
+    are hidden, or noise that is added, say how far the denoiser is to be trusted; where it does not suit, the result is
+    that without it, to the bit. Clips and volumes are denoised in slices along their last two axes, pictures of another
+    number of channels one channel after the other.
+
+    ``cn.fit`` and all functions of ``restore`` weigh it beside the priors that suit the samples.
+
+    Attributes
+    ----------
+    f : callable
+        The denoiser. A ``torch.nn.Module`` is copied, put into ``eval`` and moved to the device of the samples.
+    channels : int
+        The number of channels that it takes.
+    range : (float, float)
+        The least and the greatest value of its pictures. The known range of a signal is mapped to it.
+    multiple : int
+        The height and the width that it takes are multiples of this; others are continued to the next one.
+    noise : float
+        The standard deviation of the noise on samples; with 0, known samples stay as they are.
+    pilot : Prior, optional
+        The prior of the estimate to start at where there is no other: the local one, or where that does not suit the
+        adaptive one.
+
+    Raises
+    ------
+    ValueError
+        If f is not callable or a number is out of its range; from a fit also if f returns another shape or values that
+        are not finite.
+
+    Notes
+    -----
+    Venkatakrishnan, Bouman and Wohlberg, "Plug-and-play priors for model based reconstruction" (2013); Zhang, Li, Zuo,
+    Zhang, Van Gool and Timofte, "Plug-and-play image restoration with deep denoiser prior" (2021).
+    """
+
+    name: ClassVar[str] = "denoiser"
+    learns: ClassVar[bool] = True
+    pilot: Prior | None = None
+
+    @classmethod
+    def named(cls, text: str) -> "Denoiser":
+        """Return the denoiser of a name, "ffdnet", or of ``PACKAGE:CLASS,weights=PATH``; see ``network_of``."""
+        network, options = network_of(text)
+        return cls(network, **options)
+
+    def plan(self, encoding: Encoding, geometry: Geometry, **options: Any) -> Plan:
+        """Return the plan for means over cells, mosaics, or other gaps.
+
+        A ``ValueError`` is raised if the encoding is not Fourier's, or the samples are not on the lattice of a picture,
+        a clip or a volume.
+        """
+        if not isinstance(encoding, FourierEncoding):
+            raise _checks.wrong("encoding", "a FourierEncoding, for a denoiser", type(encoding).__name__)
+        if geometry.is_scattered or geometry.operator is not None or len(geometry.grid) not in (2, 3):
+            expected = "samples on the lattice of a picture, a clip or a volume for a denoiser"
+            raise _checks.wrong("geometry", expected, type(geometry).__name__)
+        kind: Any = DenoiserPlan
+        if geometry.has_cells:
+            kind = DenoisedAreaPlan
+        elif _is_mosaic(geometry):
+            kind = DenoisedMosaicPlan
+        return kind(encoding, geometry, self, self._pilot(geometry), **options)
+
+    def _pilot(self, geometry: Geometry) -> Prior:
+        if self.pilot is not None:
+            return self.pilot
+        suited = Local.candidates(Setting(geometry)) or (Adaptive(),)
+        return suited[0].with_noise(self.noise) if self.noise else suited[0]
+
+    def among(self, others: Prior | None, geometry: Geometry) -> Prior:
+        """Return a stack of other priors with this one, or this one after them where no sample can be hidden."""
+        if others is None:
+            return self
+        if isinstance(others, Stack) and not _is_mosaic(geometry):
+            return Stack((*others.priors, self))
+        return replace(self, pilot=others)
+
+    @property
+    def text(self) -> str:
+        """The name, with that of the function or the network."""
+        return f"{self.name}:{self.label}"
+
+    def seeded(self, seed: int) -> "Denoiser":
+        """Return the prior with another seed of the samples that its pilot hides."""
+        return self if self.pilot is None else replace(self, pilot=self.pilot.seeded(seed))
+
+    def with_noise(self, sigma: float) -> "Denoiser":
+        """Return the prior for noise of a standard deviation."""
+        return replace(self, noise=sigma)
+
+
+def _is_mosaic(geometry: Geometry) -> bool:
+    return geometry.weights is not None and is_mosaic(geometry.weights.movedim(-1, 0) > 0)

@@ -1,0 +1,75 @@
+"""Estimates that a denoiser refines where no samples can be hidden: what plans of areas and mosaics share."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.encodings import FourierEncoding
+from coordnet.linalg.borders import make_periodic
+from coordnet.networks.fit_reports import DenoiserReport
+from coordnet.plans.plan import CenteredValues, Fitted, Plan, solve_each
+from coordnet.priors.base import Prior
+from coordnet.priors.denoiser.admm import plug_and_play
+from coordnet.priors.denoiser.data_terms import Nearest
+from coordnet.priors.denoiser.parameters import DenoiserParameters
+from coordnet.priors.denoiser.pictures import LatticeDenoiser
+from coordnet.priors.denoiser.scale import Scale
+from coordnet.sampling.samples import Geometry
+
+Signal = Float[Tensor, "channels *lattice"]
+
+
+class RefinedPlan(Plan):
+    """Refine the pilot's estimate by plug-and-play, with a weight from a smaller case of which the truth is known.
+
+    The result is the pilot's, to the bit, where the weight is 0. The parameters are those of ``plan``; the encoding is
+    the pilot's.
+    """
+
+    sigmas: Sequence[float]  # the standard deviation of each step, relative to the known range
+
+    def __init__(
+        self, encoding: FourierEncoding, geometry: Geometry, prior: DenoiserParameters, pilot: Prior, **options: Any
+    ) -> None:
+        self.prior, self.pilot = prior, pilot
+        self.start = pilot.plan(encoding, geometry, **options)
+        super().__init__(self.start.encoding, geometry, **options)
+        self.denoiser = LatticeDenoiser(prior, self.device)
+
+    @abstractmethod
+    def weight(self, values: Tensor, estimate: Signal) -> float:
+        """Return the weight of the refined estimate of centered values against the pilot's, from 0 to 1."""
+
+    @abstractmethod
+    def nearest(self, values: Tensor, scale: Scale) -> Nearest:
+        """Return the data term of values, in units of a scale."""
+
+    def solve(self, values: CenteredValues) -> Fitted:
+        """Return the coefficients for centered values, each signal with its own weight."""
+        return solve_each(self._solve, values)
+
+    @torch.no_grad()
+    def _solve(self, values: Float[Tensor, "1 channels *samples"]) -> Fitted:
+        fitted = self.start.solve(CenteredValues.of(values))
+        f = fitted.coefficients[0][(..., *(slice(0, n) for n in self.geometry.grid))]
+        if not (weight := self.weight(values[0], f)):
+            return fitted
+        f = f + weight * (self.refined(f, values[0]) - f)
+        report = DenoiserReport(
+            method=f"plug-and-play with {self.prior.label}, after {fitted.report.method}",
+            denoiser=self.prior.label,
+            weight=weight,
+            start=fitted.report,
+            iterations=fitted.report.iterations,
+            relative_residual=fitted.report.relative_residual,
+        )
+        return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned)
+
+    def refined(self, start: Signal, values: Tensor) -> Signal:
+        """Return the estimate of centered values by plug-and-play from a start."""
+        scale = Scale.of(start)
+        return scale.back(plug_and_play(scale.into(start), self.sigmas, self.denoiser, self.nearest(values, scale)))
