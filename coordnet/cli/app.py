@@ -200,6 +200,7 @@ def upscale(
             "expected, or smooth splines, which take a fraction of a second.",
         ),
     ] = "auto",
+    denoiser: options.Denoiser = None,
     common: options.Batch,
 ) -> None:
     """Enlarge a picture; the cells of its pixels keep their place.
@@ -210,7 +211,7 @@ def upscale(
     """
     from coordnet.cli import restore
 
-    restore.upscale(signals, factor, samples, prior, common)
+    restore.upscale(signals, factor, samples, prior, denoiser, common)
 
 
 @command
@@ -237,12 +238,13 @@ def denoise(
             "which is faster, for large pictures and other signals.",
         ),
     ] = "auto",
+    denoiser: options.Denoiser = None,
     common: options.Batch,
 ) -> None:
     """Remove noise from a picture, a video or another signal; alpha stays as it is."""
     from coordnet.cli import restore
 
-    restore.denoise(signals, sigma, noise, prior, common)
+    restore.denoise(signals, sigma, noise, prior, denoiser, common)
 
 
 @command
@@ -257,12 +259,13 @@ def demosaic(
         Option(parser=number, help="Standard deviation of the mosaic's noise, to remove it; no noise if not given."),
     ] = None,
     prior: options.Prior = "auto",
+    denoiser: options.Denoiser = None,
     common: options.Batch,
 ) -> None:
     """Turn a Bayer mosaic into a color picture; without --sigma, the color that each pixel measured stays the same."""
     from coordnet.cli import restore
 
-    restore.demosaic(signals, pattern, sigma, prior, common)
+    restore.demosaic(signals, pattern, sigma, prior, denoiser, common)
 
 
 @command

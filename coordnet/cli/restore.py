@@ -62,7 +62,7 @@ Work = Callable[[str, Media, Tensor, Common], Shown]  # restores a signal; it ta
 def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
     asked = replace(asked, mask=asked.mask.absolute())
-    work = partial(_restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior)))
+    work = partial(_restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior, asked.denoiser)))
     each("inpaint", work, signals, common, partial(_mask_of, mask=asked.mask))
 
 
@@ -78,9 +78,9 @@ def _inpaint(signal: str, media: Media, values: Tensor, common: Common, asked: I
     return _filled(made, media.signal, known)
 
 
-def _prior(text: str) -> Prior | Literal["auto"]:
-    """Return the prior that a text names; ``none`` raises ``ValueError``, since a gap needs a prior."""
-    prior = specs.parse_prior(text)
+def _prior(text: str, denoiser: str | None) -> Prior | Literal["auto"]:
+    """Return the prior that texts name; ``none`` raises ``ValueError``, since a gap needs a prior."""
+    prior = specs.parse_prior(text, denoiser)
     if prior is None:
         raise _checks.wrong("prior", "auto, local, adaptive or smooth", text)
     return prior
@@ -93,9 +93,11 @@ def _mask_of(signal: str, mask: Path) -> list[Path]:
     return sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)[:1]
 
 
-def demosaic(signals: list[str], pattern: str, sigma: float | None, prior: str, common: Batch) -> None:
+def demosaic(
+    signals: list[str], pattern: str, sigma: float | None, prior: str, denoiser: str | None, common: Batch
+) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
-    work = partial(_demosaic, bayer=Bayer(pattern.upper()), sigma=sigma, prior=_prior(prior))
+    work = partial(_demosaic, bayer=Bayer(pattern.upper()), sigma=sigma, prior=_prior(prior, denoiser))
     each("demosaic", partial(_restored, "demosaic", work, is_image=True), signals, common)
 
 
@@ -145,14 +147,17 @@ def _learned(made: Restored) -> str:
     return f": started from {law}, spectrum learned in {learned.rounds} round{'s' * (learned.rounds != 1)}"
 
 
-def denoise(signals: list[str], sigma: float | None, noise: str, prior: str, common: Batch) -> None:
+def denoise(
+    signals: list[str], sigma: float | None, noise: str, prior: str, denoiser: str | None, common: Batch
+) -> None:
     """Remove noise of a standard deviation, given or estimated, or of a kind that is estimated."""
-    work = partial(_restored, "denoise", partial(_denoise, sigma=sigma, noise=noise, prior=prior))
+    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
+    work = partial(_restored, "denoise", partial(_denoise, sigma=sigma, noise=noise, prior=chosen))
     each("denoise", work, signals, common)
 
 
 def _denoise(
-    _: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: str
+    _: str, media: Media, values: Tensor, common: Common, sigma: float | None, noise: str, prior: Any
 ) -> Shown:
     options = {"alpha": media.alpha, "dimensions": len(media.grid), "seed": common.seed}
     made = denoised(values, sigma, noise=noise, prior=prior, progress=common.progress, **options)
@@ -169,19 +174,20 @@ def _denoise(
     return Shown(made, media.signal[Tiles(media.grid).middle], chosen, sureness, {**found, "expected_psnr": expected})
 
 
-def upscale(signals: list[str], factor: float, samples: str, prior: str, common: Batch) -> None:
+def upscale(signals: list[str], factor: float, samples: str, prior: str, denoiser: str | None, common: Batch) -> None:
     """Enlarge a picture, in blocks of rows where it is an array or larger than memory."""
     budget = common.memory_bytes or min(available_memory() // (2 * common.workers), UPSCALE_MEMORY)
     kind = cast(PixelKind, _checks.choice("samples", samples, PIXEL_KINDS))
     _checks.choice("prior", prior, UPSCALE_PRIORS)
-    each("upscale", partial(_upscale, factor=factor, kind=kind, prior=prior, budget=budget), signals, common)
+    chosen = prior if denoiser is None else specs.parse_prior(prior, denoiser)
+    each("upscale", partial(_upscale, factor=factor, kind=kind, prior=chosen, budget=budget), signals, common)
 
 
-def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: str, budget: int) -> Outcome:
+def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: Any, budget: int) -> Outcome:
     path = Path(image)
     if _is_large(path, factor, budget, common.memory_bytes):
-        if prior == "local":
-            raise _checks.wrong("prior", "auto or none for what is read in rows", "local")
+        if prior not in ("auto", "none"):
+            raise _checks.wrong("prior", "auto or none for what is read in rows", getattr(prior, "text", prior))
         return _upscale_rows(path, factor, kind, budget, common)
 
     def work(_: str, media: Media, values: Tensor, common: Common) -> Shown:

@@ -16,6 +16,7 @@ from coordnet.fitting.methods import EncoderChoice, Method
 from coordnet.media import Media, MediaError, read_mask, read_media
 from coordnet.networks.heads import HEADS, Head
 from coordnet.priors.base import Prior
+from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.registry import PRIORS
 from coordnet.restore.restored import Tiles
 from coordnet.sampling.axes import Bounds
@@ -37,12 +38,19 @@ def parse_head(text: str) -> Head:
 def parse_fitting(options: Fitting) -> dict[str, Any]:
     """The arguments of ``choose`` that the options of a command name."""
     asked: dict[str, Any] = {"encoding": options.encoding, "solver": options.solver, "robust": options.robust}
-    asked |= {"head": parse_head(options.head), "prior": parse_prior(options.prior)}
+    asked |= {"head": parse_head(options.head), "prior": parse_prior(options.prior, options.denoiser)}
     return asked | {"encoder": None if options.encoder is None else parse_encoder(options.encoder)}
 
 
-def parse_prior(text: str) -> Prior | Literal["auto"] | None:
-    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8``, ``local`` or ``plates`` names."""
+def parse_prior(text: str, denoiser: str | None = None) -> Prior | Literal["auto"] | None:
+    """The prior that ``auto``, ``none``, ``smooth:power=1.5``, ``adaptive:rounds=8``, ``local`` or ``plates`` names.
+
+    A ``denoiser`` is one itself, which is weighed beside those that ``auto`` stands for.
+    """
+    if denoiser is not None:
+        if text != "auto":
+            raise _checks.wrong("prior", "auto beside a denoiser, which is weighed", repr(text))
+        return Denoiser.named(denoiser)
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
     _checks.choice("prior", text.partition(":")[0], ("auto", "none", *PRIORS))

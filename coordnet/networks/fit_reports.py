@@ -198,6 +198,10 @@ class DenoiserReport(FitReport):
         """Return the PSNR at hidden samples, or that of the fit it started at; see ``FitReport``."""
         return super().best_psnr() if self.hold_out_psnr and not wide else self.start.best_psnr(wide=wide)
 
+    def used(self, prior: str) -> str:
+        """Return the denoiser's name; see ``FitReport``."""
+        return f"denoiser:{self.denoiser}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate(Reported):

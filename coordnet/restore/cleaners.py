@@ -14,9 +14,11 @@ from coordnet import _checks
 from coordnet.encodings import FourierEncoding
 from coordnet.plans.hold_out import middle
 from coordnet.priors.base import Prior
+from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.noise import LocalDenoiser
-from coordnet.restore.noise import ClippedNoise
+from coordnet.restore.noise import ClippedNoise, noise_level
+from coordnet.restore.weighed import Weighed, by_denoiser, weigh
 from coordnet.restore.wiener import PASSES, wiener_filter
 from coordnet.sampling.grids import Lattice
 from coordnet.sampling.noise_model import NoiseModel
@@ -188,4 +190,25 @@ def _expected_error(values: Tensor, estimate: Tensor, spread: Tensor, noise: Cli
     return stein if exact else math.sqrt(stein * ideal)
 
 
-CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows}
+def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
+    """Return the pilot's estimate with the weight that a denoiser has, its expected error and what the pilot learned.
+
+    The denoiser and its weight take the estimated noise, even where another one was given: the weight fails otherwise.
+    """
+    denoiser, pilot = cast(Denoiser, prior), cast(Prior, cast(Denoiser, prior).pilot)
+    estimate, error, learned = CLEANERS[pilot.name](pilot, signal, noise)
+    level = noise_level(signal)
+
+    def without(noisier: Signal, sigma: float) -> Signal:
+        return CLEANERS[pilot.name](pilot, noisier, Noise(sigma, given=True))[0]
+
+    found = weigh(denoiser, without, signal, level, TRIAL_SEED + (noise.seed or 0)) if level > 0 else Weighed(0.0, 1.0)
+    if not found.weight:
+        return estimate, error, learned
+    step = by_denoiser(denoiser, signal, estimate, level) - estimate
+    weight = torch.tensor([[found.weight]], device=signal.device)
+    expected = None if error is None else found.ratio * error
+    return estimate + found.weight * step, expected, {**learned, "denoiser_weight": weight}
+
+
+CLEANERS: dict[str, Callable[..., Cleaned]] = {"local": _by_patches, "adaptive": _by_windows, "denoiser": _by_denoiser}

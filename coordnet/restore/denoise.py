@@ -24,6 +24,7 @@ from coordnet.plans.hold_out import middle
 from coordnet.plans.plan import CenteredValues, Fitted, Plan
 from coordnet.priors.adaptive import Adaptive
 from coordnet.priors.base import Prior, Setting
+from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.registry import PRIORS, REQUIRED, as_prior
 from coordnet.restore.cleaners import ADDED, CLEANERS, TRIED, Cleaned, Noise, Signal, cleaned, noisier
@@ -82,7 +83,8 @@ def denoise(
     prior : "local", "adaptive", a prior that takes noise, its name, or "auto"
         With "auto", both are tried on the middle of a picture that the local prior is expected to take less than a
         minute for, and the better one is taken: on most pictures the local one. Other signals take the adaptive one,
-        which is faster. A prior without a filter of its own is fitted to all samples, with their noise.
+        which is faster. A ``Denoiser`` is weighed against what "auto" makes, by noise that is added. A prior without a
+        filter of its own is fitted to all samples, with their noise.
     alpha : bool, optional
         Whether the last channel is opacity, which stays as it is; of pictures with two or four channels in [0, 1] if
         not given.
@@ -108,8 +110,8 @@ def denoise(
     ------
     ValueError
         If a value is not finite or near the largest number of its type, sigma is negative or above the signal's own
-        standard deviation, there are more than four axes, the prior is another one or takes no such noise, ``noise`` is
-        not white though sigma is given, or the signal does not show its spectrum.
+        standard deviation, there are more than four axes, the prior is another one or takes no such noise (a denoiser
+        takes white noise), ``noise`` is not white though sigma is given, or the signal does not show its spectrum.
 
     Notes
     -----
@@ -133,7 +135,7 @@ def denoise(
     sigma = math.sqrt(model.floor) if model is noise and is_plain else sigma
     level = _level(tiles, values, sigma, progress=progress) if is_plain else _mean_level(values, model)
     work = Noise(level, sigma is not None, seed, progress, NoiseModel() if is_plain else model)
-    chosen, tried = _better_prior(values, work, seed) if asked is None else (asked, None)
+    chosen, tried = _chosen(asked, values, work, seed)
     report = DenoiseReport(
         prior=chosen.name,
         sigma=level,
@@ -228,6 +230,22 @@ def _asked(prior: Prior | str) -> Prior:
     if isinstance(prior, Adaptive) and prior != Adaptive():
         raise _checks.wrong("prior", "cn.Adaptive() as it is: its windows have no parameters", repr(prior))
     return prior
+
+
+def _chosen(asked: Prior | None, values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:
+    """Return the prior for a signal, and what decided; a denoiser is weighed against the one that suits the signal.
+
+    A ``ValueError`` is raised for a denoiser of noise that is not white: its weight needs noise alike on all values.
+    """
+    if isinstance(asked, Denoiser) and not noise.is_plain:
+        expected = f"local or adaptive for {noise.model.kind} noise, or a denoiser with noise white"
+        raise _checks.wrong("prior", expected, asked.text)
+    if isinstance(asked, Denoiser) and values.ndim not in (3, 4):
+        raise _checks.wrong("signal", "a picture, a clip or a volume for a denoiser", tuple(values.shape))
+    if asked is not None and not isinstance(asked, Denoiser):
+        return asked, None
+    better, tried = _better_prior(values, noise, seed)
+    return (better if asked is None else asked.among(better, Lattice(tuple(values.shape[:-1])))), tried
 
 
 def _better_prior(values: Signal, noise: Noise, seed: int) -> tuple[Prior, dict[str, float] | None]:

@@ -23,6 +23,7 @@ from coordnet.networks.fit_reports import FitReport
 from coordnet.networks.reconstruction import Reconstruction
 from coordnet.plans.plan import Plan
 from coordnet.priors.base import Setting
+from coordnet.priors.denoiser import Denoiser
 from coordnet.priors.local import Local
 from coordnet.priors.local.areas import DEGREE, INTERPOLATION
 from coordnet.priors.smoothness import Smoothness
@@ -59,7 +60,7 @@ def upscale(
     factor: float = 2.0,
     *,
     samples: PixelKind = "area",
-    prior: str = "auto",
+    prior: Denoiser | str = "auto",
     alpha: bool | None = None,
     progress: bool = False,
 ) -> Restored:
@@ -80,9 +81,9 @@ def upscale(
         Factor on the height and the width, at least 1.
     samples : "area" or "point"
         Whether a pixel is the mean over its cell, or the value at its center.
-    prior : "auto", "local" or "none"
+    prior : "auto", "local", "none" or a Denoiser
         By default the local prior for areas, if it is expected to take less than a minute and the factor is at least
-        1.75.
+        1.75. A ``Denoiser`` refines what that makes, and changes nothing where it is not taken.
     alpha : bool, optional
         Whether the last channel is opacity, as of two or four channels in [0, 1] if not given. Colors are then enlarged
         times opacity.
@@ -107,7 +108,9 @@ def upscale(
         result has more than ``MAX_PIXELS`` pixels.
     """
     _checks.choice("samples", samples, PIXEL_KINDS)
-    if _checks.choice("prior", prior, UPSCALE_PRIORS) == "local" and samples == "point":
+    denoiser = prior if isinstance(prior, Denoiser) else None
+    named = "auto" if isinstance(prior, Denoiser) else _checks.choice("prior", prior, UPSCALE_PRIORS)
+    if named == "local" and samples == "point":
         raise _checks.wrong("prior", "auto or none for points", "local")
     values, kind = as_signal(image, "image", dimensions=3 if getattr(image, "ndim", 0) == 4 else 2)
     values = values.detach()
@@ -125,9 +128,10 @@ def upscale(
     chosen, expected = choose(values, samples)
     if samples == "point":
         fit, chosen["prior"] = fitted(values, sigma=chosen["sigma"]), "none"
-    elif (count := division(values, factor, prior)) > 1:
-        finer, report, expected = divided(values, count, chosen["noise"], progress=progress)
-        fit, chosen = fitted(finer), {**chosen, "prior": "local", "division": count, "local": report.as_dict()}
+    elif (count := division(values, factor, named)) > 1:
+        finer, report, expected = divided(values, count, chosen["noise"], denoiser, progress=progress)
+        used = report.used("local")
+        fit, chosen = fitted(finer), {**chosen, "prior": used, "division": count, "local": report.as_dict()}
     else:
         with stage("fitting", shown=progress):
             fit, chosen["prior"] = fitted(values, strength=chosen["strength"]), "none"
@@ -163,16 +167,19 @@ def division(values: Pictures, factor: float, prior: str) -> int:
 
 
 def divided(
-    values: Pictures, count: int, noise: float, *, progress: bool = False
+    values: Pictures, count: int, noise: float, denoiser: Denoiser | None = None, *, progress: bool = False
 ) -> tuple[Tensor, FitReport, float | None]:
     """Divide every pixel into ``count`` along each side; ``noise`` is the standard deviation of that on the values.
+
+    A ``denoiser`` refines what the local prior makes.
 
     Returned are the larger pictures, how they were made, and the PSNR in dB of the pictures divided from their halves,
     None for small or constant ones.
     """
-    geometry = _cells(values, count)
+    geometry, local = _cells(values, count), Local(noise=noise)
+    prior = local if denoiser is None else denoiser.with_noise(noise).among(local, geometry)
     options: Any = {"dtype": values.dtype, "device": values.device, "progress": progress}
-    made = plan(FourierEncoding.on(geometry.pixels), geometry, Local(noise=noise), **options).fit(values)
+    made = plan(FourierEncoding.on(geometry.pixels), geometry, prior, **options).fit(values)
     found = [report.hold_out_psnr["local"] for report in made.report.each if report.hold_out_psnr]
     error = sum(10 ** (-psnr / 10) for psnr in found) / max(1, len(found))
     span = value_range(values)[0]

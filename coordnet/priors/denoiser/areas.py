@@ -1,5 +1,7 @@
 """Means over cells with a denoiser: what is within the cells by plug-and-play, weighed by the picture's own half."""
 
+from dataclasses import replace
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -29,14 +31,17 @@ class DenoisedAreaPlan(RefinedPlan):
 
     def weight(self, values: Float[Tensor, "channels *cells"], estimate: Signal) -> float:
         """Return the weight that suits the picture's own half."""
-        cells = self.geometry.cells  # type: ignore[attr-defined]
+        cells = (2, 2)
         even = tuple(n // cell * cell for n, cell in zip(values.shape[1:], cells, strict=True))
         if min(n // cell for n, cell in zip(even, cells, strict=True)) < FEWEST_CELLS:
             return 0.0
         truth = values[(..., *(slice(0, n) for n in even))]
         half, geometry = CellMeans(even, cells)(truth), AreaLattice(even, cells)
         options = {"dtype": self.dtype, "device": self.device}
-        plan = type(self)(FourierEncoding.on(geometry.pixels), geometry, self.prior, self.pilot, **options)
+        prior, pilot = self.prior, self.pilot
+        if prior.noise:  # means over 2×2 values have half of their noise
+            prior, pilot = replace(prior, noise=prior.noise / 2), pilot.with_noise(prior.noise / 2)
+        plan = type(self)(FourierEncoding.on(geometry.pixels), geometry, prior, pilot, **options)
         pilot = plan.start.fit(half.movedim(0, -1)).render(even).movedim(-1, 0)
         error, second = pilot - truth, plan.refined(pilot, half) - truth
         return least_squares_weight(error.double().flatten(), second.double().flatten())

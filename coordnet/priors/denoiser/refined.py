@@ -66,6 +66,7 @@ class RefinedPlan(Plan):
             start=fitted.report,
             iterations=fitted.report.iterations,
             relative_residual=fitted.report.relative_residual,
+            hold_out_psnr=fitted.report.hold_out_psnr,
         )
         return Fitted(make_periodic(f.unsqueeze(0), self.encoding.shape), report, fitted.learned)
 
