@@ -1,6 +1,7 @@
 from . import analysis as analysis
 from . import encodings as encodings
 from . import fitting as fitting
+from . import interop as interop
 from . import metrics as metrics
 from . import networks as networks
 from . import plots as plots

@@ -18,7 +18,7 @@ FLOORS = [
     {"plans"},
     {"priors"},
     {"fitting", "analysis"},
-    {"restore", "plots"},
+    {"restore", "plots", "interop"},
     {"comparison", "xarray"},
     {"bench"},
     {"cli"},
