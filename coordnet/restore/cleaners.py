@@ -43,6 +43,7 @@ class Noise:
     seed: int | None = None  # the seed of the probe for the error that remains, which is not estimated without one
     progress: bool = False
     model: NoiseModel = NoiseModel()  # the noise where it is not white or depends on the signal, else none
+    one: float = 1.0  # the largest value of pictures, in the units of the signal
 
     @property
     def is_plain(self) -> bool:
@@ -74,7 +75,8 @@ class Noise:
 
     def in_units(self, units: float) -> "Noise":
         """Return the noise of a signal that was divided by its units."""
-        return replace(self, level=self.level / units, model=self.model.in_units(1 / units))
+        model = self.model.in_units(1 / units)
+        return replace(self, level=self.level / units, model=model, one=self.one / units)
 
 
 def noisier(part: Signal, noise: Noise, seed: int) -> tuple[Signal, Signal, Noise]:
@@ -202,10 +204,12 @@ def _by_denoiser(prior: Prior, signal: Signal, noise: Noise) -> Cleaned:
     def without(noisier: Signal, sigma: float) -> Signal:
         return CLEANERS[pilot.name](pilot, noisier, Noise(sigma, given=True))[0]
 
-    found = weigh(denoiser, without, signal, level, TRIAL_SEED + (noise.seed or 0)) if level > 0 else Weighed(0.0, 1.0)
+    found, seed = Weighed(0.0, 1.0), TRIAL_SEED + (noise.seed or 0)
+    if level > 0:
+        found = weigh(denoiser, without, signal, level, noise.one, seed)
     if not found.weight:
         return estimate, error, learned
-    step = by_denoiser(denoiser, signal, estimate, level) - estimate
+    step = by_denoiser(denoiser, signal, estimate, level, noise.one) - estimate
     weight = torch.tensor([[found.weight]], device=signal.device)
     expected = None if error is None else found.ratio * error
     return estimate + found.weight * step, expected, {**learned, "denoiser_weight": weight}

@@ -33,18 +33,18 @@ class Weighed:
     ratio: float
 
 
-def by_denoiser(prior: DenoiserParameters, noisy: Signal, pilot: Signal, level: float) -> Signal:
+def by_denoiser(prior: DenoiserParameters, noisy: Signal, pilot: Signal, level: float, one: float) -> Signal:
     """Return the mean of what a denoiser makes of the eight symmetric pictures, freed from the effect of clipping.
 
-    The range of the pilot, an estimate without noise, is that of the picture.
+    The range of the picture is from 0 to ``one``, or that of the pilot, an estimate without noise, where it is beyond.
     """
-    scale, clipped = Scale.of(pilot), ClippedNoise.on(noisy, level, given=False)
+    scale, clipped = Scale.of_noisy(pilot, level, one), ClippedNoise.on(noisy, level, given=False)
     denoiser = LatticeDenoiser(prior, noisy.device)
     clean = denoiser.mean(scale.into(noisy).movedim(-1, 0), level / scale.span)
     return clipped.unclipped(scale.back(clean).movedim(0, -1))
 
 
-def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: float, seed: int) -> Weighed:
+def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: float, one: float, seed: int) -> Weighed:
     """Return the weight of a denoiser against another filter, ``without``, for white noise of a standard deviation.
 
     With noise n like that there is, y + τn and y - n/τ have uncorrelated noise: the weight is least squares between the
@@ -55,7 +55,7 @@ def weigh(prior: DenoiserParameters, without: Filter, noisy: Signal, level: floa
     noise = level * torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
     noisier, target, more = part + ADDED * noise, part - noise / ADDED, level * math.sqrt(1 + ADDED**2)
     first = without(noisier, more)
-    step = (by_denoiser(prior, noisier, first, more) - first).double()
+    step = (by_denoiser(prior, noisier, first, more, one) - first).double()
     error = (first - target).double()
     energy = float(step.square().sum())
     weight = min(max(-float((error * step).sum()) / energy, 0.0), 1.0) if energy > 0 else 0.0

@@ -34,7 +34,8 @@ def plug_and_play(start: Signal, sigmas: Sequence[float], clean: Clean, nearest:
     clean : callable
         ``clean(v, s, symmetry)`` is D(v, s).
     nearest : callable
-        ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s².
+        ``nearest(v, s)`` is the minimum of the data's negative log-likelihood plus |x - v|²/2s². At the end it is taken
+        for s = 0, which leaves v as it is but for values without noise.
 
     Notes
     -----
@@ -47,4 +48,4 @@ def plug_and_play(start: Signal, sigmas: Sequence[float], clean: Clean, nearest:
         z = clean(x + dual, s, SYMMETRIES[i % len(SYMMETRIES)])
         x = nearest(z - dual, s)
         dual, before = dual + x - z, s
-    return nearest(z, before)
+    return nearest(z, 0.0)

@@ -19,8 +19,8 @@ WEIGHED = 2**15  # pixels of the middle of a picture whose mosaic of another pha
 class DenoisedMosaicPlan(RefinedPlan):
     """Fill the colors that a mosaic lacks by plug-and-play from the pilot's estimate; see ``RefinedPlan``.
 
-    The mean of the two estimates stands for the truth: the weight is that which suits its mosaic with the pattern
-    moved by one pixel along both axes.
+    The pilot's estimate stands for the truth: the weight is that which suits its mosaic with the pattern moved by one
+    pixel along both axes. A mean of both estimates would stand for what a denoiser that does not suit made of it.
     """
 
     sigmas = falling(0.02, 0.004, 8)
@@ -36,7 +36,7 @@ class DenoisedMosaicPlan(RefinedPlan):
     def weight(self, values: Float[Tensor, "channels height width"], estimate: Signal) -> float:
         """Return the weight that suits a mosaic of another phase."""
         part = (..., *middle(tuple(values.shape[1:]), WEIGHED))
-        truth = (estimate[part] + self.refined(estimate, values)[part]) / 2
+        truth = estimate[part]
         moved = self._known.roll((1, 1), (1, 2))[part]
         geometry = MaskedLattice(tuple(truth.shape[1:]), weights=moved.movedim(0, -1).to(truth))
         options = {"dtype": self.dtype, "device": self.device}

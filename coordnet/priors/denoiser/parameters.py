@@ -1,6 +1,5 @@
 """The parameters of a denoiser as a prior."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +9,12 @@ from coordnet import _checks
 
 MOST_MULTIPLE = 256  # pixels of the largest step that the sides of a denoiser's pictures may have
 
-Denoise = Callable[[Any, float], Any]  # pictures (batch, channels, height, width) and σ to pictures
-
 
 @dataclass(frozen=True)
 class DenoiserParameters:
     """The parameters of ``Denoiser``, as its plans take them; it says what they are."""
 
-    f: Denoise
+    f: Any  # pictures (batch, channels, height, width) and σ to pictures
     channels: int = 3
     range: tuple[float, float] = (0.0, 1.0)
     multiple: int = 2

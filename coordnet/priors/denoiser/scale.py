@@ -21,6 +21,15 @@ class Scale:
         low, high = (float(end) for end in known.aminmax())
         return cls(low, high - low or 1.0)
 
+    @classmethod
+    def of_noisy(cls, estimate: Tensor, level: float, one: float) -> "Scale":
+        """Return the scale of an estimate of values with noise of a standard deviation.
+
+        A picture from 0 to ``one`` stays as it is, dark or not: its range is known.
+        """
+        low, high = (float(end) for end in estimate.aminmax())
+        return cls(0.0, one) if -level <= low and level < high <= one + level else cls.of(estimate)
+
     def into(self, f: Tensor) -> Tensor:
         """Return values in units of the span, from the least one on."""
         return (f - self.low) / self.span

@@ -1,0 +1,123 @@
+"""Denoisers as functions of lattice signals: channels, ranges, padding, slices, tiles and symmetries."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import avg_pool2d
+
+import coordnet as cn
+from coordnet.priors.denoiser import pictures
+from coordnet.priors.denoiser.pictures import SYMMETRIES, LatticeDenoiser, turned, turned_back
+
+
+def blur(x, sigma):
+    return avg_pool2d(nn.functional.pad(x, (1, 1, 1, 1), mode="replicate"), 3, 1)
+
+
+class Recorded:
+    """A denoiser that keeps what it is given."""
+
+    def __init__(self):
+        self.given = []
+
+    def __call__(self, x, sigma):
+        self.given.append((x, sigma))
+        return x + sigma
+
+
+def test_colors_are_given_as_they_are_and_odd_sides_are_padded(generator):
+    x, f = torch.rand(3, 7, 10, generator=generator), Recorded()
+    torch.testing.assert_close(LatticeDenoiser(cn.Denoiser(f, multiple=4))(x, 0.1), x + 0.1)
+    (given, sigma), *_ = f.given
+    assert given.shape == (1, 3, 8, 12) and sigma == 0.1
+    torch.testing.assert_close(given[0, :, :7, :10], x)
+    torch.testing.assert_close(given[0, :, 7, :10], x[:, -1])
+
+
+def test_gray_is_repeated_with_more_noise(generator):
+    x, f = torch.rand(1, 8, 8, generator=generator), Recorded()
+    made = LatticeDenoiser(cn.Denoiser(f))(x, 0.1)
+    (given, sigma), *_ = f.given
+    assert given.shape == (1, 3, 8, 8) and sigma == pytest.approx(math.sqrt(3) * 0.1)
+    torch.testing.assert_close(made, x + sigma)
+
+
+def test_other_numbers_of_channels_are_denoised_one_by_one(generator):
+    x = torch.rand(4, 8, 8, generator=generator)
+    made = LatticeDenoiser(cn.Denoiser(blur, channels=1))(x, 0.1)
+    torch.testing.assert_close(made, blur(x.unsqueeze(0), 0.1)[0])
+
+
+def test_values_and_noise_are_in_the_denoiser_s_range(generator):
+    x, f = torch.rand(3, 8, 8, generator=generator), Recorded()
+    made = LatticeDenoiser(cn.Denoiser(f, range=(-1.0, 1.0)))(x, 0.1)
+    (given, sigma), *_ = f.given
+    torch.testing.assert_close(given[0], 2 * x - 1)
+    assert sigma == pytest.approx(0.2)
+    torch.testing.assert_close(made, x + 0.1)
+
+
+def test_clips_are_denoised_in_slices(generator):
+    x = torch.rand(3, 5, 8, 6, generator=generator)
+    made = LatticeDenoiser(cn.Denoiser(blur))(x, 0.1, 5)
+    expected = torch.stack([blur(x[:, t].unsqueeze(0), 0.1)[0] for t in range(5)], 1)
+    torch.testing.assert_close(made, expected)
+
+
+def test_tiles_with_margins_do_not_change_a_local_denoiser(monkeypatch, generator):
+    x = torch.rand(3, 50, 41, generator=generator)
+    whole = LatticeDenoiser(cn.Denoiser(blur))(x, 0.1)
+    monkeypatch.setattr(pictures, "TILE", 16)
+    monkeypatch.setattr(pictures, "MARGIN", 2)
+    torch.testing.assert_close(LatticeDenoiser(cn.Denoiser(blur))(x, 0.1), whole)
+
+
+def test_the_eight_symmetries_are_different_and_turned_back(generator):
+    x = torch.rand(2, 3, 5, generator=generator)
+    seen = {tuple(turned(x, k).flatten().tolist()) for k in SYMMETRIES}
+    assert len(seen) == 8
+    for k in SYMMETRIES:
+        assert torch.equal(turned_back(turned(x, k), k), x)
+
+
+def test_networks_are_copied_evaluated_and_without_gradients(generator):
+    network = nn.Sequential(nn.Conv2d(3, 3, 1), nn.Dropout(0.5)).train()
+
+    class Ignoring(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network
+
+        def forward(self, x, sigma):
+            return self.inner(x)
+
+    prior = cn.Denoiser(Ignoring())
+    x = torch.rand(3, 8, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+    made = LatticeDenoiser(prior)(x, 0.1)
+    assert made.dtype == torch.float64 and not made.requires_grad
+    torch.testing.assert_close(made, network[0](x.float().unsqueeze(0))[0].double())
+    assert prior.f.training and all(p.requires_grad for p in prior.f.parameters())
+
+
+@pytest.mark.parametrize(
+    ("f", "found"),
+    [
+        (lambda x, s: x[..., 1:], "keeps the shape"),
+        (lambda x, s: None, "keeps the shape"),
+        (lambda x, s: x / 0, "finite"),
+    ],
+)
+def test_what_a_denoiser_must_not_return_is_refused(f, found):
+    with pytest.raises(ValueError, match=f"`f`: .*{found}"):
+        LatticeDenoiser(cn.Denoiser(f))(torch.ones(3, 8, 8), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("argument", "options"),
+    [("f", {"f": 3}), ("channels", {"channels": 0}), ("range", {"range": (1.0, 0.0)}), ("multiple", {"multiple": 0})],
+)
+def test_arguments_out_of_range_are_refused(argument, options):
+    with pytest.raises(ValueError, match=f"`{argument}`"):
+        cn.Denoiser(**{"f": blur, **options})

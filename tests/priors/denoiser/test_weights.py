@@ -1,0 +1,108 @@
+"""What hidden samples, added noise, halves and other mosaics make of denoisers that suit and of those that do not."""
+
+import pytest
+import torch
+from torch.nn.functional import avg_pool2d, pad
+
+import coordnet as cn
+from coordnet.priors.denoiser.plan import least_squares_weight
+from tests.helpers import synthetic_photograph
+
+SIDE = 40
+TRUTH = synthetic_photograph(SIDE, SIDE)
+KNOWN = torch.rand(SIDE, SIDE, generator=torch.Generator().manual_seed(0)) < 0.4
+
+
+def identity(x, sigma):
+    return x
+
+
+def blur(x, sigma):
+    return avg_pool2d(pad(x, (4, 4, 4, 4), mode="replicate"), 9, 1)
+
+
+def constant(x, sigma):
+    return torch.full_like(x, 0.5)
+
+
+def oracle(truth):
+    """The denoiser that knows the picture, whichever way it is turned, in the range of its known values."""
+    known = truth[KNOWN]
+    low, high = known.min(), known.max()
+
+    def clean(x, sigma):
+        turned = [t for k in range(4) for t in (truth.rot90(k), truth.rot90(k).flip(1))]
+        targets = [(t.movedim(-1, 0) - low) / (high - low) for t in turned if t.shape[:2] == x.shape[2:]]
+        return min(targets, key=lambda t: float((t - x[0]).square().mean())).unsqueeze(0)
+
+    return clean
+
+
+UNSUITED = pytest.mark.parametrize("f", [identity, blur, constant], ids=lambda f: f.__name__)
+
+
+def test_the_weight_is_least_squares_from_nothing_to_all(generator):
+    error, other = torch.randn(2, 50, generator=generator, dtype=torch.float64)
+    weight = least_squares_weight(error, other)
+    found = [(error + (weight + d) * (other - error)).square().sum() for d in (-0.01, 0.0, 0.01)]
+    assert 0 < weight < 1 and min(found) == found[1]
+    assert least_squares_weight(error, error) == 0
+    assert least_squares_weight(error, 2 * error) == 0
+    assert least_squares_weight(error, 0 * error) == 1
+    assert least_squares_weight(error, 0.999 * error) == 0  # hardly better
+
+
+@UNSUITED
+def test_gaps_are_filled_as_without_a_denoiser_that_does_not_suit(f):
+    ours, weighed = cn.inpaint(TRUTH, KNOWN), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(f))
+    assert torch.equal(ours.signal, weighed.signal)
+    assert weighed.report["prior"] == ours.report["prior"]
+    weights = {c["prior"]: c["weight"] for c in weighed.report["candidates"]}
+    assert weights[f"denoiser:{f.__name__}"] == 0
+
+
+@UNSUITED
+def test_the_other_functions_are_as_without_it_too(f, generator):
+    prior, mosaic = cn.Denoiser(f), TRUTH[..., 0] * 0.9
+    noisy = TRUTH + 0.1 * torch.randn(TRUTH.shape, generator=generator)
+    for work, given in ((cn.denoise, noisy), (cn.demosaic, mosaic), (cn.upscale, TRUTH)):
+        assert torch.equal(work(given, prior=prior).signal, work(given).signal)
+
+
+def test_a_denoiser_that_knows_the_picture_has_all_the_weight():
+    centered = TRUTH - TRUTH[KNOWN].mean(0)
+    ours, weighed = cn.inpaint(TRUTH, KNOWN), cn.inpaint(TRUTH, KNOWN, prior=cn.Denoiser(oracle(centered)))
+    assert weighed.report["prior"] == "denoiser:clean"
+    assert cn.psnr(weighed.signal, TRUTH, ~KNOWN) > cn.psnr(ours.signal, TRUTH, ~KNOWN) + 20
+    assert torch.equal(weighed.signal[KNOWN], TRUTH[KNOWN])
+    fits = weighed.report["fits"]
+    assert fits[0]["denoiser"] == "clean" and fits[0]["weight"] > 0.99
+
+
+def test_alone_it_starts_at_a_pilot():
+    samples = cn.sample(TRUTH, KNOWN.float())
+    encoding = cn.FourierEncoding.like(samples)
+    found = cn.fit_closed_form(encoding, samples, prior=cn.Denoiser(identity, pilot=cn.Adaptive()))
+    expected = cn.fit_closed_form(encoding, samples, prior=cn.Adaptive())
+    assert torch.equal(found.render(), expected.render())
+
+
+def test_every_second_pixel_and_clips_are_filled():
+    samples = cn.sample(TRUTH, "every:2")
+    assert torch.equal(cn.fit(samples, prior=cn.Denoiser(identity)).render(), cn.fit(samples).render())
+    clip = TRUTH.expand(6, SIDE, SIDE, 3)[:, :16, :16]
+    known = torch.rand(6, 16, 16, generator=torch.Generator().manual_seed(1)) < 0.4
+    assert torch.equal(cn.inpaint(clip, known, prior=cn.Denoiser(identity)).signal, cn.inpaint(clip, known).signal)
+
+
+def test_what_it_does_not_suit_is_refused():
+    row = cn.sample(TRUTH[0], "random:0.5", generator=torch.Generator().manual_seed(0), dimensions=1)
+    with pytest.raises(ValueError, match="`geometry`: expected samples on the lattice of a picture"):
+        cn.fit_closed_form(cn.FourierEncoding.like(row), row, prior=cn.Denoiser(identity))
+    samples = cn.sample(TRUTH, KNOWN.float())
+    with pytest.raises(ValueError, match="`encoding`: expected a FourierEncoding"):
+        encoding = cn.ComplexEncoding.like(cn.Gaussian, samples)
+        cn.fit_closed_form(encoding, samples, prior=cn.Denoiser(identity))
+    tracked = cn.Samples(samples.geometry, samples.values.clone().requires_grad_())
+    with pytest.raises(ValueError, match="gradient"):
+        cn.fit_closed_form(cn.FourierEncoding.like(samples), tracked, prior=cn.Denoiser(identity))
