@@ -25,10 +25,11 @@ class Scale:
     def of_noisy(cls, estimate: Tensor, level: float, one: float) -> "Scale":
         """Return the scale of an estimate of values with noise of a standard deviation.
 
-        A picture from 0 to ``one`` stays as it is, dark or not: its range is known.
+        A picture from 0 to ``one`` stays as it is, dark or not: its range is known. Estimates go beyond it by about the
+        noise.
         """
-        low, high = (float(end) for end in estimate.aminmax())
-        return cls(0.0, one) if -level <= low and level < high <= one + level else cls.of(estimate)
+        (low, high), beyond = (float(end) for end in estimate.aminmax()), 2 * level
+        return cls(0.0, one) if -beyond <= low and level < high <= one + beyond else cls.of(estimate)
 
     def into(self, f: Tensor) -> Tensor:
         """Return values in units of the span, from the least one on."""
