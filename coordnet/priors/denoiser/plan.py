@@ -29,7 +29,8 @@ from coordnet.sampling.axes import Axis
 from coordnet.sampling.samples import Geometry
 
 # The first and the last standard deviation of the steps, relative to the error at hidden samples, and their number.
-# Sixteen steps in the place of twelve are better by 0.04 dB on some photographs, and worse by as much on others.
+# On the middle 192² of kodim04, 07, 14 and 16, sixteen steps are better by 0.09 and 0.08 dB on two, worse by 0.03 and
+# 0.02 dB on the others, and take a third longer.
 FIRST, LAST, STEPS = 2.5, 0.4, 12
 
 Signal = Float[Tensor, "channels *lattice"]
