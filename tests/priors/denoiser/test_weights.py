@@ -7,6 +7,7 @@ from torch.nn.functional import avg_pool2d, pad
 import coordnet as cn
 from coordnet.priors.denoiser.plan import least_squares_weight
 from tests.helpers import synthetic_photograph
+from tests.sampling.test_noise_model import gaussian_spectrum
 
 SIDE = 40
 TRUTH = synthetic_photograph(SIDE, SIDE)
@@ -108,3 +109,35 @@ def test_what_it_does_not_suit_is_refused():
     tracked = cn.Samples(samples.geometry, samples.values.clone().requires_grad_())
     with pytest.raises(ValueError, match="gradient"):
         cn.fit_closed_form(cn.FourierEncoding.like(samples), tracked, prior=cn.Denoiser(identity))
+
+
+def test_a_denoiser_that_knows_the_picture_removes_noise_that_is_told_or_estimated(generator):
+    truth = synthetic_photograph(64, 64)
+
+    def clean(x, sigma):
+        targets = [t.movedim(-1, 0) for k in range(4) for t in (truth.rot90(k), truth.rot90(k).flip(1))]
+        return min(targets, key=lambda t: float((t - x[0]).square().mean())).unsqueeze(0)
+
+    noisy = truth + 0.1 * torch.randn(truth.shape, generator=generator)
+    ours = cn.psnr(cn.denoise(noisy).signal, truth)
+    for given in ({}, {"sigma": 0.1}, {"noise": cn.NoiseModel(floor=0.01)}):
+        made = cn.denoise(noisy, prior=cn.Denoiser(clean), **given)
+        assert made.report["prior"] == "denoiser" and made.noise is None
+        assert cn.psnr(made.signal, truth) > ours + 5
+        assert made.report["noise"]["kind"] == "white"
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [(cn.NoiseModel(gaussian_spectrum(1.0, 3), floor=0.01), "colored"), (cn.NoiseModel(gain=0.03), "camera")],
+    ids=["colored", "camera"],
+)
+def test_noise_that_is_not_white_is_refused_with_a_denoiser(model, kind):
+    with pytest.raises(ValueError, match=f"`prior`: expected local or adaptive for {kind} noise, or .*:identity$"):
+        cn.denoise(TRUTH, noise=model, prior=cn.Denoiser(identity))
+
+
+def test_signals_that_are_no_pictures_are_not_denoised_with_a_denoiser():
+    for signal in (TRUTH[0], TRUTH[:8, :8].expand(2, 2, 8, 8, 3)):
+        with pytest.raises(ValueError, match="`signal`: expected a picture, a clip or a volume for a denoiser"):
+            cn.denoise(signal, prior=cn.Denoiser(identity), dimensions=signal.ndim - 1)
