@@ -150,7 +150,7 @@ def inpaint(*, signals: options.Pictures, asked: options.Inpainting, common: opt
     restore.inpaint(signals, asked, common)
 
 
-@app.command()
+@app.command(cls=Helped)
 def fill(
     cube: Annotated[Path, Argument(metavar="CUBE", help="A .nc, .zarr or .tif file of labeled arrays.")],
     out: Annotated[Path, Option(help="The file for the result, of any of these kinds; a figure and a record beside.")],

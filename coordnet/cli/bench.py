@@ -117,7 +117,7 @@ def kinds(workers: Workers, records: Records, only: Only = None, quick: Quick = 
     return _run("kinds", records, workers, only=only, quick=quick)
 
 
-@bench.command()
+@bench.command(cls=Helped)
 @grouped
 def points(workers: Workers, records: Records, only: Only = None, quick: Quick = False) -> int:
     """Measure the default on points anywhere, beside SciPy, PyKrige, GSTools and verde.
@@ -127,7 +127,7 @@ def points(workers: Workers, records: Records, only: Only = None, quick: Quick =
     return _run("points", records, workers, only=only, quick=quick)
 
 
-@bench.command()
+@bench.command(cls=Helped)
 @grouped
 def cubes(
     workers: Workers,

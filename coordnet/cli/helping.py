@@ -31,6 +31,16 @@ EXAMPLES = {
         "coordnet fit stations.csv --shape 200,300 --columns lat,lon,t2m --at places.csv",
         "coordnet fit points.csv --shape 64,64 --uncertainty -o field.npy --report how",
     ),
+    "grid": (
+        "coordnet grid stations.csv --value t2m --spacing 0.1",
+        "coordnet grid soundings.csv --x lon --y lat --value depth --spacing 0.05 --out map",
+        "coordnet grid stations.csv --value t2m --spacing 1 --period lon=360 --max-distance 5",
+    ),
+    "fill": (
+        "coordnet fill sst.nc --out filled.nc",
+        "coordnet fill cube.zarr --out filled.zarr --var sst --max-gap 5D",
+        "coordnet fill scenes.tif --out filled.tif --uncertainty",
+    ),
     "inpaint": (
         "coordnet inpaint photo.png --mask mask.png -o filled.png",
         "coordnet inpaint photo.png --mask scratches.png --invert --out filled",
