@@ -12,8 +12,8 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 LARGEST = 1_000_000  # bytes
 
 
-def test_there_are_eight():
-    assert [path.name[:2] for path in NOTEBOOKS] == [f"{i}_" for i in range(1, 9)]
+def test_there_are_nine():
+    assert [path.name[:2] for path in NOTEBOOKS] == [f"{i}_" for i in range(1, 10)]
 
 
 @pytest.fixture(scope="module")

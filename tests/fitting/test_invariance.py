@@ -36,7 +36,7 @@ CASES = [
 def samples_of(pattern, scale=1.0, offset=0.0):
     values = scale * SIGNAL.double() + offset
     if pattern != "scattered":
-        return cn.sample(values.float(), pattern)
+        return cn.sample(values.float(), pattern, generator=torch.Generator().manual_seed(0))
     nodes = (POINTS * torch.tensor(GRID)).long()
     return cn.Samples(cn.ScatteredPoints(GRID, POINTS), values[tuple(nodes.T)].float())
 

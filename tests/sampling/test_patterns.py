@@ -117,7 +117,7 @@ def test_means_are_weighted():
         (lambda s: sample(s, torch.ones(5, 5)), r"`mask`: expected shape \(6, 5\) or \(6, 5, 2\)"),
         (lambda s: sample(s * torch.nan, "full"), "`signal`: expected a value that is not NaN"),
         (lambda s: sample(s[0, 0, 0], "full"), "`signal`: expected "),
-        (lambda s: sample(s.half(), "full"), "`signal`: expected numbers of uint8, uint16, float32 or float64"),
+        (lambda s: sample(s.half(), "full"), "`signal`: expected numbers of uint8, uint16, bool, float32 or float64"),
         (lambda s: sample(s, "bayer:RGGB"), "three channels"),
         (lambda s: sample(s, "every:2+7"), "`offsets`: expected at least 0 and below the axis's 6 samples"),
         (lambda s: sample(s, Every((2, 2, 2))), "`steps`: expected one number, or 2"),
