@@ -23,8 +23,8 @@ from coordnet.encodings import DenseEncoding, JointEncoding, ModulatedEncoding, 
 from coordnet.encodings.encoders import DFT, Identity, LearnableFourier, LearnedEmbedding, MultiSine, Sinusoidal
 from coordnet.networks.attention import AttentionClassifier
 
-WIDTH = 32  # features of a token
-FEW = 3  # seeds of the ablations
+TOKEN_FEATURES = 32  # features of a token
+ABLATION_SEEDS = 3  # seeds of the ablations
 GRID = 64  # rows of the embeddings of a box's coordinates, and positions of its sinusoids, in the unit interval
 UNIT, HIDDEN = {"norm": 1.0}, {"hidden": 32}
 NORMED: dict[str, Any] = {**HIDDEN, "layer_norm": True}
@@ -35,7 +35,7 @@ FULL = "learnable Fourier + MLP"
 def learnable(**options: Any) -> Build:
     """Return the construction of learnable Fourier features of a pixel, with 64 features without the MLP."""
     options = {"fourier": MODULATOR["fourier"], "hidden": 0, **options}
-    options |= {"features": WIDTH} if options["hidden"] else {}
+    options |= {"features": TOKEN_FEATURES} if options["hidden"] else {}
     return lambda c, g: JointEncoding(LearnableFourier.like(SQUARE, gamma=c["gamma"], **options, generator=g))
 
 
@@ -45,7 +45,7 @@ def modulated(build: Build, **options: Any) -> Build:
     def whole(choices: Choices, generator: torch.Generator) -> DenseEncoding:
         encoding = build(choices, generator)
         assert encoding is not None
-        return ModulatedEncoding(encoding, WIDTH, **options, generator=generator)
+        return ModulatedEncoding(encoding, TOKEN_FEATURES, **options, generator=generator)
 
     return whole
 
@@ -57,12 +57,12 @@ def coordinates(count: int) -> Build:
 
 def sinusoids(c: Choices, g: torch.Generator) -> DenseEncoding:
     """Return sinusoids of the row beside those of the column."""
-    return SimpleEncoding([Sinusoidal.like(axis, features=WIDTH // 2) for axis in SQUARE])
+    return SimpleEncoding([Sinusoidal.like(axis, features=TOKEN_FEATURES // 2) for axis in SQUARE])
 
 
 def multi_sine(c: Choices, g: torch.Generator) -> DenseEncoding:
     """Return MD-sine of a pixel."""
-    return JointEncoding(MultiSine.like(SQUARE, features=WIDTH))
+    return JointEncoding(MultiSine.like(SQUARE, features=TOKEN_FEATURES))
 
 
 def line(kind: Any, **options: Any) -> Build:
@@ -72,18 +72,18 @@ def line(kind: Any, **options: Any) -> Build:
 
 def embeddings(c: Choices, g: torch.Generator) -> DenseEncoding:
     """Return a learned embedding of the row beside that of the column."""
-    return SimpleEncoding([LearnedEmbedding.like(axis, features=WIDTH // 2, generator=g) for axis in SQUARE])
+    return SimpleEncoding([LearnedEmbedding.like(axis, features=TOKEN_FEATURES // 2, generator=g) for axis in SQUARE])
 
 
 def ablation(name: str, build: Build, options: tuple[str, ...], parameters: Mapping[str, Any], **more: Any) -> Row:
     """Return a row of few seeds."""
-    return Row(name, build, options, parameters, seeds=FEW, **more)
+    return Row(name, build, options, parameters, seeds=ABLATION_SEEDS, **more)
 
 
 DIGITS = (
     Row("none", lambda c, g: None, ("rate",)),
-    Row("learned embedding", line(LearnedEmbedding, features=WIDTH), axes=LINE),
-    Row("sinusoidal, 1-D", line(Sinusoidal, features=WIDTH), axes=LINE),
+    Row("learned embedding", line(LearnedEmbedding, features=TOKEN_FEATURES), axes=LINE),
+    Row("sinusoidal, 1-D", line(Sinusoidal, features=TOKEN_FEATURES), axes=LINE),
     Row("sinusoidal, 2-D", sinusoids),
     Row("DFT, 1-D", line(DFT), axes=LINE),
     Row("MD-sine", multi_sine),
@@ -118,7 +118,7 @@ def groups(count: int, fourier: int) -> Row:
     options = {**NORMED, **grouped}
 
     def build(c: Choices, g: torch.Generator) -> DenseEncoding:
-        return JointEncoding(LearnableFourier(4, WIDTH, c["gamma"], **options, generator=g))
+        return JointEncoding(LearnableFourier(4, TOKEN_FEATURES, c["gamma"], **options, generator=g))
 
     return ablation(f"{FULL}, {count}/{4 // count}", build, ("rate", "gamma"), UNIT | NORMED | grouped)
 
@@ -128,14 +128,17 @@ BOXES = (
     ablation("MLP of the coordinates", modulated(coordinates(4), **HIDDEN), ("rate",), UNIT | HIDDEN),
     ablation(
         "learned embedding, 4 × 1-D",
-        lambda c, g: SimpleEncoding([LearnedEmbedding(WIDTH // 4, GRID, generator=g) for _ in range(4)]),
+        lambda c, g: SimpleEncoding([LearnedEmbedding(TOKEN_FEATURES // 4, GRID, generator=g) for _ in range(4)]),
         ("rate",),
         UNIT,
     ),
     ablation(
-        "sinusoidal, 4 × 1-D", lambda c, g: SimpleEncoding([Sinusoidal(WIDTH // 4, 1 / GRID)] * 4), ("rate",), UNIT
+        "sinusoidal, 4 × 1-D",
+        lambda c, g: SimpleEncoding([Sinusoidal(TOKEN_FEATURES // 4, 1 / GRID)] * 4),
+        ("rate",),
+        UNIT,
     ),
-    ablation("MD-sine", lambda c, g: JointEncoding(MultiSine(4, WIDTH, 1 / GRID)), ("rate",), UNIT),
+    ablation("MD-sine", lambda c, g: JointEncoding(MultiSine(4, TOKEN_FEATURES, 1 / GRID)), ("rate",), UNIT),
     groups(1, 128),
     groups(2, 64),
     groups(4, 32),
@@ -148,7 +151,7 @@ def test_accuracies(net: AttentionClassifier, parts: Parts) -> dict[str, float]:
     return {name: classification.accuracy(net, part) for name, part in tested.items()}
 
 
-COMMON: dict[str, Any] = {"model": {"width": WIDTH, "depth": 1, "heads": 2}, "scores": test_accuracies}
+COMMON: dict[str, Any] = {"model": {"width": TOKEN_FEATURES, "depth": 1, "heads": 2}, "scores": test_accuracies}
 PIXELS: dict[str, Any] = {
     **COMMON,
     "classes": 10,

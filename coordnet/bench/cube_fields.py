@@ -19,7 +19,7 @@ Cube = Float[np.ndarray, "frames height width"]
 Mask = Bool[np.ndarray, "frames height width"]
 Times = Float[np.ndarray, " frames"]
 
-ALBORAN = Path("sst", "alboranSST_small.nc")  # of DINEOF's own example, in the data folder
+ALBORAN = Path("sst", "alboranSST_small.nc")  # DINEOF's own example, in the data folder
 CLIP = Path("video", "carphone_pristine.mp4")
 CLIP_PART = slice(28, 92), slice(40, 104), slice(56, 120)  # its middle, 64³
 COVER = 0.3, 0.6  # least and largest share of a frame under clouds

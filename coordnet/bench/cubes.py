@@ -29,7 +29,7 @@ from coordnet.restore.fill import fill
 
 OURS: dict[str, Prior | str] = {"cn.fill": "auto", "evolving alone": Evolving(), "adaptive alone": Adaptive()}
 DEFAULT = "cn.fill"
-PREFACE = (
+CUBES_PREFACE = (
     "Root mean square of the errors at hidden values, in the units of each field. `cn.fill` is the default, which "
     "weighs the priors by what it hides itself; below it are two of its candidates on their own. The peers are "
     "interpolation by triangles in each frame (`griddata`), linear interpolation of each point in time, the mean of "
@@ -126,7 +126,7 @@ def report(found: Frame, records: Sequence[Record]) -> str:
         f"{len(finite)} cases: the default's errors are {np.exp(np.log(finite).mean()):.2f} of the best peer's in the "
         f"geometric mean, and {finite.max():.2f} at most."
     )
-    parts = ["# Fields in time", PREFACE, summary, markdown(shown), "![ratios](cubes.png)"]
+    parts = ["# Fields in time", CUBES_PREFACE, summary, markdown(shown), "![ratios](cubes.png)"]
     seconds: dict[str, float] = {}
     for record in (r for r in records if not failed(r)):
         name = record["cell"]["method"]["name"]

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from coordnet import _checks
 from coordnet.bench.package_fields import FIELDS
+from coordnet.bench.point_peers import KERNELS
 from coordnet.bench.record_tables import Frame, markdown
 from coordnet.bench.records import Cell, Record, Result, failed
 from coordnet.bench.study import Options, Study
@@ -32,12 +33,11 @@ from coordnet.fitting.fit import fit
 from coordnet.restore.inpaint import inpaint
 from coordnet.sampling import Samples, ScatteredPoints, sample
 
-SIDES = {1: 1024, 2: 160, 3: 32}  # largest length of a field along each axis, by the number of axes
+FIELD_SIDES = {1: 1024, 2: 160, 3: 32}  # largest length of a field along each axis, by the number of axes
 QUICK_SIDES = {1: 96, 2: 32, 3: 12}
 NOISE_SIGMA = 0.05  # standard deviation of the noise, for fields in [0, 1]
 UNKNOWN = 0.2  # share of a field in gaps
 NEIGHBORS = 40  # nearest samples from which RBFInterpolator finds a value
-KERNELS = ("linear", "thin_plate_spline", "cubic", "quintic")
 SMOOTHINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
 SMOOTHING_NODES = 2000  # nodes at which the smoothing of a kernel is chosen with hindsight
 PEER_DEGREES = (1, 3, 5)  # degrees of splines on lattices
@@ -46,7 +46,7 @@ SPAN = 3.0  # dB: margin at which the colors of the figure end
 COORDNET, PEERS = "coordnet", "peers"
 
 FORMS = {"default": "{:.2f}", "its dB": "{:.2f}", "margin": "{:+.2f}", "seconds": "{:.2f}", "its seconds": "{:.2f}"}
-PREFACE = (
+KINDS_PREFACE = (
     "PSNR of the default of `cn.fit` (around gaps, of `cn.inpaint`) over that of the best peer, which the true field "
     "chooses, in dB. The peers are SciPy's splines of degree 1, 3 and 5 on every second node, and elsewhere `griddata` "
     f"and `RBFInterpolator` of {NEIGHBORS} neighbors with four kernels; with noise, smoothing ones whose parameter is "
@@ -252,7 +252,7 @@ class Kinds(Study):
         chosen = [name for name in chosen if name not in missing]
         if options.quick and not options.only:  # one for each number of axes
             chosen = list({FIELDS[name].dimensions: name for name in reversed(chosen)}.values())
-        sides = QUICK_SIDES if options.quick else SIDES
+        sides = QUICK_SIDES if options.quick else FIELD_SIDES
         yield [
             self.cell(name, sides[FIELDS[name].dimensions], sampling, method, options.device)
             for name in chosen
@@ -316,7 +316,7 @@ def report(cells: Frame, records: Sequence[Record]) -> str:
     )
     behind = cells[margin < BEHIND].sort_values("margin")
     shown = {name: behind[name].map(form.format) for name, form in FORMS.items()}
-    parts = ["# Fields of every kind, beside the best peer with hindsight", PREFACE, summary, markdown(table)]
+    parts = ["# Fields of every kind, beside the best peer with hindsight", KINDS_PREFACE, summary, markdown(table)]
     parts += ["![margins](kinds.png)", "## Cells that are behind", markdown(behind.assign(**shown))]
     reasons = [f"- {r['cell']['signal']['name']}, {r['cell']['task']}: {r['reason']}" for r in records if failed(r)]
     parts += ["## What failed", "\n".join(reasons)] if reasons else []

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from coordnet.bench.experiment import Case
 
-STRENGTHS = (3, 5, 7, 10, 14, 20)  # filter strengths of OpenCV's non-local means, in 8-bit values
+NLM_STRENGTHS = (3, 5, 7, 10, 14, 20)  # filter strengths of OpenCV's non-local means, in 8-bit values
 SIGMAS = (0.02, 0.035, 0.05, 0.08)  # standard deviations that CBM3D is given
 FLOOR, SIGMA = 0.0004, 0.1  # variance of a camera's noise at 0, and deviation of colored noise
 QUADRATURE = 41  # nodes of the quadrature over the noise
@@ -31,7 +31,7 @@ def non_local_means(case: Case) -> Tensor:
 
     picture: Any = np.uint8(np.round(255 * np.clip(_array(case), 0, 1)))
     return case.best(
-        _like(case, cv2.fastNlMeansDenoisingColored(picture, None, h, h, 7, 21) / 255.0) for h in STRENGTHS
+        _like(case, cv2.fastNlMeansDenoisingColored(picture, None, h, h, 7, 21) / 255.0) for h in NLM_STRENGTHS
     )
 
 

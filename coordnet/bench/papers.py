@@ -145,8 +145,8 @@ TABLE_3 = _paper(
     epochs=500,
 )
 
-SIGMAS = (0.003, 0.005, 0.01, 0.02, 0.04, 0.07)
-WIDTHS = (0.0005, 0.001, 0.0015, 0.002, *SIGMAS)
+NOISE_SIGMAS = (0.003, 0.005, 0.01, 0.02, 0.04, 0.07)
+WIDTHS = (0.0005, 0.001, 0.0015, 0.002, *NOISE_SIGMAS)
 MATCHED = 1 / (2 * math.sqrt(2) * math.pi)  # σ_g σ_f of e.Gaussian and random Fourier features of equal rank
 LINES = Finder(("row", "column"))
 
@@ -177,7 +177,7 @@ def _deepened(
 
 FIGURE_7 = _paper(
     "figure7",
-    {Task("row", "every:2"): (*SPLINES, *_deepened(SIGMAS, range(3), "{}, depth {}", SCALES | MORE_SCALES))},
+    {Task("row", "every:2"): (*SPLINES, *_deepened(NOISE_SIGMAS, range(3), "{}, depth {}", SCALES | MORE_SCALES))},
     LINES,
     abscissa="rank",
 )

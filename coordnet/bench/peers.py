@@ -20,7 +20,7 @@ from coordnet.metrics import baselines
 from coordnet.sampling import Axis, lattice_points
 
 KERNELS = {"thin plate": "thin_plate_spline", "cubic": "cubic", "quintic": "quintic"}
-SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
+RBF_SMOOTHINGS = (0.0, 0.1, 1.0, 10.0)  # smoothing of RBFInterpolator, for samples at a distance of 1
 FILTERS = {"bicubic": Image.Resampling.BICUBIC, "Lanczos": Image.Resampling.LANCZOS}
 WEIGHTS = (0.25, 0.35, 0.5, 1.0, 1.5, 2.0)  # weights of total variation in units of the noise
 WAVELET = "sym4"  # better on photographs than the library's default, Haar
@@ -88,7 +88,7 @@ def radial_basis(case: Case, kernel: str, neighbors: int = 60, smoothing: float 
 
 def best_radial_basis(case: Case) -> Tensor:
     """Smooth by the best of three kernels and four smoothings of ``RBFInterpolator``, chosen with hindsight."""
-    choices = itertools.product(KERNELS.values(), SMOOTHINGS)
+    choices = itertools.product(KERNELS.values(), RBF_SMOOTHINGS)
     return case.best(radial_basis(case, kernel, smoothing=smoothing) for kernel, smoothing in choices)
 
 

@@ -12,7 +12,7 @@ from coordnet.bench.package_fields import FIELDS, WHOLE_TERRAIN, Field
 
 HIDDEN = 2000  # points at which estimates are scored
 NOISE = 0.01  # standard deviation of the noise, of the range of a function
-SIDES = 160  # pixels along the sides of the middle of a photograph
+CROP_SIDE = 160  # pixels along the sides of the middle of a photograph
 
 FIELDS_OF_POINTS = {"terrain": WHOLE_TERRAIN} | {name: FIELDS[name] for name in ("topobathy", "camera", "moon", "co2")}
 
@@ -117,7 +117,9 @@ def of_field(name: str, count: int) -> Given:
 def of_photograph(name: str, share: float) -> Given:
     """Draw pixels of the middle of a photograph in [0, 1]; the others are hidden."""
     pixels = np.asarray(FIELDS_OF_POINTS[name].load(), float) / 255
-    middle = tuple(slice((n - SIDES) // 2, (n + SIDES) // 2) if n > SIDES else slice(None) for n in pixels.shape)
+    middle = tuple(
+        slice((n - CROP_SIDE) // 2, (n + CROP_SIDE) // 2) if n > CROP_SIDE else slice(None) for n in pixels.shape
+    )
     pixels = pixels[middle]
     known = np.random.default_rng(7).random(pixels.shape) < share
     at = [np.stack(np.nonzero(where), 1).astype(float) for where in (known, ~known)]

@@ -32,7 +32,7 @@ WANTED: dict[str, tuple[float, str]] = {
 }
 QUICK = ("waves 500", "waves 500 noise")
 LARGEST_RATIO = 2.0  # powers of ten at which the axis of the figure ends
-PREFACE = (
+POINTS_PREFACE = (
     "Root mean square errors of the default of `cn.fit(cn.points(…))` and of the best peer, which the truth chooses, "
     "at 2,000 hidden points (of photographs and rows, at all others). The peers are SciPy's `RBFInterpolator` with "
     "four kernels (of 50 neighbors above 3,000 points; with noise, of the best smoothing with hindsight) and "
@@ -128,7 +128,13 @@ def report(cells: Frame, records: Sequence[Record]) -> str:
     forms |= dict.fromkeys(("seconds", "its seconds"), "{:.2f}".format) | {"wanted": "{:.3g}".format}
     shown = cells.assign(**{name: cells[name].map(form) for name, form in forms.items()})
     shown["met"] = np.where(cells["ratio"] <= cells["wanted"], "yes", "no")
-    parts = ["# Points anywhere, beside the best peer", PREFACE, summary, markdown(shown), "![ratios](points.png)"]
+    parts = [
+        "# Points anywhere, beside the best peer",
+        POINTS_PREFACE,
+        summary,
+        markdown(shown),
+        "![ratios](points.png)",
+    ]
     reasons = [f"- {r['cell']['task']}, {r['cell']['method']['name']}: {r['reason']}" for r in records if failed(r)]
     return "\n\n".join([*parts, *(["## What failed", "\n".join(reasons)] if reasons else [])]) + "\n"
 

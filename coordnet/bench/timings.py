@@ -40,7 +40,7 @@ DENSE_LIMIT = 1024  # samples along an axis up to which dense factorizations are
 LIMIT = 120.0  # seconds after which a peer is stopped
 LEAST_SECONDS = 0.5  # seconds for which short work is repeated: threads are slow in their first 30 ms
 FIT_RESIDUAL = 1e-3  # the relative residual of the fits to random samples
-NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
+RBF_NEIGHBORS = 25  # samples that RBFInterpolator takes for a point; with all, its work grows with their cube
 PICTURE = "astronaut"  # 512², of which random samples are taken
 ROWS_MEMORY = 2**31  # bytes: the limit of an enlargement in rows
 
@@ -231,8 +231,8 @@ def scattered(rows: Rows, device: str, shape: tuple[int, ...], density: float) -
     rows.time(BARE_PRODUCTS, bare_products(values, shape), points)
     seconds = (1.0 if flat else 30.0) * points / 512**2
     rows.time(GRIDDATA, partial(peers.spline, case, "linear", patient=True), points, expected=seconds)
-    thin_plate = partial(peers.thin_plate, case, neighbors=NEIGHBORS)
-    rows.time(f"RBFInterpolator, {NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
+    thin_plate = partial(peers.thin_plate, case, neighbors=RBF_NEIGHBORS)
+    rows.time(f"RBFInterpolator, {RBF_NEIGHBORS} neighbours", thin_plate, points, expected=60 * seconds)
     power = Smoothness(1.5 if flat else 2.0, 0.01)
     for name, encoding, prior in (
         (SMOOTH, ComplexEncoding.like(Triangle, samples), power),

@@ -120,7 +120,7 @@ def fit_closed_form(
     if not getattr(encoding, "axis_encoders", True):  # Fourier's, whose nodes are equally spaced
         samples = samples.on_even_nodes()
     values = samples.values
-    if prior == "auto" and hasattr(encoding, "axis_encoders"):  # what has none is refused by the plan
+    if prior == "auto" and hasattr(encoding, "axis_encoders"):  # the plan refuses others
         prior = choose_prior(samples, fourier=not encoding.axis_encoders)
     options = {"dtype": values.dtype, "device": values.device, **options}
     made = plan(encoding, samples.geometry, prior, **options)

@@ -23,7 +23,7 @@ def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "c
     """
     is_strided_row = len(geometry.grid) == 1 and geometry.is_whole_lattice and geometry.shape != geometry.grid
     smooth_row = is_strided_row and prior is not None
-    if geometry.blending in ("similarity", "printed"):  # of the encoders of axes, which Fourier's encoding has not
+    if geometry.blending in ("similarity", "printed"):  # these blend along encoders of the axes
         return Gaussian
     blends = not geometry.is_even and prior is not None
     fourier = blends or (prior is not None and prior.learns) or Setting(geometry).is_long or smooth_row

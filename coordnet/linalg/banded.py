@@ -15,7 +15,7 @@ from coordnet.linalg.machine import empty, is_tracked, without_tails
 from coordnet.linalg.operators import Device, LinearOperator
 
 ROWS = 64  # rows per block; with 32 or 128, enlarging 256² by 2 takes 7 % or 10 % longer
-MARGIN = 24  # initial number of columns on either side of a block in which an inverse is sought
+INITIAL_MARGIN = 24  # initial number of columns on either side of a block in which an inverse is sought
 SMALL = 1 / 16  # entries below this fraction of a dtype's epsilon, relative to the largest entry, are dropped
 MIN_CUTOFF = 1e-15  # lower bound of that cutoff, which float64 would go below
 Numbers = Float[Tensor, "..."]
@@ -168,7 +168,7 @@ def inverse(matrix: BandedMatrix, tolerance: float) -> BandedMatrix | None:
 
     Source of the decay: Demko, Moss and Smith, "Decay rates for inverses of band matrices" (Math. Comp. 1984).
     """
-    margin = MARGIN
+    margin = INITIAL_MARGIN
     while (found := _inverse_within(matrix, margin)) is not None:
         residual = cast(BandedMatrix, found.fused(matrix))
         for b in residual.blocks:

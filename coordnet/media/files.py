@@ -16,7 +16,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF", "TGA", "JPEG2000"
 # FFmpeg's names. Its other readers include lists of further files, which it would open.
 DEMUXERS = "mov,matroska,avi,mpeg,mpegvideo,mpegts,asf,flv,ogg,yuv4mpegpipe"
 LEAST_MEMORY = 2**30  # bytes that reading a signal may always take
-SHARE = 1 / 8  # part of the free memory that reading may take: restoring holds up to 16 copies of a float32 signal
+MEMORY_SHARE = 1 / 8  # part of the free memory that reading may take: restoring holds up to 16 copies of a signal
 UNKNOWN_MEMORY = 2**31  # bytes that are assumed to be free where the system does not say
 NEEDED = 8  # bytes that reading takes for each number, of which four are the signal in float32
 DECODED = 32  # times as many numbers may be decoded, one frame after another, as may be kept
@@ -137,7 +137,7 @@ def declared_pictures(path: Path, memory: int | None = None) -> int:
 
 def readable_memory() -> int:
     """Return the bytes that reading a signal may take unless told otherwise, a share of those that are free."""
-    return max(LEAST_MEMORY, int(SHARE * available_memory()))
+    return max(LEAST_MEMORY, int(MEMORY_SHARE * available_memory()))
 
 
 def available_memory() -> int:

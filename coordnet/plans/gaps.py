@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from scipy.ndimage import distance_transform_cdt
 from torch import Tensor
 
-FAR = 8  # steps along axes and diagonals from the nearest known point, beyond which a point is far inside a gap
+FAR_STEPS = 8  # steps along axes and diagonals from the nearest known point, beyond which a point is far inside a gap
 WIDE = 0.1  # share of the unknown points that are far inside, above which the gaps are wide
 UNSEEN = 0.1  # share of the unknown points that are deeper than the hidden ones, above which nothing is expected
 MIN_SEEN = 20  # hidden entries of a depth that tell its error
@@ -14,9 +14,9 @@ Mask = Bool[Tensor, "#channels *lattice"]
 
 
 def are_wide(known: Mask) -> bool:
-    """Return whether more than ``WIDE`` of the unknown points are farther than ``FAR`` from every known one."""
+    """Return whether more than ``WIDE`` of the unknown points are farther than ``FAR_STEPS`` from every known one."""
     inside = depths(known)[~known.cpu().numpy()]
-    return inside.size > 0 and float((inside > FAR).mean()) > WIDE
+    return inside.size > 0 and float((inside > FAR_STEPS).mean()) > WIDE
 
 
 def error_in_gaps(known: Mask, shown: Mask, squared: Float[Tensor, "channels *part"], hidden: Mask) -> float | None:

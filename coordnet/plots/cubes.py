@@ -28,7 +28,7 @@ def filled_figure(
     labels : sequence of str
         The title of every frame.
     name : str
-        What the colors mean, with its unit.
+        The quantity that the colors show, with its unit.
     upward : bool
         Whether the first row is at the bottom, as where latitudes increase.
     """

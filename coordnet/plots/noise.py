@@ -5,7 +5,7 @@ import torch
 from coordnet.plots.panels import Figure
 from coordnet.sampling.noise_model import NoiseModel
 
-LOWEST = -40.0  # dB: power relative to the mean below which the figure is black
+BLACK_BELOW = -40.0  # dB: power relative to the mean below which the figure is black
 
 
 def noise_figure(model: NoiseModel) -> Figure:
@@ -33,7 +33,7 @@ def noise_figure(model: NoiseModel) -> Figure:
         axes[0].plot(torch.linspace(-0.5, 0.5, len(power) + 1)[:-1].numpy(), shifted.numpy())
         axes[0].set_xlabel("cycles per sample")
         return figure
-    shown = axes[0].imshow(shifted.clamp(min=LOWEST).numpy(), extent=(-0.5, 0.5, 0.5, -0.5), cmap="magma")
+    shown = axes[0].imshow(shifted.clamp(min=BLACK_BELOW).numpy(), extent=(-0.5, 0.5, 0.5, -0.5), cmap="magma")
     axes[0].set(xlabel="cycles per column", ylabel="cycles per row")
     figure.colorbar(shown, ax=axes[0], shrink=0.8)
     return figure

@@ -26,7 +26,7 @@ from coordnet.sampling.axes import Axis
 from coordnet.sampling.patterns import sample
 
 GAMMA, FOURIER, EPOCHS = 0.1, 128, 150
-GROUPS = {"1/4": (1, 128), "2/2": (2, 64), "4/1": (4, 32)}  # groups and |F| in table 6 of Li et al.
+PUBLISHED_GROUPS = {"1/4": (1, 128), "2/2": (2, 64), "4/1": (4, 32)}  # groups and |F| in table 6 of Li et al.
 BOX = (0.3, 0.2, 0.5, 0.6)  # top, left, bottom, right
 LENGTH, SHOWN, POSITIONS = 256, 80, (5, 40, 75)  # Idé et al. (2024): d, S and the positions of their figure
 
@@ -240,14 +240,14 @@ def figure_boxes(side: int = 42, gamma: float = 0.3) -> Drawn:
     they have its center, and their height and width vary. The features are as drawn, with width ``gamma``.
     """
     figure = Figure(6.5, 8.8)
-    panels, numbers = figure.subplots(len(GROUPS), 2), {}
+    panels, numbers = figure.subplots(len(PUBLISHED_GROUPS), 2), {}
     top, left, bottom, right = BOX
     at = (torch.arange(side, dtype=torch.float64) + 0.5) / side
     first, second = torch.meshgrid(at, at, indexing="ij")
     center, size = ((top + bottom) / 2, (left + right) / 2), (bottom - top, right - left)
     moved = _boxes((first, second), [torch.full_like(first, extent) for extent in size])
     resized = _boxes([torch.full_like(first, c) for c in center], (first, second))
-    for line, (label, (groups, fourier)) in zip(panels, GROUPS.items(), strict=True):
+    for line, (label, (groups, fourier)) in zip(panels, PUBLISHED_GROUPS.items(), strict=True):
         encoder = encoders.LearnableFourier(4, groups * fourier, gamma, fourier, 0, groups, generator=seeded())
         own = encoder(torch.tensor(BOX, dtype=at.dtype))  # the features of every box have the norm √(G/2)
         maps = [encoder(boxes) @ own / own.square().sum() for boxes in (moved, resized)]

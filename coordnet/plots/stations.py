@@ -16,8 +16,8 @@ WIDTH, LARGEST_RATIO = 4.8, 2.5  # inches of a panel, and the largest ratio of i
 SLICES = 3  # slices of a field of more than two axes that are drawn
 QUANTILES = (0.003, 0.997)  # those of the points' values between which colors change
 MARKED = 20000  # points of a panel from which on they are drawn as single pixels
-DEGREES = ("lon", "lat", "longitude", "latitude")
-BAND = 1.645  # standard deviations on each side that 90 % of normal errors are within
+ANGLES = ("lon", "lat", "longitude", "latitude")
+NORMAL_90 = 1.645  # standard deviations on each side that 90 % of normal errors are within
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class GriddedPoints:
 def stations_figure(shown: Sequence[GriddedPoints]) -> Figure:
     """Draw the points, the field and its deviation, a line of panels for each of several values.
 
-    Of a row the field and its points are one line, with a band of 90 %; of more than two axes slices are drawn, with
-    the points nearest to each. Hatched is where the field is extrapolated.
+    A field along one axis is a line with its points and a band of 90 %; a field along more than two axes is drawn in
+    slices, each with the points nearest to it. Hatched is where the field is extrapolated.
     """
     dims = len(shown[0].axes)
     if dims == 1:
@@ -92,7 +92,7 @@ def _draw_line(axes: Sequence[Axes], part: GriddedPoints) -> None:
     """Draw one picture of a field, with its points before it and its deviation after it."""
     low, high = part.span
     y, x = (part.places[:, j] for j in (-2, -1))
-    order = np.argsort(np.abs(part.values - np.nanmedian(part.values)))  # what is unusual is on top
+    order = np.argsort(np.abs(part.values - np.nanmedian(part.values)))  # unusual values are drawn on top
     size = float(np.clip(8000 / max(len(x), 1), 1, 30))
     options: Any = {"c": part.values[order], "s": size, "vmin": low, "vmax": high, "cmap": "viridis", "linewidths": 0}
     axes[0].scatter(x[order], y[order], rasterized=True, **options)
@@ -130,7 +130,7 @@ def _draw_map(ax: Axes, part: GriddedPoints, values: Float[np.ndarray, "h w"], c
 def _draw_row(ax: Axes, part: GriddedPoints) -> None:
     ((name, x),) = part.axes.items()
     if part.deviation is not None:
-        band = BAND * part.deviation
+        band = NORMAL_90 * part.deviation
         ax.fill_between(x, part.field - band, part.field + band, color="C0", alpha=0.25, lw=0, label="90 %")
     ax.plot(x, part.field, color="C0", lw=1, label=part.name)
     ax.plot(part.places[:, 0], part.values, ".", color="C3", ms=3, label=f"{len(part.values):,} points")
@@ -173,7 +173,7 @@ def _size(part: GriddedPoints) -> tuple[float, float]:
 def _aspect(part: GriddedPoints) -> float | str:
     """Return the ratio of a unit of y to one of x: that of lengths on the ground for degrees, 1 for equal units."""
     y, x = list(part.axes)[-2:]
-    if all(name.lower() in DEGREES or part.units.get(name, "").startswith("degree") for name in (x, y)):
+    if all(name.lower() in ANGLES or part.units.get(name, "").startswith("degree") for name in (x, y)):
         middle = min(abs(float(np.mean(part.axes[y]))), 75.0)
         return 1 / math.cos(math.radians(middle))
     if part.units.get(x) != part.units.get(y):

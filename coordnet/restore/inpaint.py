@@ -30,7 +30,7 @@ from coordnet.sampling.samples import Samples, check_weights
 # Photographs with a random share of 2 to 25 % known reach 30.0 + 5.2 log10(share) dB of PSNR in the mean. Holes are
 # harder, so nothing higher is expected of larger shares; single photographs are up to 5 dB below the mean.
 TYPICAL = (30.0, 5.2)
-MARGIN = 12.0  # dB
+NATURAL_MARGIN = 12.0  # dB
 MAX_INSIDE = 0.5  # largest mean squared difference of neighbors in a picture, relative to that of any two values
 MAX_ACROSS = 4.0  # largest mean squared difference across the mask's border in half of the channels, relative to inside
 INVERTED = (
@@ -205,7 +205,7 @@ def _expected(psnr: float | None, values: Tensor, share: float) -> float | None:
     if psnr is None:
         return None
     span, bounded = value_range(values)
-    least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - MARGIN
+    least = TYPICAL[0] + TYPICAL[1] * min(math.log10(share), math.log10(0.25)) - NATURAL_MARGIN
     if bounded and psnr < least:
         usual = f"the hold-out PSNR of {psnr:.1f} dB is far below that of photographs with {100 * share:.3g} % known"
         warnings.warn(f"{usual}: is the mask right, and not inverted?", _checks.CoordnetWarning, stacklevel=3)

@@ -93,7 +93,7 @@ class Line:
     floor: float = 1.0
     gain: float = 0.0
     brightness: tuple[float, ...] = ()  # means of the flat windows, by parts of the range of brightness
-    variances: tuple[float, ...] = ()  # what was found there
+    variances: tuple[float, ...] = ()  # those that were found there
 
     def __call__(self, brightness: Tensor) -> Tensor:
         """Return the variance at some brightness, of at least a thousandth of the mean."""

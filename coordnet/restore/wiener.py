@@ -24,7 +24,7 @@ PASSES = 2  # local filters in a row; each takes its spectra from the estimate b
 LOCAL_WIDTH = 0.7  # deviation in modes of a local spectrum's smoothing; photographs lose 0.2 dB if wider, 0.1 without
 START = Smoothness(1.5, 0.03)  # the spectrum before the first round
 WINDOW_SIDES = {1: 512, 2: 32, 3: 16, 4: 8}  # samples along each axis of a window, by the number of axes
-OVERLAP = 4  # windows that cover a sample, along an axis
+COVER = 4  # windows that cover a sample, along an axis
 
 Values = Float[Tensor, "signals channels *lattice"]
 Levels = Float[Tensor, "signals channels *ones"]  # a number for each channel, or each of its modes
@@ -93,7 +93,7 @@ def _local(values: Values, pilot: Values, noise: Levels) -> Values:
     """
     lattice = tuple(values.shape[2:])
     shape = window_shape(lattice)
-    hops = [max(1, b // OVERLAP) for b in shape]
+    hops = [max(1, b // COVER) for b in shape]
     margin = tuple(b - 1 if b > 1 else 0 for b in shape)
     longer = [-(-(n + m) // b) * b + b for n, m, b in zip(lattice, margin, shape, strict=True)]
     after = tuple(p - n - m for p, n, m in zip(longer, lattice, margin, strict=True))
@@ -125,7 +125,7 @@ def _inside(f: Tensor, lattice: tuple[int, ...], margin: tuple[int, ...]) -> Ten
 def window_shape(lattice: tuple[int, ...]) -> tuple[int, ...]:
     """Return a window's length along each axis: a multiple of the overlap, or 1 on an axis too short for one."""
     size = WINDOW_SIDES[len(lattice)]
-    return tuple(min(size, n // OVERLAP * OVERLAP) if n >= 2 * OVERLAP else 1 for n in lattice)
+    return tuple(min(size, n // COVER * COVER) if n >= 2 * COVER else 1 for n in lattice)
 
 
 def window_root(shape: tuple[int, ...]) -> Float[Tensor, "*window"]:
@@ -158,6 +158,6 @@ def principal(values: Tensor) -> tuple[Float[Tensor, "signals c c"], Float[Tenso
 
 def window_means(values: Float[Tensor, "1 channels *lattice"]) -> Float[Tensor, "1 channels *counts"]:
     """Return the means of parts that lie side by side and are as long as two windows lie apart."""
-    shape = tuple(max(1, length // OVERLAP) for length in window_shape(tuple(values.shape[2:])))
+    shape = tuple(max(1, length // COVER) for length in window_shape(tuple(values.shape[2:])))
     parts = side_by_side(values, shape, (0,) * len(shape))
     return parts.mean(tuple(range(-len(shape), 0))).movedim(-1, 0).unsqueeze(0)

@@ -13,7 +13,7 @@ from coordnet.restore.smooth import smooth
 
 @xarray.register_dataarray_accessor("coordnet")
 class ArrayAccessor:
-    """What coordnet does with a ``DataArray``, as ``da.coordnet``."""
+    """Methods of a ``DataArray``, as ``da.coordnet``."""
 
     def __init__(self, array: xarray.DataArray) -> None:
         self._array = array
@@ -41,7 +41,7 @@ class ArrayAccessor:
 
 @xarray.register_dataset_accessor("coordnet")
 class DatasetAccessor:
-    """What coordnet does with the variables of a ``Dataset``, as ``ds.coordnet``."""
+    """Methods of the variables of a ``Dataset``, as ``ds.coordnet``."""
 
     def __init__(self, dataset: xarray.Dataset) -> None:
         self._dataset = dataset

@@ -150,7 +150,7 @@ def test_fields_are_read_as_they_are_declared(name):
     field = FIELDS[name]
     if not field.is_installed:
         pytest.skip(f"needs {field.package}")
-    values = kinds.values_of(name, kinds.SIDES[field.dimensions])
+    values = kinds.values_of(name, kinds.FIELD_SIDES[field.dimensions])
     assert values.ndim == field.dimensions and min(values.shape) >= 15
     assert values.min() == 0 and values.max() == 1
     assert field.content and field.licence

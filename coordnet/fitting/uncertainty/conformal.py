@@ -14,11 +14,11 @@ from coordnet.fitting.uncertainty.folds import Folded, HiddenErrors, SampleTable
 from coordnet.fitting.uncertainty.scale import NEAREST, LocalScale, power_of_distance
 
 GROUPS = 5  # groups of hidden samples with similar scales; each group has its own quantile
-BEYOND = 10  # least number of hidden samples beyond the quantile in a group
+BEYOND_QUANTILE = 10  # least number of hidden samples beyond the quantile in a group
 # Squared errors fall as this power of the number of samples: the mean over six pictures of scikit-image with 10, 25 and
 # 50 % of their pixels known. Single pictures had powers from 0.5 to 1.3.
 POWER = 0.8
-SMALLEST = 0.03  # share of the mean error that is added to each error before the logarithm
+ERROR_FLOOR = 0.03  # share of the mean error that is added to each error before the logarithm
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Calibration:
         there = ~np.isnan(error)
         scale = self.scale.of_errors[there, channel]
         relative, logs = error[there] / scale, np.log(scale)
-        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / BEYOND)))
+        groups = max(1, min(GROUPS, math.floor(len(relative) * (1 - level) / BEYOND_QUANTILE)))
         parts = np.array_split(np.argsort(logs, kind="stable"), groups)
         quantiles = [conformal_quantile(relative[part], level) for part in parts]
         at = self.scale.of_nodes[:, channel]
@@ -136,7 +136,7 @@ def _mean_square(error: Float[np.ndarray, "n channels"]) -> float:
 def _typical(error: Float[np.ndarray, "n channels"]) -> float:
     """Return the geometric mean of errors, each with a small part of their mean."""
     size = np.abs(error[~np.isnan(error)])
-    return math.exp(np.log(size + SMALLEST * size.mean()).mean()) if size.any() else 0.0
+    return math.exp(np.log(size + ERROR_FLOOR * size.mean()).mean()) if size.any() else 0.0
 
 
 def _at_distances(square: np.ndarray, apart: np.ndarray, distances: np.ndarray) -> float:

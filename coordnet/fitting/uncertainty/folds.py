@@ -17,7 +17,7 @@ from coordnet.sampling.forward import ForwardModel, are_clustered
 from coordnet.sampling.samples import Samples
 
 FOLDS = 5
-FEWEST = 50  # least number of samples of each channel for five folds
+FEWEST_SAMPLES = 50  # least number of samples of each channel for five folds
 SEED = 0
 
 Refit = Callable[[Samples], Reconstruction]
@@ -70,7 +70,7 @@ class SampleTable:
     """The samples of a masked lattice or of scattered points as rows: (n, channels), with a node of the grid for each.
 
     With ``blocks``, the lengths of boxes in the units of scattered points, folds hide whole boxes of these. A
-    ``ValueError`` is raised for samples of another kind, and for fewer than ``FEWEST`` of a channel.
+    ``ValueError`` is raised for samples of another kind, and for fewer than ``FEWEST_SAMPLES`` of a channel.
     """
 
     def __init__(self, samples: Samples, blocks: float | Sequence[float] | None = None) -> None:
@@ -85,8 +85,8 @@ class SampleTable:
         self.known = (self.weights > 0).expand_as(samples.values).reshape(self.shape).cpu().numpy()
         self.values = samples.values.detach().reshape(self.shape).cpu().double().numpy()
         fewest = int(self.known.sum(0).min())
-        if fewest < FEWEST:
-            raise _checks.wrong("samples", f"at least {FEWEST} of each channel for five folds", fewest)
+        if fewest < FEWEST_SAMPLES:
+            raise _checks.wrong("samples", f"at least {FEWEST_SAMPLES} of each channel for five folds", fewest)
 
     def folded(self, refit: Refit, *, progress: bool = False) -> Folded:
         """Fit without each fold, and without the first two, and return the errors at what was hidden."""

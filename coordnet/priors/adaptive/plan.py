@@ -41,7 +41,7 @@ MIN_GAIN = 0.005  # relative fall of the hold-out error that counts as an improv
 STRUCTURED_START = Smoothness(1.0, 0.01)  # for holes and scratches: a membrane converges quickly
 STRUCTURED_ROUNDS = 2
 COPIES = 4  # hidden copies of wide gaps whose mean error is expected inside them
-COPY_STEPS = 60  # of conjugate gradients for each of them, from the solution without the first one
+COPY_STEPS = 60  # steps of conjugate gradients for each copy, from the solution without the first one
 COPY_SEED = 2**18  # added to the seed for each further copy
 CROP = 2**17  # points of the crop that decides the start for a lattice more than eight times as large
 
@@ -146,16 +146,7 @@ class AdaptivePlan(LearnedPlan):
             last, left = Trail(problem, start, start_penalty(problem, start)), kept
             if chosen and deciding is problem:  # only the last round is left to learn from all samples
                 last.penalty, last.z, left = chosen.penalties[max(kept - 1, 0)], chosen.z, min(kept, 1)
-            bar.total = bar.n + left + 1
-            with torch.no_grad():
-                for _ in range(left):
-                    last.advance(self.learning_tolerance)
-                    bar.update()
-                solution = last.advance(self.tolerance, self.solver.steps)
-            bar.update()
-        if is_tracked(problem.values):  # in the form in which the right-hand sides of gradients converge too
-            options = {"start": solution.x, "tolerance": self.tolerance, "steps": self.solver.steps}
-            solution = self.system(problem, last.penalty).solve(problem.values, **options)
+            solution = self._finish(last, left, bar)
         solution.warn_unless_converged(self.tolerance)
         coefficients = units * rotate(problem.rotation, problem.modes.coefficients(solution.x))
         held_out = None if chosen is None else self._held_out(deciding, chosen.best_z, hidden, values, units)
@@ -171,6 +162,21 @@ class AdaptivePlan(LearnedPlan):
             copies = [held_out, *self._copies(deciding, chosen, values, units)]
             report = WideHolesReport(**vars(report), gap_psnr=self._gap_psnr(copies))
         return Fitted(coefficients, report, {"penalty": last.penalty, "rotation": problem.rotation}), held_out
+
+    def _finish(self, trail: Trail, rounds: int, bar: Any) -> Solution:
+        """Learn the spectrum in the remaining rounds, and solve to the tolerance with the last one."""
+        bar.total = bar.n + rounds + 1
+        with torch.no_grad():
+            for _ in range(rounds):
+                trail.advance(self.learning_tolerance)
+                bar.update()
+            solution = trail.advance(self.tolerance, self.solver.steps)
+        bar.update()
+        if not is_tracked(trail.problem.values):
+            return solution
+        # Gradients are solved for in this form, in which their right-hand sides converge too.
+        options = {"start": solution.x, "tolerance": self.tolerance, "steps": self.solver.steps}
+        return self.system(trail.problem, trail.penalty).solve(trail.problem.values, **options)
 
     def _copies(self, problem: Problem, chosen: Trail, values: Tensor, units: Tensor) -> Iterator[HeldOut]:
         """Yield estimates without further hidden copies of gaps: errors in one place tell little of other places."""

@@ -73,7 +73,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """What was learned from shown samples, as the best round left it.
+    """The covariance and the estimate that the best round learned from shown samples.
 
     Attributes
     ----------

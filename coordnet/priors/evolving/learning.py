@@ -10,7 +10,7 @@ from coordnet.priors.evolving.bands import Bands, Frames, Modes, Padded
 from coordnet.priors.evolving.covariance import Covariance
 from coordnet.priors.evolving.solve import Mean, Posterior
 
-NEIGHBORS = 1.0  # standard deviation, in bands, of the Gaussian that smooths what is learned of each
+SMOOTHED_BANDS = 1.0  # standard deviation, in bands, of the Gaussian that smooths what is learned of each
 MOST_COUNTED = 50  # modes of a band beyond which it has no more weight among its neighbors
 PRIOR = 10.0  # modes for each frame that the absence of correlations along the eigenvectors of a band is worth
 TILT_WIDTH = 4.0  # standard deviation, in modes along each axis, of the Gaussian that smooths the tilt
@@ -23,7 +23,7 @@ FINAL = 80, 5e-5  # steps and relative residual of the last solve
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What the posterior says of the modes of every band.
+    """Moments of the posterior of the modes, for every band.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def _tilted(covariance: Covariance, ratios: Float[np.ndarray, " modes"]) -> Floa
 def _near(counts: Int[np.ndarray, " bands"], x: Float[np.ndarray, "bands *_"]) -> Float[np.ndarray, "bands *_"]:
     """Return geometric means over neighboring bands, weighed by their modes."""
     number = np.arange(len(counts))
-    weights = np.exp(-0.5 * ((number[:, None] - number) / NEIGHBORS) ** 2) * np.minimum(counts, MOST_COUNTED)
+    weights = np.exp(-0.5 * ((number[:, None] - number) / SMOOTHED_BANDS) ** 2) * np.minimum(counts, MOST_COUNTED)
     weights /= weights.sum(1, keepdims=True)
     return np.exp(np.tensordot(weights, np.log(x), 1))
 

@@ -37,13 +37,13 @@ POINT_ORDERS = (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6)
 MOST_PARTS = ByAxes({2: 4, 3: 2})  # parts of a large lattice of points, so that none of its regions decides alone
 FEWEST_HERE = 30  # points in a part at least
 CLUSTERED = 0.5  # occupied cells for each point below which points come in tracks; of uniform ones there are 0.63
-FEWEST_CELLS = 20  # cells of points of which some are hidden
+HIDDEN_CELLS = 20  # cells of points of which some are hidden
 PART_ROUNDS = ByAxes({2: 2, 3: 1})  # folds in each of several parts, and in space, where a solve takes a second
 POINT_ROUNDS = 3  # folds for points between nodes at most
 HIGHEST, HIGHEST_LARGE = 6, 4  # the last one; the second on lattices of more than LARGE_NODES nodes
 LARGE_NODES = ByAxes({1: 2**24, 2: 128**2, 3: 0})
 ORDER_GAIN = 0.02  # relative fall of the hidden error below which an order or a cut-off is a failure
-PATIENCE = 2  # orders or cut-offs without it after which the search ends
+STEPS_WITHOUT_GAIN = 2  # orders or cut-offs without it after which the search ends
 CUTOFFS = (2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # radians a sample
 POINT_CUTOFFS = (4.0, 2.8, *CUTOFFS, 0.12, 0.08, 0.05, 0.03)  # radians a node, of which a point has two or more
 NOISELESS = 1e-9  # hidden error below which samples have no noise, relative to their variance
@@ -92,7 +92,7 @@ class FieldErrors:
         cells = np.floor(self.field.positions / NODES[self.field.dims])
         number = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
         occupied = int(number.max(initial=-1)) + 1
-        return number if FEWEST_CELLS <= occupied < CLUSTERED * len(number) else None
+        return number if HIDDEN_CELLS <= occupied < CLUSTERED * len(number) else None
 
     def _hidden_cells(self, cells: np.ndarray, fold: int) -> np.ndarray:
         count = int(cells.max()) + 1
@@ -251,7 +251,7 @@ def _least(cutoffs: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def _smoothing(
-    errors: FieldErrors, orders: Sequence[int | float], cutoffs: Sequence[float], *, patience: int = PATIENCE
+    errors: FieldErrors, orders: Sequence[int | float], cutoffs: Sequence[float], *, patience: int = STEPS_WITHOUT_GAIN
 ) -> tuple[int | float, float]:
     """Return the best order and its best cut-off: the higher the order is, the lower its best cut-off."""
     best: dict[int | float, float] = {}
@@ -265,7 +265,7 @@ def _smoothing(
     return order, best[order]
 
 
-def _climb(candidates: Sequence[Any], error: Callable[[Any], float], patience: int = PATIENCE) -> Any:
+def _climb(candidates: Sequence[Any], error: Callable[[Any], float], patience: int = STEPS_WITHOUT_GAIN) -> Any:
     """Return the best candidate, trying one after another until some of them bring no gain."""
     best, least, failures = candidates[0], error(candidates[0]), 0
     for candidate in candidates[1:]:

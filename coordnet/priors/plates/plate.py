@@ -102,7 +102,7 @@ def spline_through(field: Field, order: int) -> tuple[BSpline, np.ndarray]:
 def share_beyond(field: Field) -> float:
     """Return the share of the lattice's nodes that are outside the convex hull of the samples.
 
-    Of nodes that were laid for points, those between the outermost points count, and those far from any point are
+    Where nodes were laid for points, only nodes between the outermost points count, and those far from any point are
     beyond them too; a part of the nodes stands for all of them.
     """
     if field.laid:

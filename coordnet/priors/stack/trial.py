@@ -118,7 +118,7 @@ class Trial:
     def _reference(self) -> int:
         """The candidate whose place a sum has to take: the last that hid samples itself, or the best one.
 
-        Of fits to frames in time, which improve on no other, and of the last of the others it is the better one.
+        Fits to frames in time improve on no other candidate; the better of them and of that last one is taken.
         """
         apart = [k for k in self._holders if self.plans[k].stands_apart]
         others = [k for k in self._holders if k not in apart][-1:]

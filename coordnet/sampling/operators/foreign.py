@@ -59,7 +59,7 @@ class SparseMatrix(LinearOperator):
         return _times(self._backward, y.flatten(y.ndim - len(self.codomain))).unflatten(-1, self.domain)
 
 
-KINDS = "an operator of cn.operators, a SciPy LinearOperator or sparse matrix, or an object with A and A_adjoint"
+ACCEPTED = "an operator of cn.operators, a SciPy LinearOperator or sparse matrix, or an object with A and A_adjoint"
 
 
 class SciPyOperator(LinearOperator):
@@ -125,7 +125,7 @@ def as_operator(operator: Any, grid: Shape | None) -> LinearOperator:
         return operator
     is_scipy = sparse.issparse(operator) or isinstance(operator, SciPyLinearOperator)
     if not is_scipy and not (hasattr(operator, "A") and hasattr(operator, "A_adjoint")):
-        raise _checks.wrong("operator", KINDS, type(operator).__name__)
+        raise _checks.wrong("operator", ACCEPTED, type(operator).__name__)
     if grid is None:
         raise _checks.wrong("grid", f"the signal's lengths, which a {type(operator).__name__} does not say", None)
     if not is_scipy:
