@@ -87,6 +87,15 @@ def test_no_round_is_kept_where_none_helps():
     assert made.report.rounds == max(range(len(best)), key=best.__getitem__)
 
 
+def test_a_settled_prior_starts_where_hidden_samples_chose(textured):
+    _, samples, adaptive = textured
+    settled = Adaptive().settled(adaptive.report)
+    assert settled.hold_out == 0 and settled.rounds == adaptive.report.rounds
+    again = fit(samples, settled)
+    assert again.report.start == adaptive.report.start and psnr(again.render(), adaptive.render()) > 40
+    assert settled.settled(again.report) is settled
+
+
 def test_the_effective_noise_is_what_missing_samples_add(generator):
     """s²/q* is the fixed point τ = s²/q + (1 - q)/q mean(1 / (1/τ + 1/P))."""
     spectrum = torch.rand(1, 1, 500, generator=generator, dtype=torch.float64) * 3

@@ -4,11 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from coordnet.encodings import Encoding
+from coordnet.networks.fit_reports import AdaptiveReport, FitReport
 from coordnet.plans.plan import Plan
 from coordnet.priors.adaptive.measured import MeasuredPlan
 from coordnet.priors.adaptive.parameters import AdaptiveParameters
 from coordnet.priors.adaptive.plan import AdaptivePlan
 from coordnet.priors.base import Prior, Setting
+from coordnet.priors.smoothness import Smoothness
 from coordnet.sampling.samples import Geometry
 
 
@@ -35,6 +37,15 @@ class Adaptive(AdaptiveParameters, Prior):
         is_open = geometry.operator is not None or not geometry.is_whole_lattice
         suits = is_open or (geometry.has_cells and setting.is_long)
         return (cls(),) if suits and not setting.robust else ()
+
+    def settled(self, report: FitReport) -> "Adaptive":
+        """Return the prior with the start and the rounds of a fit, where hidden samples chose them."""
+        if not isinstance(report, AdaptiveReport) or not report.tried or report.start is None:
+            return self
+        law = report.start
+        anisotropy = tuple(law.anisotropy) if isinstance(law.anisotropy, list) else law.anisotropy
+        start = Smoothness(law.power, law.strength, anisotropy)
+        return replace(self, starts=(start,), rounds=report.rounds, hold_out=0.0)
 
     def seeded(self, seed: int) -> "Adaptive":
         """Return the prior with another seed of the hidden samples."""

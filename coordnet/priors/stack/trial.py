@@ -67,6 +67,7 @@ class Trial:
         self._clusters = np.zeros(1, int)
         self.tried: dict[int, float] = {}
         self._judged: dict[Prior, Judged] = {}
+        self._settled: dict[int, Prior] = {}
         samples = Samples(plans[0].geometry, values[0].movedim(0, -1))
         held = self._own(0) or _draw(samples)
         self._is_strided = held is not None and held.is_exhausted
@@ -247,19 +248,24 @@ class Trial:
         return judged[1]
 
     def _refit(self, k: int, windows: Sequence[Hidden]) -> Errors | None:
-        """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples."""
-        found = []
+        """Return the errors of fits to what is shown; None if there is no fit, as of plates through too few samples.
+
+        A search is made once for a single window: fits to other samples of it take the numbers that it found.
+        """
+        found, prior = [], self._settled.get(k, self.candidates[k])
         with warnings.catch_warnings():
             # Plates that the samples do not determine warn, and are none; those that search take a lower order then.
-            warnings.simplefilter("ignore" if self.candidates[k].searches else "error", _checks.CoordnetWarning)
+            warnings.simplefilter("ignore" if prior.searches else "error", _checks.CoordnetWarning)
             for window in windows:
                 shown = window.samples
                 options = {"dtype": shown.values.dtype, "device": shown.values.device}
                 try:
-                    plan = self.candidates[k].plan(FourierEncoding.like(shown), shown.geometry, **options)
-                    found.append(window.errors_of(plan.fit(shown.values)).cpu().numpy())
+                    fit = prior.plan(FourierEncoding.like(shown), shown.geometry, **options).fit(shown.values)
+                    found.append(window.errors_of(fit).cpu().numpy())
                 except (ValueError, _checks.CoordnetWarning):
                     return None
+                if len(windows) == 1:
+                    self._settled[k] = prior.settled(fit.report)
         return np.concatenate(found)
 
 
