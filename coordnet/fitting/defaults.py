@@ -21,8 +21,7 @@ def default_encoder(geometry: Geometry, prior: Prior | None, solver: Solver = "c
     Fourier's is for priors that learn from the samples, for axes that are too long for a matrix, for smooth rows that
     skip samples, and for priors at unequal coordinates, by blending.
     """
-    is_strided_row = len(geometry.grid) == 1 and geometry.is_whole_lattice and geometry.shape != geometry.grid
-    smooth_row = is_strided_row and prior is not None
+    smooth_row = len(geometry.grid) == 1 and geometry.is_strided and prior is not None
     if geometry.blending in ("similarity", "printed"):  # these blend along encoders of the axes
         return Gaussian
     blends = not geometry.is_even and prior is not None

@@ -34,9 +34,7 @@ def splines_instead(samples: Samples, *, progress: bool = False) -> Method | Non
     (``is_smooth``): there the derivatives of splines are right up to the borders, and photographs are left as they are.
     """
     geometry, samples = samples.geometry, samples.detached()
-    if not geometry.is_whole_lattice or geometry.has_cells or geometry.operator is not None:
-        return None
-    if geometry.shape != geometry.grid or max(samples.grid) > LONGEST:
+    if geometry.filled_axes is None or geometry.shape != geometry.grid or max(samples.grid) > LONGEST:
         return None
     if geometry.is_even:
         part = _middle(samples)

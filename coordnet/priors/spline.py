@@ -51,8 +51,7 @@ class Spline(Prior):
     def candidates(cls, setting: Setting) -> tuple["Spline", ...]:
         """Return those of degree 1, 3 and 5 for equally spaced lattices that skip samples."""
         geometry = setting.geometry
-        skips = geometry.filled_axes is not None and geometry.shape != geometry.grid and not geometry.has_cells
-        fits = skips and geometry.is_even and geometry.operator is None and max(geometry.shape) <= LONGEST
+        fits = geometry.is_strided and geometry.is_nodal and max(geometry.shape) <= LONGEST
         return (
             tuple(cls(degree) for degree in SPLINE_DEGREES) if fits and setting.fourier and not setting.robust else ()
         )

@@ -63,6 +63,21 @@ class Geometry(ABC):
         return all(axis.even is axis for axis in self.axes)
 
     @property
+    def is_nodal(self) -> bool:
+        """Whether each sample is the value, known or unknown, at one node of a lattice of equal distances."""
+        return self.is_even and not (self.is_scattered or self.has_cells or self.operator is not None)
+
+    @property
+    def is_strided(self) -> bool:
+        """Whether the samples are a whole lattice within that of the signal, and skip the nodes between."""
+        return self.is_whole_lattice and not self.has_cells and self.shape != self.grid
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every sample is either known, with the weight 1, or unknown."""
+        return self.weights is None or bool(((self.weights == 0) | (self.weights == 1)).all())
+
+    @property
     def pixels(self) -> Axes:
         """The points of the signal's own grid along each axis, or its cells for samples that are means over cells."""
         return tuple(Axis(n) for n in self.grid)

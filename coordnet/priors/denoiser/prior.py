@@ -78,7 +78,7 @@ class Denoiser(DenoiserParameters, Prior):
         """
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding, for a denoiser", type(encoding).__name__)
-        if geometry.is_scattered or geometry.operator is not None or len(geometry.grid) not in (2, 3):
+        if not (geometry.is_nodal or geometry.has_cells) or len(geometry.grid) not in (2, 3):
             expected = "samples on the lattice of a picture, a clip or a volume for a denoiser"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
         kind: Any = DenoiserPlan

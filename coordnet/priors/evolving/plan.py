@@ -42,8 +42,7 @@ class EvolvingPlan(Plan):
     def __init__(self, encoding: Encoding, geometry: Geometry, prior: EvolvingParameters, **options: Any) -> None:
         if not isinstance(encoding, FourierEncoding):
             raise _checks.wrong("encoding", "a FourierEncoding for frames in time", type(encoding).__name__)
-        is_lattice = geometry.shape == geometry.grid and not geometry.is_scattered and geometry.operator is None
-        if not is_lattice or geometry.has_cells or not geometry.is_even or len(geometry.grid) < 2:
+        if not geometry.is_nodal or geometry.shape != geometry.grid or len(geometry.grid) < 2:
             raise _checks.wrong("geometry", "frames of a lattice in time, some values unknown", repr(geometry))
         super().__init__(encoding, geometry, **options)
         self.prior, self.times = prior, prior.in_frames(geometry.grid[0])

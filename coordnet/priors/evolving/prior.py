@@ -58,12 +58,10 @@ class Evolving(EvolvingParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[Evolving, ...]":
         """Return it for masked lattices of three axes or more, of which the first has 3 to 400 frames."""
         geometry = setting.geometry
-        is_mask = geometry.weights is not None and geometry.is_even and not geometry.has_cells
-        is_mask = is_mask and not geometry.is_scattered and geometry.operator is None
+        is_mask = geometry.weights is not None and geometry.is_nodal
         if not is_mask or not setting.fourier or setting.robust or len(geometry.grid) < 3:
             return ()
-        plain = bool(((geometry.weights == 0) | (geometry.weights == 1)).all())
-        suits = plain and geometry.shape == geometry.grid and FRAMES[0] <= geometry.grid[0] <= FRAMES[1]
+        suits = geometry.is_binary and geometry.shape == geometry.grid and FRAMES[0] <= geometry.grid[0] <= FRAMES[1]
         return (cls(),) if suits else ()
 
     def seconds(self, setting: Setting) -> float:

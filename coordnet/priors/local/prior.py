@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
-import torch
-
 from coordnet import _checks
 from coordnet.encodings import Encoding, FourierEncoding
 from coordnet.plans.plan import Plan
@@ -74,24 +72,23 @@ class Local(LocalParameters, Prior):
             raise _checks.wrong(
                 "encoding", "a FourierEncoding, which fits any lattice exactly", type(encoding).__name__
             )
-        if geometry.is_scattered or geometry.operator is not None:
+        if not (geometry.is_nodal or geometry.has_cells):
             expected = "samples on a lattice for a local prior; others take the adaptive prior"
             raise _checks.wrong("geometry", expected, type(geometry).__name__)
         if geometry.has_cells:
             return LocalAreaPlan(encoding, cast(AreaLattice, geometry), self, **options)
-        weights = torch.ones(*geometry.shape, 1) if geometry.weights is None else geometry.weights
-        is_strided = geometry.is_whole_lattice and geometry.shape != geometry.grid
-        if is_strided and self.noise:
+        weights = geometry.full_weights
+        if geometry.is_strided and self.noise:
             raise _checks.wrong(
                 "prior", "cn.Local() without noise on a lattice that skips samples, or cn.Adaptive()", repr(self)
             )
-        if is_strided and len(geometry.grid) == 1:
+        if geometry.is_strided and len(geometry.grid) == 1:
             return AdaptivePlan(encoding, geometry, self.pilot, **options)
-        if is_strided:
+        if geometry.is_strided:
             kind: Any = LocalLatticePlan
         elif self.noise and bool((weights == 1).all()):
             kind = LocalNoisePlan
-        elif bool(((weights == 0) | (weights == 1)).all()) and is_mosaic(weights.movedim(-1, 0) > 0):
+        elif geometry.is_binary and is_mosaic(weights.movedim(-1, 0) > 0):
             kind = LocalMosaicPlan
         else:
             kind = LocalPlan
@@ -101,13 +98,11 @@ class Local(LocalParameters, Prior):
     def candidates(cls, setting: Setting) -> "tuple[Local, ...]":
         """Return it for pictures and clips with gaps or cells."""
         geometry, dims = setting.geometry, len(setting.geometry.grid)
-        is_lattice = geometry.is_even and not geometry.is_scattered and geometry.operator is None
-        if setting.robust or not setting.fourier or not is_lattice:
+        if setting.robust or not setting.fourier or not (geometry.is_nodal or geometry.has_cells):
             return ()
         if geometry.weights is None:
             return (cls(),) if dims == 2 and geometry.shape != geometry.grid else ()
-        is_mask = not geometry.has_cells and bool(((geometry.weights == 0) | (geometry.weights == 1)).all())
-        return (cls(),) if dims in (2, 3) and is_mask else ()
+        return (cls(),) if dims in (2, 3) and geometry.is_nodal and geometry.is_binary else ()
 
     def seconds(self, setting: Setting) -> float:
         """Estimate the seconds of a fit; see ``local_seconds``."""

@@ -87,7 +87,7 @@ class ThinPlate(PlateParameters, Prior):
             order, cutoffs = SMOOTHED
             frequency = nyquist(geometry.density, dimensions(geometry.grid))
             return (*plates, *(cls(order, round(c * frequency, 3), 0.0) for c in cutoffs), cls())
-        return (*plates, cls(cutoff=math.inf)) if geometry.shape != geometry.grid and geometry.is_even else ()
+        return (*plates, cls(cutoff=math.inf)) if geometry.is_strided and geometry.is_even else ()
 
     @property
     def text(self) -> str:

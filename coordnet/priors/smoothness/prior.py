@@ -48,11 +48,10 @@ class Smoothness(SmoothnessParameters, Prior):
         geometry, dims = setting.geometry, len(setting.geometry.grid)
         if setting.robust:
             return (cls(POWER[dims], 1e-3 if geometry.is_whole_lattice else 1e-2, loss="huber"),)
-        if geometry.has_cells:
-            return ()
-        if geometry.is_whole_lattice and geometry.shape != geometry.grid:
+        if geometry.is_strided:
             return (cls(*STRIDED[dims]),)
-        return (cls(POWER[dims], 1e-3),) if setting.is_long and geometry.is_whole_lattice else ()
+        fills = geometry.filled_axes is not None and geometry.shape == geometry.grid
+        return (cls(POWER[dims], 1e-3),) if setting.is_long and fills else ()
 
     def robust(self) -> "Smoothness":
         """Return the prior with Huber's loss."""
