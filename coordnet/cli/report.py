@@ -21,6 +21,7 @@ from coordnet.comparison.stopwatch import once
 from coordnet.fitting.methods import Method, head_label
 from coordnet.media import Media, write_media
 from coordnet.media.array_files import split_member
+from coordnet.media.tags import Tags
 from coordnet.metrics.scores import Scoring
 from coordnet.networks.fit_reports import FitReport, LocalReport, StackReport
 from coordnet.networks.reconstruction import Reconstruction
@@ -143,7 +144,7 @@ def result_suffix(media: Media, common: Common) -> str:
 def try_format(media: Media, folder: Path, common: Common) -> None:
     """Write the first row or frame of a signal in the format of its result, so that another one fails at once."""
     if common.file is not None:
-        first = replace(media, signal=media.signal[:1].nan_to_num(), stored=None, known=None)
+        first = replace(media, signal=media.signal[:1].nan_to_num(), stored=None, known=None, tags=Tags())
         tried = folder / f"reconstruction{result_suffix(media, common)}"
         write_media(first, tried)
         tried.unlink()

@@ -24,6 +24,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
+from coordnet.media.tags import warn_of_lost
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
 from coordnet.plots.noise import noise_figure
@@ -231,7 +232,8 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
             shown, seconds = once(lambda: work(signal, media, media.signal.to(device), common))
         made, fit, name = shown.made, shown.made.fit, media.name
         before, after = shown.before.detach().cpu(), made.signal.detach().cpu()
-        restored = replace(media, signal=after, known=made.known)
+        growth = [m / n for m, n in zip(after.shape, media.grid, strict=False)] if media.kind == "image" else (1, 1)
+        restored = replace(media, signal=after, known=made.known, tags=media.tags.enlarged(growth[0], growth[1]))
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
         found |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
         record = _record(command, name, after.shape, common, found)
@@ -306,11 +308,13 @@ def _written(
     suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
     if common.file is not None and common.file.suffix.lower() not in (suffix, ""):
         raise MediaError(f"{common.file}: expected the suffix {suffix} for what is read in rows, found another")
-    written, options = staging / f"reconstruction{suffix}", {"channel_axis": source.channel_axis, "alpha": source.alpha}
+    written, (held, lost) = staging / f"reconstruction{suffix}", source.held(suffix, shape)
+    options: Any = {"channel_axis": source.channel_axis, "alpha": source.alpha, "held": held}
     stored = write_rows(written, shape, source.depth, _named(blocks, path), **options)
     if suffix == ".png":
         with common.stage("writing"):
-            write_pixels(stored, written)
+            write_pixels(stored, written, held)
+    warn_of_lost(path.stem, suffix, lost)
     return stored
 
 

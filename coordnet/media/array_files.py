@@ -91,6 +91,14 @@ def _open_zarr(path: Path) -> Any:
     return stored
 
 
+def zarr_options(stored: Any) -> dict[str, Any]:
+    """Return zarr's options for an array with the chunks, the compression and the attributes of another one."""
+    options = {name: getattr(stored, name) for name in ("chunks", "shards", "filters", "compressors", "fill_value")}
+    options |= {"zarr_format": stored.metadata.zarr_format, "attributes": dict(stored.attrs)}
+    named = getattr(stored.metadata, "dimension_names", None)
+    return {**options, "dimension_names": named} if named else options
+
+
 def zarr_package(path: Path) -> Any:
     """Return the package zarr, or raise a `MediaError` that says how to install it."""
     try:

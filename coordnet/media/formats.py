@@ -19,6 +19,7 @@ from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, w
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio, write_audio
 from coordnet.media.tables import TABLE_SUFFIXES, read_table, write_table
+from coordnet.media.tags import Tags, warn_of_lost
 from coordnet.media.video import CLIP_SUFFIXES, VIDEO_SUFFIXES, is_video, read_video, write_video
 
 KIND_BY_SUFFIX: dict[str, Kind] = {
@@ -137,7 +138,7 @@ def _line(image: Media, axis: int, word: str, index: int) -> Media:
         raise mismatch(image.name, f"a {word} from 0 to {length - 1}", str(index))
     line = image.signal.select(axis, index).contiguous()
     name = f"{image.name}-{word}{index}"
-    return replace(image, signal=line, kind="array", suffix="", name=name, alpha=False, stored=None)
+    return replace(image, signal=line, kind="array", suffix="", name=name, alpha=False, stored=None, tags=Tags())
 
 
 def write_media(
@@ -152,7 +153,8 @@ def write_media(
     ``depth`` (the type of the numbers in the file) and ``rate`` (frames or samples per second) are by default those of
     ``media``. A tensor is written with 8 bits in pictures and videos (25 frames per second), with 16 bits in sound
     (44100 samples per second), and as float32 elsewhere. A file that exists, or a signal that the format cannot hold,
-    raises a ``MediaError``. Numbers that ``media.known`` keeps are those of the file that ``media`` was read from.
+    raises a ``MediaError``. Numbers that ``media.known`` keeps are those of the file that ``media`` was read from. A
+    ``CoordnetWarning`` names the ``media.tags`` that the format does not hold.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in KIND_BY_SUFFIX or suffix in (".npz", ".zarr"):
@@ -171,13 +173,16 @@ def write_media(
     rate = source.rate if rate is None else rate
     options: dict[str, Any] = {"depth": depth} if depth else {}
     pace: dict[str, Any] = {} if rate is None else {"rate": rate}
+    lost = [] if target == "image" else source.tags.for_others()
     if target == "image":
-        write_image(signal, path, **options, alpha=source.alpha or source is not media, exact=exact)
+        alpha = source.alpha or source is not media
+        lost = write_image(signal, path, **options, alpha=alpha, exact=exact, tags=source.tags)
     elif target == "video":
-        write_video(signal, path, **pace, exact=exact)
+        write_video(signal, path, **pace, exact=exact, palette=source.tags.palette)
     elif target == "audio":
         write_audio(signal, path, **pace, **options, exact=exact)
     elif target == "table":
         write_table(path, source.columns, signal, exact=exact)
     else:
         write_array(signal, path, **options, channel_axis=source.channel_axis, exact=exact)
+    warn_of_lost(source.name, suffix, lost)

@@ -1,5 +1,6 @@
 """Pictures in and out at the bit depth of the file, by imageio and tifffile."""
 
+import io
 import logging
 import math
 import re
@@ -18,7 +19,9 @@ from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
+from coordnet.media.palettes import indexed
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
+from coordnet.media.tags import Tags, read_tags
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 IMAGE_SUFFIXES = (
@@ -32,6 +35,7 @@ _DEEP_PIXELS = {1: "gray16be", 2: "ya16be", 3: "rgb48be", 4: "rgba64be"}
 _FLIPPED = {2: (1,), 3: (0, 1), 4: (0,), 6: (0,), 7: (0, 1), 8: (1,)}
 # What a channel beyond the colors is (TIFF 6.0, page 31): unspecified, opacity that colors are multiplied by, opacity.
 NO_ALPHA, TIMES_ALPHA, STRAIGHT = 0, 1, 2
+HEADER = 33  # bytes of a PNG file to the end of its first chunk, which has the size and the type of the pixels
 COMPRESSED_LESS = 2**24  # numbers of a picture that is compressed less, five times as fast
 AVERAGED = 8  # a side that shrinks by more is first averaged over areas: a wide filter takes seconds a picture
 _SIZE = r"([1-9]\d*)[x×]([1-9]\d*)"
@@ -43,22 +47,32 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())  # otherwise Pyt
 def read_image(path: StrPath, *, size: str | None = None, crop: str | None = None, memory: int | None = None) -> Media:
     """Read a picture, turned upright, into a signal of shape (height, width, channels).
 
-    Integers are scaled to [0, 1], and one bit is 0 or 1, which is the type bool. Channels are 1 (gray), 2 (gray and
-    alpha), 3 (RGB) or 4 (RGB and alpha); a TIFF file may have others. The first picture of an animation is read.
+    Integers are scaled to [0, 1], and one bit is 0 or 1, which is the type bool; the NODATA of a GeoTIFF is NaN.
+    Channels are 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha); a TIFF file may have others. The first
+    picture of an animation is read.
     ``size`` ("256x256") is the height and width to resize to with anti-aliasing; ``crop`` is the part to keep after
     that, "128x128" from the center or "128x128+10+20" from row 10 and column 20. A picture that needs more than
     ``memory`` bytes is refused, see ``refuse_large``.
     """
     path = files.readable_file(path, "an image")
     pixels, alpha = read_pixels(path, memory)
-    pixels = pixels > 0 if _has_one_bit(path) else pixels
-    image, suffix = resize_and_crop(from_depth(pixels, path), size, crop, memory), path.suffix.lower()
-    # A GIF has a palette, which is chosen anew unless some of its colors stay.
-    stored = pixels if suffix == ".gif" else rounded_by_float32(pixels)
-    stored = stored if size is None and crop is None else None
-    return Media(
-        torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=suffix, alpha=alpha, stored=stored
-    )
+    pixels, tags = pixels > 0 if _has_one_bit(path) else pixels, read_tags(path)
+    image, suffix = resize_and_crop(known_values(pixels, tags, path), size, crop, memory), path.suffix.lower()
+    # A palette is chosen anew unless some of its colors stay.
+    stored = pixels if tags.palette is not None else rounded_by_float32(pixels)
+    whole = size is None and crop is None
+    options: Any = {"alpha": alpha, "stored": stored if whole else None, "tags": tags if whole else tags.cut()}
+    return Media(torch.from_numpy(image), "image", path.stem, pixels.dtype.name, suffix=suffix, **options)
+
+
+def known_values(pixels: np.ndarray, tags: Tags, path: StrPath) -> np.ndarray:
+    """Return pixels as values in float32, NaN where they have the number of a missing one; see ``from_depth``."""
+    missing = tags.missing(pixels)
+    if missing is None or not missing.any():
+        return from_depth(pixels, path)
+    values = from_depth(np.where(missing, pixels.dtype.type(0), pixels), path)
+    values[missing] = np.nan
+    return values
 
 
 def _has_one_bit(path: Path) -> bool:
@@ -185,12 +199,14 @@ def write_image(
     depth: str = "uint8",
     alpha: bool = True,
     exact: Exact | None = None,
-) -> None:
+    tags: Tags | None = None,
+) -> list[str]:
     """Write a picture without loss; integers are the signal times their type's largest value, rounded and clipped.
 
     PNG holds 1 to 4 channels of uint8 or uint16, or one of bool, TIFF any number of channels of any type. ``depth`` is
     the name of a NumPy dtype; see ``to_depth``. ``alpha`` says whether the last of 2 or 4 channels is opacity, which
-    TIFF files note. ``exact`` are numbers of this dtype that replace the signal's.
+    TIFF files note. ``exact`` are numbers of this dtype that replace the signal's. Of ``tags`` those are returned that
+    the file does not hold.
     """
     suffix, channels = Path(path).suffix.lower(), signal.shape[-1]
     if suffix not in (".png", *TIFF_SUFFIXES):
@@ -203,23 +219,43 @@ def write_image(
     pixels = to_depth(as_numpy(signal), depth, path)
     pixels = pixels if exact is None else exact.over(pixels)
     pixels = pixels[..., 0] if channels == 1 else pixels
+    tags = tags or Tags()
+    held, lost = (tags.for_tiff if suffix in TIFF_SUFFIXES else tags.for_png)(channels)
     with atomic_path(path) as temporary, encoding(path, "an image"):
         if suffix in TIFF_SUFFIXES:
-            tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels, alpha=alpha))
+            tifffile.imwrite(temporary, pixels, compression="zlib", **tiff_options(channels, alpha=alpha), **held)
+        elif tags.palette is not None and exact is not None and channels == 3:
+            indexed(pixels, np.asarray(exact.where.all(-1)), tags.palette).save(temporary, **held)
         else:
-            write_pixels(pixels, temporary)
+            write_pixels(pixels, temporary, held)
+            lost += tags.lost_palette
+    return lost
 
 
-def write_pixels(pixels: np.ndarray, path: Path) -> None:
-    """Write pixels of 8 or 16 bits, (height, width) or with 1 to 4 channels, into a PNG file."""
+def write_pixels(pixels: np.ndarray, path: Path, held: dict[str, Any]) -> None:
+    """Write pixels of 8 or 16 bits, (height, width) or with 1 to 4 channels, into a PNG file.
+
+    ``held`` are Pillow's options for what the file says beside them, see ``Tags``.
+    """
     pixels = pixels[..., 0] if pixels.shape[2:] == (1,) else pixels
     if pixels.dtype == np.uint16:
         stored = _DEEP_PIXELS[1 if pixels.ndim == 2 else pixels.shape[2]]
         formats = {"in_pixel_format": stored, "out_pixel_format": stored}
         iio.imwrite(path, pixels, plugin="pyav", codec="png", is_batch=False, **formats)
+        if held:
+            path.write_bytes(_with_chunks(path.read_bytes(), held))
     else:
         fast: dict[str, Any] = {"compress_level": 1} if pixels.size > COMPRESSED_LESS else {}
-        iio.imwrite(path, pixels, plugin="pillow", is_batch=False, **fast)
+        iio.imwrite(path, pixels, plugin="pillow", is_batch=False, **fast, **held)
+
+
+def _with_chunks(written: bytes, held: dict[str, Any]) -> bytes:
+    """Return a PNG file by FFmpeg with the chunks between header and pixels that Pillow makes of its options."""
+    model = io.BytesIO()
+    Image.new("L", (1, 1)).save(model, "PNG", **held)
+    chunks = model.getvalue()
+    first, last = written.index(b"IDAT") - 4, chunks.index(b"IDAT") - 4
+    return written[:HEADER] + chunks[HEADER:last] + written[first:]
 
 
 def tiff_options(channels: int, *, alpha: bool) -> dict[str, Any]:

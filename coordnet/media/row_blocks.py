@@ -11,10 +11,26 @@ from typing import Any
 import numpy as np
 import tifffile
 
-from coordnet.media.array_files import ARRAY_SUFFIXES, last_axis_holds_channels, load_array, split_member, zarr_package
+from coordnet.media.array_files import (
+    ARRAY_SUFFIXES,
+    last_axis_holds_channels,
+    load_array,
+    split_member,
+    zarr_options,
+    zarr_package,
+)
 from coordnet.media.files import decoding, encoding, mismatch, readable_file, refuse_large
-from coordnet.media.pictures import IMAGE_SUFFIXES, NO_ALPHA, TIFF_SUFFIXES, TIMES_ALPHA, read_pixels, tiff_options
-from coordnet.media.signal import from_depth, to_depth
+from coordnet.media.pictures import (
+    IMAGE_SUFFIXES,
+    NO_ALPHA,
+    TIFF_SUFFIXES,
+    TIMES_ALPHA,
+    known_values,
+    read_pixels,
+    tiff_options,
+)
+from coordnet.media.signal import to_depth
+from coordnet.media.tags import Tags, read_tags
 
 ROW_SUFFIXES = (*ARRAY_SUFFIXES, *TIFF_SUFFIXES)
 
@@ -27,6 +43,7 @@ class RowFile:
     stored: Any  # the numbers in the file
     channel_axis: bool  # whether the last axis of the stored numbers holds channels
     alpha: bool  # whether the last channel is opacity
+    tags: Tags = Tags()  # what a picture's file says beside its pixels
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -38,10 +55,18 @@ class RowFile:
         """The name of the stored type."""
         return np.dtype(self.stored.dtype).name
 
+    def held(self, suffix: str, shape: tuple[int, ...]) -> tuple[dict[str, Any], list[str]]:
+        """Return the options to write a result of this shape with what this file says, and what it does not hold."""
+        if suffix == ".zarr":
+            return zarr_options(self.stored), []
+        tags = self.tags.enlarged(*(m / n for m, n in zip(shape[:2], self.shape[:2], strict=True)))
+        channels = shape[-1]
+        return tags.for_tiff(channels) if suffix in TIFF_SUFFIXES else tags.for_png(channels)
+
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Return rows of shape (rows, *rest, channels) in float32."""
         with decoding(self.path, "a signal in rows"):
-            values = from_depth(np.array(self.stored[rows]), self.path)
+            values = known_values(np.array(self.stored[rows]), self.tags, self.path)
         _release(self.stored)
         return values if self.channel_axis else values[..., None]
 
@@ -76,7 +101,7 @@ def open_rows(path: Path, memory: int | None = None) -> Iterator[RowFile]:
             raise mismatch(path, "real numbers", f"values of type {stored.dtype}")
         picture = suffix in IMAGE_SUFFIXES
         channel_axis = len(shape) == 3 if picture else last_axis_holds_channels(shape)
-        yield RowFile(path, stored, channel_axis, alpha)
+        yield RowFile(path, stored, channel_axis, alpha, read_tags(path) if picture else Tags())
 
 
 def _open_tiff(path: Path, opened: ExitStack, memory: int | None) -> tuple[Any, bool]:
@@ -104,6 +129,7 @@ def write_rows(
     *,
     channel_axis: bool,
     alpha: bool = True,
+    held: dict[str, Any] | None = None,
 ) -> Any:
     """Write a signal of this shape (*grid, channels) block by block, into a new .npy, .zarr or uncompressed TIFF file.
 
@@ -111,11 +137,11 @@ def write_rows(
 
     ``blocks`` are its rows, (rows, *rest, channels), from the first to the last. ``depth`` is the name of a NumPy
     dtype; see ``to_depth``. ``channel_axis=False`` leaves out an axis of channels of length 1; ``alpha`` says
-    whether the last channel of a picture is opacity.
+    whether the last channel of a picture is opacity, and ``held`` are the options of ``RowFile.held``.
     """
     kept = shape if channel_axis else shape[:-1]
     with encoding(path, "a signal in rows"):
-        stored, row = _create(path, kept, np.dtype(depth), alpha=alpha), 0
+        stored, row = _create(path, kept, np.dtype(depth), held or {}, alpha=alpha), 0
         for block in blocks:
             stored[row : row + len(block)] = to_depth(block, depth, path).reshape(-1, *kept[1:])
             row += len(block)
@@ -123,14 +149,13 @@ def write_rows(
     return stored
 
 
-def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, alpha: bool) -> Any:
+def _create(path: Path, shape: tuple[int, ...], dtype: np.dtype, held: dict[str, Any], *, alpha: bool) -> Any:
     """Create a file and return an array whose assigned rows are written to it; of a .png file, the array alone."""
     if path.suffix.lower() == ".png":
         return np.empty(shape, dtype)
     if path.suffix.lower() == ".npy":
         return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if path.suffix.lower() == ".zarr":
-        chunks = (min(64, shape[0]), *(min(1024, n) for n in shape[1:]))
-        return zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, chunks=chunks)
+        return zarr_package(path).create_array(store=str(path), shape=shape, dtype=dtype, **held)
     options = tiff_options(shape[2] if len(shape) == 3 else 1, alpha=alpha)
-    return tifffile.memmap(path, shape=shape, dtype=dtype, **options)
+    return tifffile.memmap(path, shape=shape, dtype=dtype, **options, **held)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from coordnet.media.files import StrPath, mismatch
+from coordnet.media.tags import Tags
 
 Kind = Literal["image", "video", "audio", "table", "array"]
 
@@ -45,6 +46,7 @@ class Media:
     alpha: bool = False  # whether the last channel is opacity: of two, beside gray, or of four, beside three colors
     stored: np.ndarray | None = None  # the numbers of the file, shaped as the signal, where writing might change them
     known: Bool[Tensor, "*grid channels"] | None = None  # where the stored numbers are written again
+    tags: Tags = Tags()  # what a picture's file says beside its pixels
 
     def __post_init__(self) -> None:
         """Replace the bytes of a name that are not UTF-8, which neither figures nor JSON hold."""

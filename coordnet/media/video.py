@@ -12,12 +12,11 @@ import imageio.v3 as iio
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image
-from scipy.spatial import KDTree
 from torch import Tensor
 
 from coordnet.media import files
 from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, encoding, mismatch
+from coordnet.media.palettes import indexed
 from coordnet.media.pictures import resize_and_crop
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
 
@@ -27,7 +26,6 @@ VIDEO_SUFFIXES = (
 )
 ANIMATED_SUFFIXES = (".gif", ".webp", ".apng", ".png", ".avif")
 CLIP_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".avi", ".gif")
-COLORS = 256  # colors in a GIF's palette
 _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+)?)?")
 # The color matrix, primaries and transfer with which FFmpeg converts; players then need not guess them.
 _COLORS = dict.fromkeys(("colorspace", "color_primaries", "color_trc"), "smpte170m")
@@ -126,12 +124,13 @@ def write_video(
     *,
     rate: float | int = 25,
     exact: Exact | None = None,
+    palette: np.ndarray | None = None,
 ) -> None:
     """Write a clip as H.264 at high quality (crf 12) 8 bits per channel, or as a GIF; values are clipped to [0, 1].
 
     Colors are 4:2:0, which every player shows, if height and width are even; otherwise they are 4:4:4, which fewer
     players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB). The palette of a
-    GIF of one frame has the colors of ``exact``.
+    GIF of one frame has the colors of ``exact``, in the order of ``palette`` (colors, 3) where there is one.
     """
     suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
     if suffix not in CLIP_SUFFIXES:
@@ -146,7 +145,7 @@ def write_video(
             duration = round(100 / rate) * 10  # a GIF counts hundredths of a second
             frames = images if shape[-1] == 3 else images[..., 0]
             if exact is not None and shape[-1] == 3:
-                indexed(exact.over(frames[0]), np.asarray(exact.where.all(-1))).save(temporary)
+                indexed(exact.over(frames[0]), np.asarray(exact.where.all(-1)), palette).save(temporary, optimize=False)
                 return
             iio.imwrite(temporary, frames, plugin="pillow", duration=duration, loop=0)
         return
@@ -162,18 +161,3 @@ def write_video(
         file._video_stream.options = _H264  # imageio has no argument for the codec's options
         for image in images:
             file.write_frame(np.broadcast_to(image, (*shape[1:3], 3)))
-
-
-def indexed(pixels: np.ndarray, kept: np.ndarray) -> Image.Image:
-    """Return a picture (height, width, 3) with a palette that has the colors of the kept pixels (height, width).
-
-    Other pixels get the nearest of 256 colors, those that are left being chosen for them.
-    """
-    others = pixels[~kept]
-    colors = np.unique(pixels[kept], axis=0)
-    if len(others) and len(colors) < COLORS:
-        chosen = Image.fromarray(others[None]).quantize(COLORS - len(colors)).convert("RGB")
-        colors = np.unique(np.concatenate([colors, np.asarray(chosen)[0]]), axis=0)
-    picture = Image.fromarray(KDTree(colors).query(pixels)[1].astype(np.uint8))
-    picture.putpalette(colors.tobytes())
-    return picture

@@ -58,7 +58,9 @@ def write_dataset(dataset: xarray.Dataset, path: Path) -> None:
                 importlib.import_module("rioxarray")
                 next(iter(dataset.data_vars.values())).rio.to_raster(made)
             elif kind is ZARR:
-                dataset.drop_encoding().to_zarr(made)
+                chunks = {name: a.encoding.get("chunks") for name, a in dataset.variables.items()}
+                kept = {name: {"chunks": found} for name, found in chunks.items() if found}
+                dataset.drop_encoding().to_zarr(made, encoding=kept)
             else:
                 dataset.to_netcdf(made)
         if path.is_dir():

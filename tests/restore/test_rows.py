@@ -13,6 +13,7 @@ import coordnet as cn
 from coordnet.cli.common import parse_bytes
 from coordnet.encodings import ComplexEncoding
 from coordnet.encodings.encoders import DFT, Gaussian
+from coordnet.media.array_files import zarr_options
 from coordnet.media.files import MediaError
 from coordnet.media.row_blocks import open_rows, write_rows
 from coordnet.restore import rows as streaming
@@ -150,9 +151,10 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, kind, run, tmp_path)
     picture = synthetic_photograph(140, 33)
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / f"a{suffix}"
-    if suffix == ".zarr":
+    held = {} if suffix == ".npy" else {"chunks": (32, 16, 3), "attributes": {"units": "K"}}
+    if held:
         pytest.importorskip("zarr")
-    write_rows(path, tuple(picture.shape), "float32", iter([picture.numpy()]), channel_axis=True)
+    write_rows(path, tuple(picture.shape), "float32", iter([picture.numpy()]), channel_axis=True, held=held)
     for _ in range(2):
         options = ("--factor", 1.5, "--samples", kind, "--memory", "1MiB", "--out", "out", "--force")
         status, out, err = run("upscale", path, *options)
@@ -160,6 +162,7 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, kind, run, tmp_path)
     expected = cn.upscale(picture, 1.5, samples=kind, prior="none").signal
     with open_rows(tmp_path / "out" / f"reconstruction{suffix}") as found:
         assert torch.allclose(torch.from_numpy(found[0:210]), expected, atol=1e-5)
+        assert held.items() <= ({} if suffix == ".npy" else zarr_options(found.stored)).items()
     assert {p.name for p in (tmp_path / "out").iterdir()} == {path.with_stem("reconstruction").name} | {
         "figure.png",
         "record.json",
