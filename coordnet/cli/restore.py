@@ -24,7 +24,7 @@ from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
 from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
-from coordnet.media.tags import warn_of_lost
+from coordnet.media.tags import Tags, warn_of_lost
 from coordnet.networks.fit_reports import AdaptiveReport, StackReport
 from coordnet.plots.fits import restoration_figure
 from coordnet.plots.noise import noise_figure
@@ -247,7 +247,7 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
         if made.noise is not None and common.is_drawn:
             noise_figure(made.noise).savefig(staging / "noise.png", dpi=110)
         if media.kind == "video" and common.file is None:  # the .mp4 is compressed
-            write_media(restored, staging / "reconstruction.npy")
+            write_media(replace(restored, tags=Tags()), staging / "reconstruction.npy")
     return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
 
 

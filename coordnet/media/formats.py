@@ -173,12 +173,12 @@ def write_media(
     rate = source.rate if rate is None else rate
     options: dict[str, Any] = {"depth": depth} if depth else {}
     pace: dict[str, Any] = {} if rate is None else {"rate": rate}
-    lost = [] if target == "image" else source.tags.for_others()
+    lost = source.tags.for_others()
     if target == "image":
         alpha = source.alpha or source is not media
         lost = write_image(signal, path, **options, alpha=alpha, exact=exact, tags=source.tags)
     elif target == "video":
-        write_video(signal, path, **pace, exact=exact, palette=source.tags.palette)
+        lost = write_video(signal, path, **pace, exact=exact, tags=source.tags)
     elif target == "audio":
         write_audio(signal, path, **pace, **options, exact=exact)
     elif target == "table":

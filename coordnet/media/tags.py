@@ -1,4 +1,4 @@
-"""What a picture's file says beside its pixels: color profile, resolution, EXIF, georeference, palette."""
+"""What a file holds beside its pixels: color profile, resolution, EXIF, georeference, palette, sound."""
 
 import math
 import warnings
@@ -14,6 +14,7 @@ from PIL import Image
 
 from coordnet._checks import CoordnetWarning
 from coordnet.media import files
+from coordnet.media.soundtrack import Track
 
 Entry = tuple[int, int, int, Any, bool]  # a tag of a TIFF file as tifffile writes it: code, type, count, value, once
 
@@ -28,7 +29,7 @@ SPACES = {b"GRAY": (1, 2), b"RGB ": (3, 4)}  # numbers of channels that a color 
 
 @dataclass(frozen=True)
 class Tags:
-    """The properties of a picture's file that its result keeps, and the names of those that none has, ``lost``."""
+    """The properties of a picture's or a clip's file that its result keeps; ``lost`` names those that none has."""
 
     profile: bytes | None = None  # ICC
     dpi: tuple[float, float] | None = None  # dots per inch, across and down
@@ -36,6 +37,7 @@ class Tags:
     entries: tuple[Entry, ...] = ()  # texts, georeference and missing value of a TIFF file
     nodata: float | None = None  # the number that stands for a missing value
     palette: np.ndarray | None = None  # (colors, 3), uint8
+    sound: Track | None = None
     lost: tuple[str, ...] = ()
 
     @property
@@ -88,8 +90,8 @@ class Tags:
         return options, [*self.lost, *self._mismatched(channels), *exif, *self.lost_palette]
 
     def for_others(self) -> list[str]:
-        """Return what a file of numbers, or a clip, does not hold."""
-        held = {"the color profile": self.profile, "the resolution": self.dpi, "EXIF": self.exif}
+        """Return what a file of numbers, or an animation, does not hold."""
+        held = {"the color profile": self.profile, "the resolution": self.dpi, "EXIF": self.exif, "sound": self.sound}
         return [*self.lost, *(name for name, value in held.items() if value is not None), *self._place]
 
     def _fits(self, channels: int) -> bool:

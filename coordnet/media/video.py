@@ -2,7 +2,9 @@
 
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from coordnet.media.files import MediaError, StrPath, atomic_path, decoding, enc
 from coordnet.media.palettes import indexed
 from coordnet.media.pictures import resize_and_crop
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, to_depth
+from coordnet.media.soundtrack import add_sound, find_track
+from coordnet.media.tags import Tags
 
 VIDEO_SUFFIXES = (
     *(".mp4", ".m4v", ".mov", ".mkv", ".avi", ".webm"),
@@ -44,9 +48,9 @@ def read_video(
 
     ``frames`` ("0:120", "-30:", "::2") selects frames as a Python slice does; then ``size`` and ``crop`` apply as in
     ``read_image``, one frame at a time. Channels are RGB, or 1 if the codec stores gray. Frames are turned by the
-    rotation that the file states. Sound is ignored, and depths beyond 8 bits are reduced to 8. Reading stops with a
-    ``MediaError`` where the frames need more than ``memory`` bytes, see ``refuse_large``, or where decoding them takes
-    too long, see ``refuse_long``.
+    rotation that the file states. Depths beyond 8 bits are reduced to 8, and sound stays in the file until it is copied
+    (``Tags``). Reading stops with a ``MediaError`` where the frames need more than ``memory`` bytes, see
+    ``refuse_large``, or where decoding them takes too long, see ``refuse_long``.
     """
     path = files.readable_file(path, "a video")
     wanted = slice(None) if frames is None else _parse_frames(frames)
@@ -64,8 +68,11 @@ def read_video(
     if not clip:
         found = "a video with no frames" if frames is None else f"no frames in {frames!r}"
         raise mismatch(path, "at least one frame", found)
-    rate /= wanted.step or 1
-    return Media(torch.from_numpy(np.stack(clip)), "video", path.stem, "uint8", rate, suffix=path.suffix.lower())
+    start, rate, suffix = (wanted.start or 0) / rate, rate / (wanted.step or 1), path.suffix.lower()
+    with decoding(path, "a video"):
+        sound = None if suffix in ANIMATED_SUFFIXES else find_track(path, start, len(clip) / rate)
+    signal, tags = torch.from_numpy(np.stack(clip)), Tags(sound=sound)
+    return Media(signal, "video", path.stem, "uint8", rate, suffix=suffix, tags=tags)
 
 
 def is_video(path: Path) -> bool:
@@ -124,13 +131,14 @@ def write_video(
     *,
     rate: float | int = 25,
     exact: Exact | None = None,
-    palette: np.ndarray | None = None,
-) -> None:
+    tags: Tags | None = None,
+) -> list[str]:
     """Write a clip as H.264 at high quality (crf 12) 8 bits per channel, or as a GIF; values are clipped to [0, 1].
 
     Colors are 4:2:0, which every player shows, if height and width are even; otherwise they are 4:4:4, which fewer
-    players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB). The palette of a
-    GIF of one frame has the colors of ``exact``, in the order of ``palette`` (colors, 3) where there is one.
+    players show. ``rate`` is in frames per second. Channels are 1 (gray) or 3 (RGB). The palette of a GIF of one frame
+    has the colors of ``exact``, in the order of the palette in ``tags``. The sound in these is copied; what the file
+    does not hold of them is returned.
     """
     suffix, shape = Path(path).suffix.lower(), tuple(signal.shape)
     if suffix not in CLIP_SUFFIXES:
@@ -139,25 +147,36 @@ def write_video(
         raise mismatch(path, "(frames, height, width, 1 or 3 channels), none empty", str(shape))
     if not 0 < rate <= 1000:
         raise mismatch(path, "a rate up to 1000 frames per second", f"{rate:g}")
-    images = to_depth(as_numpy(signal), "uint8", path)
+    images, tags = to_depth(as_numpy(signal), "uint8", path), tags or Tags()
     if suffix == ".gif":
         with atomic_path(path) as temporary, encoding(path, "an animation"):
             duration = round(100 / rate) * 10  # a GIF counts hundredths of a second
             frames = images if shape[-1] == 3 else images[..., 0]
             if exact is not None and shape[-1] == 3:
-                indexed(exact.over(frames[0]), np.asarray(exact.where.all(-1)), palette).save(temporary, optimize=False)
-                return
-            iio.imwrite(temporary, frames, plugin="pillow", duration=duration, loop=0)
-        return
-    pixels = "yuv420p" if shape[1] % 2 == 0 and shape[2] % 2 == 0 else "yuv444p"
+                kept = np.asarray(exact.where.all(-1))
+                indexed(exact.over(frames[0]), kept, tags.palette).save(temporary, optimize=False)
+            else:
+                iio.imwrite(temporary, frames, plugin="pillow", duration=duration, loop=0)
+        return tags.for_others()
     muxing = {"movflags": "faststart"} if suffix in (".mp4", ".m4v", ".mov") else {}
+    with atomic_path(path) as temporary, encoding(path, "a video"):
+        if tags.sound is None:
+            _encode(images, temporary, rate, muxing)
+            return tags.for_others()
+        with tempfile.TemporaryDirectory(dir=temporary.parent, prefix=".tmp-") as folder:
+            silent = Path(folder, temporary.name)
+            _encode(images, silent, rate, {})
+            codec = add_sound(silent, tags.sound, temporary, muxing)
+    return replace(tags, sound=None).for_others() + ([] if codec is None else [f"sound of the codec {codec}"])
+
+
+def _encode(images: np.ndarray, path: Path, rate: float | int, muxing: dict[str, str]) -> None:
+    """Write frames as H.264."""
+    height, width = images.shape[1:3]
+    pixels = "yuv420p" if height % 2 == 0 and width % 2 == 0 else "yuv444p"
     file: Any
-    with (
-        atomic_path(path) as temporary,
-        encoding(path, "a video"),
-        iio.imopen(temporary, "w", plugin="pyav", options=muxing) as file,  # type: ignore[arg-type]
-    ):
+    with iio.imopen(path, "w", plugin="pyav", options=muxing) as file:  # type: ignore[arg-type]
         file.init_video_stream("libx264", fps=rate, pixel_format=pixels)
         file._video_stream.options = _H264  # imageio has no argument for the codec's options
         for image in images:
-            file.write_frame(np.broadcast_to(image, (*shape[1:3], 3)))
+            file.write_frame(np.broadcast_to(image, (height, width, 3)))

@@ -2,6 +2,7 @@
 
 import io
 
+import av
 import numpy as np
 import pytest
 import tifffile
@@ -137,3 +138,55 @@ def test_damaged_tags_are_lost_and_said(tmp_path):
     media = read_media(tmp_path / "a.jpg")
     assert media.grid == (6, 9)
     assert media.tags.profile is None
+
+
+def clip(path, codec, seconds=2):
+    """A clip of 25 frames a second whose sound is a sine, in chunks of 1024 samples."""
+    with av.open(str(path), "w") as file:
+        video, audio = file.add_stream("libx264", rate=25), file.add_stream(codec, rate=8000)
+        video.width, video.height, audio.layout = 16, 12, "mono"
+        for k in range(25 * seconds):
+            file.mux(video.encode(av.VideoFrame.from_ndarray(np.full((12, 16, 3), 4 * k, np.uint8), format="rgb24")))
+        kind = audio.codec_context.format.name
+        for start in range(0, 8000 * seconds, 1024):
+            sine = np.sin((start + np.arange(1024)) / 9)[None]
+            numbers = (
+                sine.astype(np.float32)
+                if kind.startswith("flt")
+                else (99 * sine + 128).astype(np.uint8 if kind == "u8" else np.int16)
+            )
+            frame = av.AudioFrame.from_ndarray(numbers, format=kind, layout="mono")
+            frame.sample_rate, frame.pts = 8000, start
+            file.mux(audio.encode(frame))
+        for stream in (video, audio):
+            file.mux(stream.encode(None))
+
+
+def packets(path):
+    """The times and the bytes of the packets of sound."""
+    with av.open(str(path)) as file:
+        found = [p for p in file.demux(audio=0) if p.dts is not None] if file.streams.audio else []
+        return [(float(p.pts * p.time_base), bytes(p)) for p in found]
+
+
+@pytest.mark.parametrize("frames", [None, "25:40"])
+def test_the_sound_of_a_clip_is_copied(tmp_path, frames):
+    clip(tmp_path / "a.mp4", "aac")
+    media = read_media(tmp_path / "a.mp4", frames=frames)
+    write_media(media, tmp_path / "b.mp4")
+    expected = packets(tmp_path / "a.mp4")
+    if frames is not None:
+        expected = [(time - 1, content) for time, content in expected if 1 <= time < 1.6]
+    made = packets(tmp_path / "b.mp4")
+    assert [content for _, content in made] == [content for _, content in expected]
+    assert np.allclose([time for time, _ in made], [time for time, _ in expected], atol=1e-3)
+    assert read_media(tmp_path / "b.mp4").grid == media.grid
+    with pytest.warns(CoordnetWarning, match="the .gif file does not keep sound"):
+        write_media(media, tmp_path / "b.gif")
+
+
+def test_sound_that_the_format_does_not_hold_is_left_out_and_said(tmp_path):
+    clip(tmp_path / "a.mkv", "pcm_u8")
+    with pytest.warns(CoordnetWarning, match="sound of the codec pcm_u8"):
+        write_media(read_media(tmp_path / "a.mkv"), tmp_path / "b.mp4")
+    assert packets(tmp_path / "b.mp4") == []
