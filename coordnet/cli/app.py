@@ -143,7 +143,7 @@ def inpaint(*, signals: options.Pictures, asked: options.Inpainting, common: opt
     """Fill the unknown part of a picture, a video or another signal; the known part stays the same to the bit.
 
     A video's mask is one frame for all, or a frame for each. Beside the .mp4, whose compression changes every
-    pixel, a video's values are written exactly, to reconstruction.npy.
+    pixel, a video's values are written exactly, to restored.npy.
     """
     from coordnet.cli import restore
 

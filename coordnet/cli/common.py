@@ -19,7 +19,15 @@ from coordnet import _checks
 from coordnet.linalg import waiting
 
 STANDARD = "-"  # standard input or output in the place of a file
-DATA_SUFFIXES = (".npy", ".csv", ".tsv", ".npz", ".y4m")  # names of files that ``mimetypes`` gives no kind of signal
+DATA_SUFFIXES = (
+    ".npy",
+    ".csv",
+    ".tsv",
+    ".npz",
+    ".nc",
+    ".h5",
+    ".y4m",
+)  # names of files that ``mimetypes`` gives no kind of signal
 
 
 def number(text: object) -> float:
@@ -339,9 +347,12 @@ class Inpainting:
     """The options that say where a signal is known, and what is assumed of it elsewhere."""
 
     mask: Annotated[
-        Path,
-        Option(help="Picture, animation or array that is not zero where the signal is known; or a folder of them."),
-    ]
+        Path | None,
+        Option(
+            help="Picture, stack, animation or array that is not zero where the signal is known; or a folder of them. "
+            "If not given, NaN and a GeoTIFF's NODATA are unknown."
+        ),
+    ] = None
     threshold: Threshold = None
     invert: Invert = False
     prior: Prior = "auto"

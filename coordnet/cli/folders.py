@@ -18,7 +18,7 @@ HIDDEN = ".coordnet-"  # prefix of the folders that hold unfinished results
 RANDOM = 8  # number of characters that ``tempfile`` appends to the prefix
 RECORD = "record.json"
 # Names of the files that commands write, without their suffix.
-RESULTS = ("compare", "figure", "grid", "model", "query", "reconstruction", "record", "uncertainty")
+RESULTS = ("compare", "figure", "grid", "model", "query", "reconstruction", "record", "restored", "uncertainty")
 
 
 def check(output: Output, command: str, *, shared: bool = False) -> None:
@@ -59,10 +59,10 @@ def check(output: Output, command: str, *, shared: bool = False) -> None:
 def results(output: Output, command: str, name: str) -> Iterator[tuple[Path, Path]]:
     """Give a hidden folder to write into, and the file or the folder to which the files move when all are written.
 
-    A file gets what is named ``reconstruction``, and a ``--report`` beside it the others. A folder is ``--out``, or a
-    fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``check`` for what is refused. A folder that
-    does not exist is made at once, so that no other run takes it, and is exchanged for the hidden one in a single step;
-    a failure removes it again.
+    A file gets what is named ``reconstruction`` or ``restored``, and a ``--report`` beside it the others. A folder is
+    ``--out``, or a fresh ``results/COMMAND/NAME-1`` (or -2, …) if it is not given; see ``check`` for what is refused. A
+    folder that does not exist is made at once, so that no other run takes it, and is exchanged for the hidden one in a
+    single step; a failure removes it again.
     """
     check(output, command)
     if output.file is not None:
@@ -105,7 +105,7 @@ def _naming_final(staging: Path, final: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        inside = re.escape(str(staging)) + (r"/reconstruction\.\w+" if not final.is_dir() else "")
+        inside = re.escape(str(staging)) + (r"/re(construction|stored)\.\w+" if not final.is_dir() else "")
         if re.search(inside, str(error)):
             raise ValueError(re.sub(inside, lambda _: str(final), str(error))) from error
         if isinstance(error, OSError):

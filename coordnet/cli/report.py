@@ -109,8 +109,10 @@ def write_results(
     record: Record,
     common: Common,
     std: Tensor | None = None,
+    *,
+    stem: str = "reconstruction",
 ) -> None:
-    """Write a reconstruction with its figure, its record, and its model where that is small or asked for.
+    """Write a result with its figure, its record, and its model where that is small or asked for.
 
     It is written alone, in the format of its name, where ``--out`` is a file without a ``--report``. The standard
     deviation ``std`` of the expected errors is written as an array and as a picture.
@@ -120,7 +122,7 @@ def write_results(
     if not bool(torch.isfinite(media.signal).all()):
         raise ValueError("`result`: expected finite values, found NaN or infinity")
     with common.stage("writing"):
-        write_media(media, folder / f"reconstruction{result_suffix(media, common)}")
+        write_media(media, folder / f"{stem}{result_suffix(media, common)}")
         if not common.is_explained:
             return
         if figure is not None:
@@ -141,11 +143,11 @@ def result_suffix(media: Media, common: Common) -> str:
     return (common.file and common.file.suffix.lower()) or media.lossless_suffix
 
 
-def try_format(media: Media, folder: Path, common: Common) -> None:
+def try_format(media: Media, folder: Path, common: Common, stem: str = "reconstruction") -> None:
     """Write the first row or frame of a signal in the format of its result, so that another one fails at once."""
     if common.file is not None:
         first = replace(media, signal=media.signal[:1].nan_to_num(), stored=None, known=None, tags=Tags())
-        tried = folder / f"reconstruction{result_suffix(media, common)}"
+        tried = folder / f"{stem}{result_suffix(media, common)}"
         write_media(first, tried)
         tried.unlink()
 

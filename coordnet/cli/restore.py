@@ -20,7 +20,7 @@ from coordnet.cli.many import each
 from coordnet.cli.report import Outcome
 from coordnet.comparison.stopwatch import once
 from coordnet.media import Media, MediaError, read_mask, read_media, write_media
-from coordnet.media.array_files import ARRAY_SUFFIXES, split_member
+from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, split_member
 from coordnet.media.files import available_memory
 from coordnet.media.pictures import write_pixels
 from coordnet.media.row_blocks import ROW_SUFFIXES, RowFile, open_rows, write_rows
@@ -42,6 +42,7 @@ from coordnet.sampling.patterns import Bayer, Pattern, sample
 
 POINTS = "pixels as points: complex Gaussian encoding, σ = {sigma}"
 AREAS = "pixels as areas: complex B-spline encoding, {assumed} prior, noise of standard deviation {noise:.2g}"
+RESTORED = "restored"  # the stem of a result's name
 UPSCALE_MEMORY = 2**31  # bytes that enlarging may take without --memory, if they are free
 SIDE_BEFORE, SIDE_AFTER = 96, 2048  # largest sides in pixels of the parts that the figure of a large picture shows
 
@@ -62,19 +63,15 @@ Work = Callable[[str, Media, Tensor, Common], Shown]  # restores a signal; it ta
 
 def inpaint(signals: list[str], asked: Inpainting, common: Batch) -> None:
     """Fill the samples that a mask calls unknown, and those that are NaN."""
-    asked = replace(asked, mask=asked.mask.absolute())
+    asked = replace(asked, mask=asked.mask and asked.mask.absolute())
     work = partial(_restored, "inpaint", partial(_inpaint, asked=asked, prior=_prior(asked.prior, asked.denoiser)))
     each("inpaint", work, signals, common, partial(_mask_of, mask=asked.mask))
 
 
 def _inpaint(signal: str, media: Media, values: Tensor, common: Common, asked: Inpainting, prior: Any) -> Shown:
     with specs.naming("`mask`"):
-        found = _mask_of(signal, asked.mask)
-        if not found:
-            raise MediaError(f"{asked.mask}: expected a mask of the name {Path(signal).stem}, found none")
-        options: Any = {"threshold": asked.threshold, "invert": asked.invert, "memory": common.memory_bytes}
-        known = read_mask(found[0], media.grid, **options)
-    options = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
+        known = _known(signal, media, asked, common.memory_bytes)
+    options: Any = {"dimensions": len(media.grid), "seed": common.seed, "progress": common.progress}
     made = inpainted(values, known, prior=prior, uncertainty=asked.uncertainty, **options)
     return _filled(made, media.signal, known)
 
@@ -87,8 +84,23 @@ def _prior(text: str, denoiser: str | None) -> Prior | Literal["auto"]:
     return prior
 
 
-def _mask_of(signal: str, mask: Path) -> list[Path]:
+def _known(signal: str, media: Media, asked: Inpainting, memory: int | None) -> Tensor:
+    """Return where a signal is known: what its mask says, or what is not NaN in a signal without a mask."""
+    if asked.mask is None:
+        known = ~media.signal.isnan()
+        if bool(known.all()):
+            raise MediaError(f"{signal}: expected a --mask, or a signal with NaN or NODATA, found neither")
+        return known
+    found = _mask_of(signal, asked.mask)
+    if not found:
+        raise MediaError(f"{asked.mask}: expected a mask of the name {Path(signal).stem}, found none")
+    return read_mask(found[0], media.grid, threshold=asked.threshold, invert=asked.invert, memory=memory)
+
+
+def _mask_of(signal: str, mask: Path | None) -> list[Path]:
     """Return a list of the mask of a signal: the file itself, or the first of its name in a folder, if any."""
+    if mask is None:
+        return []
     if not is_folder(mask):
         return [mask]
     return sorted(file for file in mask.iterdir() if file.stem == Path(signal).stem)[:1]
@@ -99,7 +111,7 @@ def demosaic(
 ) -> None:
     """Fill the two colors that each pixel of a mosaic did not measure."""
     work = partial(_demosaic, bayer=Bayer(pattern.upper()), sigma=sigma, prior=_prior(prior, denoiser))
-    each("demosaic", partial(_restored, "demosaic", work, is_image=True), signals, common)
+    each("demosaic", partial(_restored, "demosaic", work, kinds=("image",)), signals, common)
 
 
 def _demosaic(
@@ -193,16 +205,17 @@ def _upscale(image: str, common: Common, factor: float, kind: PixelKind, prior: 
 
     def work(_: str, media: Media, values: Tensor, common: Common) -> Shown:
         options = {"samples": kind, "prior": prior, "progress": common.progress}
-        made = upscaled(values, factor, alpha=media.alpha, **options)
+        made = upscaled(values if values.ndim == 3 else values.flatten(0, -4), factor, alpha=media.alpha, **options)
+        made = replace(made, signal=made.signal.unflatten(0, values.shape[:-3])) if values.ndim > 3 else made
         expected = made.expected_psnr
         sureness = "too small, or too uniform, to try on its own reduction"
         if expected is not None:
             sureness = f"PSNR {expected:.2f} dB where it was halved and enlarged by 2"
-        before = nearest(media.signal, tuple(made.signal.shape[:2]))
+        before = nearest(media.signal, tuple(made.signal.shape[-3:-1]))
         settings = _upscaling(made.report, factor, media.alpha, expected)
         return Shown(made, before, _chosen(made.report), sureness, settings)
 
-    return _restored("upscale", work, image, common, is_image=True)
+    return _restored("upscale", work, image, common, kinds=("image", "stack", "video"))
 
 
 def _chosen(found: report.Record) -> str:
@@ -219,21 +232,22 @@ def _upscaling(found: report.Record, factor: float, alpha: bool, expected: float
     return {**chosen, "factor": factor, "encoder": encoder, "premultiplied": alpha, "hold_out_psnr": expected}
 
 
-def _restored(command: str, work: Work, signal: str, common: Common, *, is_image: bool = False) -> Outcome:
-    """Read a signal, restore it, and write what comes out; with ``is_image`` only pictures and arrays of two axes."""
+def _restored(command: str, work: Work, signal: str, common: Common, *, kinds: tuple[str, ...] = ()) -> Outcome:
+    """Read a signal, restore it, and write what comes out; with ``kinds`` only these and arrays of two axes."""
     device = specs.choose_device(common.device)
     with common.stage("reading"):
         media = read_media(signal, memory=common.memory_bytes)
-    if is_image and media.kind != "image" and (media.kind, len(media.grid)) != ("array", 2):
-        raise MediaError(f"{signal}: expected an image to {command}, found a signal of kind {media.kind}")
+    if kinds and media.kind not in kinds and (media.kind, len(media.grid)) != ("array", 2):
+        raise MediaError(f"{signal}: expected {' or '.join(kinds)} to {command}, found a signal of kind {media.kind}")
     with results(common, command, media.name) as (staging, final):
-        report.try_format(media, staging, common)
+        report.try_format(media, staging, common, RESTORED)
         with specs.naming(signal, unless=MediaError):
             shown, seconds = once(lambda: work(signal, media, media.signal.to(device), common))
         made, fit, name = shown.made, shown.made.fit, media.name
         before, after = shown.before.detach().cpu(), made.signal.detach().cpu()
-        growth = [m / n for m, n in zip(after.shape, media.grid, strict=False)] if media.kind == "image" else (1, 1)
-        restored = replace(media, signal=after, known=made.known, tags=media.tags.enlarged(growth[0], growth[1]))
+        growth = [m / n for m, n in zip(after.shape, media.grid, strict=False)][-2:]
+        tags = media.tags.enlarged(*growth) if len(growth) == 2 else media.tags
+        restored = replace(media, signal=after, known=made.known, tags=tags)
         found = {**shown.settings, "parameters": fit and fit.network.parameter_count, "seconds": seconds}
         found |= {"report": made.report, "seed": common.seed, "device": made.report.get("device", str(device))}
         record = _record(command, name, after.shape, common, found)
@@ -243,11 +257,11 @@ def _restored(command: str, work: Work, signal: str, common: Common, *, is_image
         if common.is_drawn:
             with common.stage("drawing"):
                 figure = restoration_figure(before, after, (name, f"{command}\n{shown.sureness}"), rate=media.rate)
-        report.write_results(staging, restored, fit, figure, record, common, made.std)
+        report.write_results(staging, restored, fit, figure, record, common, made.std, stem=RESTORED)
         if made.noise is not None and common.is_drawn:
             noise_figure(made.noise).savefig(staging / "noise.png", dpi=110)
         if media.kind == "video" and common.file is None:  # the .mp4 is compressed
-            write_media(replace(restored, tags=Tags()), staging / "reconstruction.npy")
+            write_media(replace(restored, tags=Tags()), staging / f"{RESTORED}.npy")
     return Outcome(record, [_heading(record), shown.chosen, shown.sureness, f"written to {final}"], shown.sureness)
 
 
@@ -305,10 +319,10 @@ def _written(
 ) -> Any:
     """Write blocks of rows in the format of their source where it takes rows, and return the array that has them."""
     given = split_member(path)[0].suffix.lower()
-    suffix = ".npy" if given == ".npz" else given if given in ROW_SUFFIXES else ".png"
+    suffix = ".npy" if given in MEMBER_SUFFIXES else given if given in ROW_SUFFIXES else ".png"
     if common.file is not None and common.file.suffix.lower() not in (suffix, ""):
         raise MediaError(f"{common.file}: expected the suffix {suffix} for what is read in rows, found another")
-    written, (held, lost) = staging / f"reconstruction{suffix}", source.held(suffix, shape)
+    written, (held, lost) = staging / f"{RESTORED}{suffix}", source.held(suffix, shape)
     options: Any = {"channel_axis": source.channel_axis, "alpha": source.alpha, "held": held}
     stored = write_rows(written, shape, source.depth, _named(blocks, path), **options)
     if suffix == ".png":

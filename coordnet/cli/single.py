@@ -54,7 +54,7 @@ def check_file(output: Output, command: str, *, shared: bool) -> None:
 
 def publish(staging: Path, file: Path) -> None:
     """Move the result from a hidden folder to its place, or write it to standard output."""
-    (made,) = staging.glob("reconstruction.*")
+    (made,) = [*staging.glob("reconstruction.*"), *staging.glob("restored.*")]
     if str(file) == STANDARD:
         with made.open("rb") as source:
             shutil.copyfileobj(source, sys.stdout.buffer)

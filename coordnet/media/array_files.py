@@ -11,15 +11,19 @@ from torch import Tensor
 
 from coordnet.media.files import NEEDED, StrPath, atomic_path, decoding, encoding, mismatch, readable_file, refuse_large
 from coordnet.media.signal import Exact, Media, as_numpy, from_depth, rounded_by_float32, to_depth
+from coordnet.media.tags import Tags
 
-ARRAY_SUFFIXES = (".npy", ".npz", ".zarr")
+HDF5_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ".he5")  # NetCDF and HDF5
+MEMBER_SUFFIXES = (".npz", *HDF5_SUFFIXES)  # of files with several arrays
+ARRAY_SUFFIXES = (".npy", ".zarr", *MEMBER_SUFFIXES)
+LABELS = ("coordinates and attributes (coordnet fill does)",)  # what an array alone does not keep of NetCDF
 MAX_CHANNELS = 4  # a last axis that is longer belongs to the grid
 
 
 def read_array(path: StrPath, *, memory: int | None = None) -> Media:
-    """Read an array in NPY, NPZ or Zarr, of any number of axes, into a signal of shape (*grid, channels).
+    """Read an array in NPY, NPZ, Zarr, NetCDF or HDF5, of any number of axes, into a signal (*grid, channels).
 
-    ``file.npz:NAME`` is one of several arrays of an NPZ file.
+    ``file.npz:NAME`` is one of several arrays of a file.
     Integers are divided by the largest value of their type, booleans become 0 and 1, floats keep their values,
     NaN included. Pickled objects are never loaded. The last axis holds channels if it is one of two or more and no
     longer than 4; otherwise an axis of length 1 is added. An array that needs more than ``memory`` bytes is refused,
@@ -29,19 +33,22 @@ def read_array(path: StrPath, *, memory: int | None = None) -> Media:
     given = last_axis_holds_channels(values.shape)
     scaled = np.ascontiguousarray(from_depth(values, path))
     signal = torch.from_numpy(scaled if given else scaled[..., None])
-    stored = rounded_by_float32(values if given else values[..., None])
-    return Media(signal, "array", split_member(path)[0].stem, values.dtype.name, channel_axis=given, stored=stored)
+    stored, file = rounded_by_float32(values if given else values[..., None]), split_member(path)[0]
+    tags = Tags(lost=LABELS if file.suffix.lower() in HDF5_SUFFIXES else ())
+    return Media(signal, "array", file.stem, values.dtype.name, channel_axis=given, stored=stored, tags=tags)
 
 
 def load_array(path: Path, *, mapped: bool = False, memory: int | None = None) -> Any:
-    """Return the array in an NPY or NPZ file or a Zarr folder, without ever unpickling.
+    """Return the array in an NPY, NPZ, NetCDF or HDF5 file or a Zarr folder, without ever unpickling.
 
-    ``file.npz:NAME`` is one of several arrays. If ``mapped``, the numbers of NPY and Zarr are read as they are needed;
-    else they take at most ``memory`` bytes, see ``refuse_large``.
+    ``file.npz:NAME`` is one of several arrays; missing values of NetCDF are NaN. If ``mapped``, the numbers of NPY and
+    Zarr are read as they are needed; else they take at most ``memory`` bytes, see ``refuse_large``.
     """
     file, member = split_member(path)
     if file.suffix.lower() == ".zarr":
         values = _open_zarr(file)
+    elif file.suffix.lower() in HDF5_SUFFIXES:
+        values = _read_hdf5(readable_file(file, "an array"), member, memory)
     else:
         with decoding(path, "an array"):
             # A map first: it holds the declared shape against the length of the file.
@@ -59,7 +66,7 @@ def load_array(path: Path, *, mapped: bool = False, memory: int | None = None) -
 def split_member(path: StrPath) -> tuple[Path, str | None]:
     """Return the file and the array that ``file.npz:NAME`` names; the array is None for any other path."""
     file, mark, member = str(path).rpartition(":")
-    if mark and file.lower().endswith(".npz") and not Path(path).exists():
+    if mark and file.lower().endswith(MEMBER_SUFFIXES) and not Path(path).exists():
         return Path(file), member
     return Path(path), None
 
@@ -77,6 +84,33 @@ def _member(archive: Any, file: Path, member: str | None, memory: int | None) ->
         name = member or names[0]
         refuse_large(file, archive.zip.getinfo(f"{name}.npy").file_size // NEEDED, memory)
         return archive[name]
+
+
+def _read_hdf5(path: Path, member: str | None, memory: int | None) -> np.ndarray:
+    """Return one array of a NetCDF or HDF5 file, NaN where it has missing values."""
+    try:
+        from netCDF4 import Dataset
+    except ImportError:
+        raise mismatch(path, "the package netCDF4 (pip install 'coordnet[xarray]')", "none") from None
+    with decoding(path, "a NetCDF or HDF5 file"), Dataset(path) as file:
+        names = [name for name in _names(file) if name not in file.dimensions]
+        if member is None and len(names) != 1:
+            raise mismatch(path, f"one array, or {path.name}:NAME", f"{len(names)} ({', '.join(names) or 'none'})")
+        if member is not None and member.strip("/") not in _names(file):
+            raise mismatch(path, f"an array of the name {member!r}", ", ".join(names) or "none")
+        stored = file[member or names[0]]
+        refuse_large(path, math.prod(stored.shape), memory)
+        values = stored[...]
+    missing = np.ma.getmaskarray(values)
+    if not missing.any():
+        return np.ma.getdata(values)
+    return np.ma.filled(values.astype(np.result_type(values.dtype, np.float32)), np.nan)
+
+
+def _names(group: Any) -> list[str]:
+    """Return the names of the arrays in a group of a NetCDF or HDF5 file, and in the groups within."""
+    inside = (f"{name}/{array}" for name, within in group.groups.items() for array in _names(within))
+    return [*group.variables, *inside]
 
 
 def _open_zarr(path: Path) -> Any:

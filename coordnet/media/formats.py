@@ -13,11 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from coordnet.media.array_files import ARRAY_SUFFIXES, read_array, split_member, write_array
+from coordnet.media.array_files import ARRAY_SUFFIXES, MEMBER_SUFFIXES, read_array, split_member, write_array
 from coordnet.media.files import StrPath, mismatch, readable_file
 from coordnet.media.pictures import IMAGE_SUFFIXES, TIFF_SUFFIXES, read_image, write_image
 from coordnet.media.signal import Kind, Media, from_depth
 from coordnet.media.sound import AUDIO_SUFFIXES, read_audio, write_audio
+from coordnet.media.stacks import is_stack, read_stack, write_stack
 from coordnet.media.tables import TABLE_SUFFIXES, read_table, write_table
 from coordnet.media.tags import Tags, warn_of_lost
 from coordnet.media.video import CLIP_SUFFIXES, VIDEO_SUFFIXES, is_video, read_video, write_video
@@ -97,7 +98,7 @@ def read_media(
         readable_file(split_member(path)[0], "a signal")
     if suffix not in KIND_BY_SUFFIX:
         raise mismatch(path, f"a known suffix ({' '.join(sorted(KIND_BY_SUFFIX))})", repr(suffix))
-    kind = "video" if is_video(path) else KIND_BY_SUFFIX[suffix]
+    kind = "video" if is_video(path) else "stack" if is_stack(path) else KIND_BY_SUFFIX[suffix]
     for option, value in {"frames": frames, "size": size, "crop": crop, "row": row, "column": column}.items():
         if value is not None and option not in _OPTIONS.get(kind, ()):
             raise mismatch(path, f"no option {option} for this {kind}", f"{option}={value}")
@@ -107,6 +108,8 @@ def read_media(
             raise mismatch(path, "a row or a column", "both")
         image = image if row is None else _line(image, 0, "row", row)
         return image if column is None else _line(image, 1, "column", column)
+    if kind == "stack":
+        return read_stack(path, memory)
     if kind == "video":
         return read_video(path, frames=frames, size=size, crop=crop, memory=memory)
     if kind == "array":
@@ -157,13 +160,15 @@ def write_media(
     ``CoordnetWarning`` names the ``media.tags`` that the format does not hold.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in KIND_BY_SUFFIX or suffix in (".npz", ".zarr"):
+    if suffix not in KIND_BY_SUFFIX or suffix in (*MEMBER_SUFFIXES, ".zarr"):
         raise mismatch(path, "a suffix that can be written (.png, .mp4, .wav …)", repr(suffix))
     signal = media.signal if isinstance(media, Media) else media
     if suffix == ".gif" and signal.ndim == 3:
         signal = signal.unsqueeze(0)  # a picture is an animation of one frame
     target: Kind = "video" if suffix == ".gif" else KIND_BY_SUFFIX[suffix]
     source = media if isinstance(media, Media) else Media(media, target, "", "")
+    if suffix in TIFF_SUFFIXES and (signal.ndim > 3 or source.tags.imagej is not None):
+        target = "stack"
     axes = _AXES.get(target, signal.ndim - 1)
     if signal.ndim - 1 != axes:
         raise mismatch(path, f"{axes} axes and channels to write this {target}", f"shape {tuple(signal.shape)}")
@@ -177,6 +182,8 @@ def write_media(
     if target == "image":
         alpha = source.alpha or source is not media
         lost = write_image(signal, path, **options, alpha=alpha, exact=exact, tags=source.tags)
+    elif target == "stack":
+        lost = write_stack(signal, path, **options, axes=source.axes, exact=exact, tags=source.tags)
     elif target == "video":
         lost = write_video(signal, path, **pace, exact=exact, tags=source.tags)
     elif target == "audio":

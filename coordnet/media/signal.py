@@ -11,7 +11,8 @@ from torch import Tensor
 from coordnet.media.files import StrPath, mismatch
 from coordnet.media.tags import Tags
 
-Kind = Literal["image", "video", "audio", "table", "array"]
+LOSSLESS = {"image": ".png", "stack": ".tiff", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}
+Kind = Literal["image", "stack", "video", "audio", "table", "array"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Media:
     """A signal on a lattice in float32, with the properties that are needed to write it back as it was read.
 
     See ``from_depth`` for the scale of integers; sound is scaled to [-1, 1). Images have the shape
-    (height, width, channels), videos (frames, height, width, channels), audio (samples, channels) and tables
+    (height, width, channels), stacks and videos (frames, height, width, channels), audio (samples, channels) and tables
     (rows, columns).
     """
 
@@ -42,6 +43,7 @@ class Media:
     rate: float | int | None = None  # frames or samples per second, of signals with a time axis
     columns: tuple[str, ...] = ()  # the names of a table's columns
     suffix: str = ""  # suffix of the file, for formats that a signal is written in as it was read
+    axes: str = ""  # tifffile's letters for the axes of a stack
     channel_axis: bool = True  # false if the file's array has no axis of channels, and one of length 1 was added
     alpha: bool = False  # whether the last channel is opacity: of two, beside gray, or of four, beside three colors
     stored: np.ndarray | None = None  # the numbers of the file, shaped as the signal, where writing might change them
@@ -77,7 +79,9 @@ class Media:
         small = self.depth in ("uint8", "uint16") or (self.depth == "bool" and channels == 1)
         if self.kind == "image" and (channels > 4 or not small):
             return ".tiff"
-        return {"image": ".png", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}[self.kind]
+        return {"image": ".png", "stack": ".tiff", "video": ".mp4", "audio": ".wav", "table": ".csv", "array": ".npy"}[
+            self.kind
+        ]
 
 
 def rounded_by_float32(values: np.ndarray) -> np.ndarray | None:

@@ -41,7 +41,7 @@ def add_sound(pictures: Path, track: Track, target: Path, options: dict[str, str
     ):
         shown, heard = clip.streams.video[0], source.streams.audio[0]
         codec = heard.codec_context.name
-        places = {shown: made.add_stream_from_template(shown)}
+        places: dict[Any, Any] = {shown: made.add_stream_from_template(shown)}
         holds = heard.codec_context.codec.canonical_name in made.supported_codecs
         if holds:
             places[heard] = made.add_stream_from_template(heard)

@@ -23,6 +23,7 @@ ORIENTATION, EXIF_IFD, EXIF_SIZE = 274, 34665, (40962, 40963)  # codes of EXIF; 
 # the metadata and the missing value of GDAL; of the first three, the lengths of a pixel and positions in pixels.
 TEXTS, PIXEL_SCALE, TIE_POINTS, TRANSFORMATION = (270, 271, 272, 306, 315, 33432), 33550, 33922, 34264
 PLACED, NODATA = (PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, 34735, 34736, 34737, 42112), 42113
+COUNTS = ("ImageJ", "images", "channels", "slices", "frames", "hyperstack", "min", "max", "Ranges")  # of ImageJ
 INCH = {2: 1.0, 3: 2.54}  # multiples of the resolution per inch, by TIFF's unit
 SPACES = {b"GRAY": (1, 2), b"RGB ": (3, 4)}  # numbers of channels that a color profile is for, by its data color space
 
@@ -38,6 +39,7 @@ class Tags:
     nodata: float | None = None  # the number that stands for a missing value
     palette: np.ndarray | None = None  # (colors, 3), uint8
     sound: Track | None = None
+    imagej: dict[str, Any] | None = None  # ImageJ's metadata with its resolution, in pixels per unit of its lengths
     lost: tuple[str, ...] = ()
 
     @property
@@ -55,7 +57,8 @@ class Tags:
             TRANSFORMATION: lambda v: tuple(x / (across, down, 1, 1)[i % 4] for i, x in enumerate(v)),
         }
         entries = [(c, t, n, changed[c](v) if c in changed else v, once) for c, t, n, v, once in self.entries]
-        return replace(self, entries=tuple(entries))
+        imagej = self.imagej and {**self.imagej, "resolution": _times(self.imagej["resolution"], (across, down))}
+        return replace(self, entries=tuple(entries), imagej=imagej)
 
     def cut(self) -> "Tags":
         """Return the tags of a part of a picture, or of one that was resized: its place is no longer known."""
@@ -76,7 +79,8 @@ class Tags:
         fits = self._fits(channels)
         options = {"icc_profile": self.profile if fits else None, "dpi": self.dpi, "exif": self.exif}
         texts = ["the texts of TIFF tags"] if any(entry[0] in TEXTS for entry in self.entries) else []
-        lost = [*self._mismatched(channels), *texts, *self._place]
+        imagej = [] if self.imagej is None else ["ImageJ's metadata"]
+        lost = [*self._mismatched(channels), *texts, *imagej, *self._place]
         return {name: value for name, value in options.items() if value is not None}, [*self.lost, *lost]
 
     def for_tiff(self, channels: int) -> tuple[dict[str, Any], list[str]]:
@@ -86,12 +90,14 @@ class Tags:
             options |= {"resolution": self.dpi, "resolutionunit": "INCH"}
         if self.entries:
             options["extratags"] = self.entries
-        exif = [] if self.exif is None else ["EXIF"]
-        return options, [*self.lost, *self._mismatched(channels), *exif, *self.lost_palette]
+        others = {"EXIF": self.exif, "ImageJ's metadata": self.imagej}
+        lost = [name for name, value in others.items() if value is not None]
+        return options, [*self.lost, *self._mismatched(channels), *lost, *self.lost_palette]
 
     def for_others(self) -> list[str]:
         """Return what a file of numbers, or an animation, does not hold."""
         held = {"the color profile": self.profile, "the resolution": self.dpi, "EXIF": self.exif, "sound": self.sound}
+        held |= {"ImageJ's metadata": self.imagej}
         return [*self.lost, *(name for name, value in held.items() if value is not None), *self._place]
 
     def _fits(self, channels: int) -> bool:
@@ -157,16 +163,19 @@ def _of_tiff(path: Path) -> Tags:
             if tag.code in (*own, *PLACED, NODATA)
         )
         lost = [name for code, name in ((EXIF_IFD, "EXIF"), (700, "XMP")) if code in tags]
+        lost += ["OME's metadata"] if file.is_ome else []
         palette = tags.valueof("ColorMap")
         colors = None if palette is None else (np.asarray(palette).T // 257).astype(np.uint8)
-        dpi = _dots(tuple(_ratio(tags.valueof(name)) for name in ("XResolution", "YResolution")))
-        per_inch = INCH.get(tags.valueof("ResolutionUnit", 2), 0)
+        ratios = tuple(_ratio(tags.valueof(name)) for name in ("XResolution", "YResolution"))
+        dpi, per_inch = _dots(ratios), INCH.get(tags.valueof("ResolutionUnit", 2), 0)
+        imagej = {key: value for key, value in (file.imagej_metadata or {}).items() if key not in COUNTS}
         return Tags(
             profile=_profile(tags.valueof("InterColorProfile")),
             dpi=_dots((dpi[0] * per_inch, dpi[1] * per_inch)) if dpi else None,
             entries=entries,
             nodata=_number(tags.valueof(NODATA)),
             palette=colors,
+            imagej={**imagej, "resolution": ratios} if file.is_imagej else None,
             lost=tuple(lost),
         )
 
@@ -180,6 +189,10 @@ def _dots(found: tuple[Any, ...] | None) -> tuple[float, float] | None:
     """Return the dots per inch if they are two positive numbers; without a unit, files have a ratio of one there."""
     pair = tuple(float(x) for x in found or ())
     return (pair[0], pair[1]) if len(pair) == 2 and all(1 < x < math.inf for x in pair) else None
+
+
+def _times(values: tuple[float, ...], factors: tuple[float | int, ...]) -> tuple[float, ...]:
+    return tuple(value * factor for value, factor in zip(values, factors, strict=True))
 
 
 def _ratio(found: Any) -> float:

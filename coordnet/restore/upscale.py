@@ -202,10 +202,11 @@ def unmultiplied(image: Pictures, peak: float = 1.0) -> Pictures:
     return torch.cat([colors.clamp(0, peak), alpha], dim=-1)
 
 
-def nearest(image: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Enlarge a picture by repeating pixels."""
-    rows, columns = ((torch.arange(m) + 0.5) * n / m for m, n in zip(shape, image.shape, strict=False))
-    return image[rows.long()][:, columns.long()]
+def nearest(pictures: Pictures, shape: tuple[int, ...]) -> Tensor:
+    """Enlarge pictures by repeating pixels."""
+    sides = zip(shape, pictures.shape[-3:-1], strict=True)
+    rows, columns = (((torch.arange(m) + 0.5) * n / m).long() for m, n in sides)
+    return pictures.index_select(-3, rows).index_select(-2, columns)
 
 
 def pixel_plan(grid: tuple[int, ...], *, sigma: str | None = None, strength: float = 0.0, **options: Any) -> Plan:

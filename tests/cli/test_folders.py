@@ -96,4 +96,5 @@ def test_every_result_has_a_name_that_inputs_are_guarded_by(run, tmp_path):
         run("fit", "p.csv", "--shape", "4,4", "--bounds", "0,1,0,1", "--at", "q.csv", "--out", "c", "--quiet")[0] == 0
     )
     assert run("grid", "p.csv", "--out", "d", "--quiet")[0] == 0
-    assert {path.stem for folder in "abcd" for path in Path(folder).iterdir()} == set(RESULTS)
+    assert run("upscale", "in.png", "--prior", "none", "--out", "e", "--quiet")[0] == 0
+    assert {path.stem for folder in "abcde" for path in Path(folder).iterdir()} == set(RESULTS)

@@ -70,7 +70,6 @@ def wav():
 
 PNG, JPEG, GIF = image(PICTURE, "PNG"), image(PICTURE, "JPEG"), image(GRAY, "GIF")
 BMP, WEBP, TIFF = image(PICTURE, "BMP"), image(PICTURE, "WEBP"), image(PICTURE, "TIFF")
-STACK = image(PICTURE, "TIFF", save_all=True, append_images=[Image.fromarray(PICTURE)])
 POINTS = b"x,y,v\n" + b"".join(b"%d,%d,%d\n" % (i, i * i % 7, i) for i in range(9))
 INFINITE = np.where(GRAY > 99, np.inf, GRAY).astype(np.float32)
 
@@ -92,7 +91,6 @@ SIGNALS = {
     "cut.bmp": BMP[:40],
     "cut.webp": WEBP[:40],
     "cut.tif": TIFF[:200],
-    "stack.tif": STACK,
     "png.tif": PNG,
     "negative.pgm": b"P5 -4 4 255\n" + bytes(16),
     "huge.pgm": b"P5 99999 99999 255\n" + bytes(16),

@@ -30,7 +30,7 @@ def test_one_that_fails_is_reported_at_the_end_and_stops_no_other(run, folder, f
     assert "2.png: " in err.splitlines()[-1]
     assert "2 of 3 written to" in out
     for k in (1, 3):
-        assert read_media(f"out/{k}/reconstruction.png").grid == (20, 16 + k)
+        assert read_media(f"out/{k}/restored.png").grid == (20, 16 + k)
         assert f"{k}.png: expected PSNR" in out
 
 
@@ -41,7 +41,7 @@ def test_figures_and_models_of_several_files_are_drawn_where_asked_for(run, fold
         options = [] if option == "plain" else [option]
         assert run("upscale", folder, "--prior", "none", "--quiet", "--out", option.strip("-"), *options)[0] == 0
         found = {path.name for path in Path(option.strip("-"), "1").iterdir()}
-        assert found == {"reconstruction.png", "record.json"} | more
+        assert found == {"restored.png", "record.json"} | more
 
 
 def test_a_second_run_does_what_is_left(run, folder):
@@ -55,7 +55,7 @@ def test_a_second_run_does_what_is_left(run, folder):
     assert "1 of 1 written to" in out
     assert "2 done before" in out
     assert os.stat("out/1/record.json").st_mtime_ns == before
-    assert read_media("out/2/reconstruction.png").grid == (18, 18)
+    assert read_media("out/2/restored.png").grid == (18, 18)
     assert run(*command, "--force")[0] == 0
     assert os.stat("out/1/record.json").st_mtime_ns > before
 
@@ -121,7 +121,7 @@ def test_a_file_that_changed_is_not_done_before(run, two, tmp_path):
     assert "from before a file changed (--force" in err
     assert two() == before
     assert run(*UPSCALE, "two", "--force") == (0, "", "")
-    assert read_media("out/2/reconstruction.png").grid == (12, 18)
+    assert read_media("out/2/restored.png").grid == (12, 18)
 
 
 def test_a_mask_that_changed_makes_its_results_others(run, two, tmp_path):

@@ -13,7 +13,7 @@ from coordnet.media import read_media, write_media
 from coordnet.networks.reconstruction import Reconstruction
 from tests.helpers import synthetic_photograph
 
-FILES = {"reconstruction.png", "figure.png", "model.safetensors", "record.json"}
+FILES = {"restored.png", "figure.png", "model.safetensors", "record.json"}
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def mask_file(path, known):
 
 
 def result(folder="out", suffix=".png"):
-    return read_media(f"{folder}/reconstruction{suffix}").signal
+    return read_media(f"{folder}/restored{suffix}").signal
 
 
 def holes(height, width):
@@ -79,7 +79,7 @@ def test_inpaint_leaves_what_is_known_to_the_bit(run, depth, channels):
     made = result()
     assert torch.equal(made[known], truth[known])
     assert cn.psnr(made[~known], truth[~known]) > 15
-    assert read_media("out/reconstruction.png").depth == depth
+    assert read_media("out/restored.png").depth == depth
 
 
 @pytest.mark.figures
@@ -156,13 +156,13 @@ def test_inpaint_of_a_clip_and_of_an_array_with_nan(run):
         ran(run("inpaint", "in/a.mp4", *options))
         made = result(suffix=".npy")
         assert torch.equal(made[known], truth[known])
-        assert read_media("out/reconstruction.mp4").signal.shape == truth.shape
+        assert read_media("out/restored.mp4").signal.shape == truth.shape
     a = synthetic_photograph(16, 12, 1).numpy()[..., 0]
     a[3, 4] = np.nan
     np.save("in/b.npy", a)
     np.save("in/all.npy", np.ones((16, 12)))
     ran(run("inpaint", "in/b.npy", "--mask", "in/all.npy", "--prior", "smooth", "--out", "b", "--quiet"))
-    made = np.load("b/reconstruction.npy")
+    made = np.load("b/restored.npy")
     assert np.isfinite(made).all()
     assert (made == a).sum() == a.size - 1
 
@@ -231,7 +231,7 @@ def test_upscale_is_not_shifted_and_is_above_nearest_neighbour(run):
     ran(run("upscale", "in/a.png", "--out", "out", "--quiet"))
     nearest = small.repeat_interleave(2, 0).repeat_interleave(2, 1)
     assert cn.psnr(result(), truth) > cn.psnr(nearest, truth) + 1
-    assert read_media("out/reconstruction.png").depth == "uint16"
+    assert read_media("out/restored.png").depth == "uint16"
 
 
 @pytest.mark.figures
@@ -340,7 +340,7 @@ def test_demosaic_gives_colours_back_and_keeps_what_was_measured(run, depth, pat
     made = result()
     assert torch.equal(mosaic(made, pattern.upper()), raw)
     assert cn.psnr(made, truth) > 24
-    assert read_media("out/reconstruction.png").depth == depth
+    assert read_media("out/restored.png").depth == depth
     assert json.loads(Path("out/record.json").read_text())["pattern"] == pattern.upper()
 
 
@@ -381,12 +381,12 @@ def test_commands_have_help_and_do_not_overwrite(run, tmp_path, command):
     options += ["--prior", "smooth"] if command in ("inpaint", "demosaic") else []
     arguments = [command, "in/a.png", *options, "--out", "out", "--quiet"]
     ran(run(*arguments))
-    before = (tmp_path / "out" / "reconstruction.png").read_bytes()
+    before = (tmp_path / "out" / "restored.png").read_bytes()
     status, _, err = run(*arguments)
     assert (status, err.count("\n")) == (2, 1)
     assert "--force" in err
     ran(run(*arguments, "--force"))
-    assert (tmp_path / "out" / "reconstruction.png").read_bytes() == before
+    assert (tmp_path / "out" / "restored.png").read_bytes() == before
 
 
 def wide(shape, kind):
@@ -415,7 +415,7 @@ def test_known_numbers_stay_to_the_bit_where_float32_is_too_narrow(run, tmp_path
     writers[suffix](path, values)
     np.save(tmp_path / "m.npy", known)
     ran(run("inpaint", path, "--mask", "m.npy", "--prior", "smooth", "--out", "out", "--quiet"))
-    made = read_numbers(tmp_path / "out" / f"reconstruction{suffix}")
+    made = read_numbers(tmp_path / "out" / f"restored{suffix}")
     assert made.dtype == values.dtype and np.array_equal(made[known], values[known])
     assert not np.array_equal(made, values)
 
@@ -426,7 +426,7 @@ def test_the_cells_of_a_table_stay_to_the_digit(run, tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n" + "".join(",".join(row) + "\n" for row in cells))
     np.save(tmp_path / "m.npy", known)
     ran(run("inpaint", "a.csv", "--mask", "m.npy", "--prior", "smooth", "--out", "out", "--quiet"))
-    rows = (tmp_path / "out/reconstruction.csv").read_text().splitlines()[1:]
+    rows = (tmp_path / "out/restored.csv").read_text().splitlines()[1:]
     made = np.array([[float(cell) for cell in row.split(",")] for row in rows])
     assert np.array_equal(made[known], np.array(cells, dtype=float)[known])
     assert max(len(cell) for i in np.flatnonzero(~known) for cell in rows[i].split(",")) < 16  # the digits of float32
@@ -449,8 +449,31 @@ def test_two_channels_of_a_tiff_are_no_color_with_opacity(run, tmp_path, dtype):
     flow = flow.astype(dtype) if dtype == np.float32 else (flow * 15 + 128).astype(dtype)
     tifffile.imwrite(tmp_path / "a.tif", flow, planarconfig="contig", photometric="minisblack", metadata=None)
     ran(run("upscale", "a.tif", "--prior", "none", "--out", "out", "--quiet"))
-    with tifffile.TiffFile(tmp_path / "out/reconstruction.tif") as file:
+    with tifffile.TiffFile(tmp_path / "out/restored.tif") as file:
         made, extra = file.asarray(), file.pages.first.extrasamples
     expected = cn.upscale(flow[..., :1], prior="none").signal, cn.upscale(flow[..., 1:], prior="none").signal
     assert np.allclose(made, np.concatenate(expected, -1), atol=1e-5 if dtype == np.float32 else 1)
     assert extra == (0,)
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".tif"])
+def test_upscale_takes_the_pictures_of_a_clip_or_a_stack(run, suffix):
+    pages = torch.stack([synthetic_photograph(10, 12, 1), synthetic_photograph(12, 10, 1).swapaxes(0, 1)])
+    write_media(pages, f"in/a{suffix}", depth=None if suffix == ".gif" else "uint8")
+    ran(run("upscale", f"in/a{suffix}", "--prior", "none", "-o", f"made{suffix}", "--quiet"))
+    given, made = (read_media(path).signal for path in (f"in/a{suffix}", f"made{suffix}"))
+    assert made.shape == (2, 20, 24, given.shape[-1])
+    if suffix == ".tif":
+        each = cn.upscale(given, 2, prior="none").signal.clamp(0, 1)
+        assert torch.allclose(made, each, atol=0.5 / 255 + 1e-6)
+
+
+def test_inpaint_without_a_mask_fills_what_is_missing(run, tmp_path):
+    values = synthetic_photograph(12, 14, 1).numpy()
+    np.save("in/whole.npy", values)
+    assert "expected a --mask, or a signal with NaN or NODATA, found neither" in run("inpaint", "in/whole.npy")[2]
+    values[3:5, 6:8] = np.nan
+    np.save("in/a.npy", values)
+    ran(run("inpaint", "in/a.npy", "--prior", "smooth", "-o", "a.npy", "--quiet"))
+    made, known = np.load("a.npy"), ~np.isnan(values)
+    assert np.isfinite(made).all() and np.array_equal(made[known], values[known])

@@ -39,7 +39,7 @@ def test_a_file_is_written_alone(option, run):
     known = np.asarray(Image.open("mask.png")) > 0
     assert np.array_equal(before[known], after[known])
     assert run(*FILL, "--out", "folder", "--quiet")[0] == 0
-    assert np.array_equal(after, np.asarray(Image.open("folder/reconstruction.png")))
+    assert np.array_equal(after, np.asarray(Image.open("folder/restored.png")))
 
 
 @pytest.mark.parametrize(

@@ -178,12 +178,6 @@ def _refused(path, message):
     assert len(str(caught.value)) < 600
 
 
-def test_stack_of_pictures_is_refused(tmp_path):
-    frames = [Image.new("L", (5, 4), level) for level in (0, 100, 200)]
-    frames[0].save(tmp_path / "a.tif", save_all=True, append_images=frames[1:])
-    _refused(tmp_path / "a.tif", "expected one picture, found 3")
-
-
 def test_options_that_do_not_apply(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(9))
     picture = photo(tmp_path / "a.png")

@@ -116,7 +116,7 @@ def test_the_command_reads_and_records_it(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", command.split())
     assert main() == 0
     folder = next(path.parent for path in (tmp_path / "made").rglob("record.json"))
-    np.testing.assert_allclose(np.load(folder / "reconstruction.npy").squeeze(), filled(0.75).squeeze(), atol=1e-6)
+    np.testing.assert_allclose(np.load(folder / "restored.npy").squeeze(), filled(0.75).squeeze(), atol=1e-6)
     assert json.loads((folder / "record.json").read_text())["prior"] == "flat"
 
 

@@ -134,7 +134,7 @@ def test_files_that_have_no_rows(tmp_path):
         "empty.npy": "at least one axis and value",
         "complex.npy": "complex128",
         "broken.npy": "cannot be decoded",
-        "a.txt": "expected one of .npy .npz .zarr",
+        "a.txt": "expected one of .npy .zarr .npz .nc",
         "stack.tif": "a stack",
         "none.npy": "no file of this name",
         "none.zarr": "nothing of this name",
@@ -160,10 +160,10 @@ def test_upscale_of_an_array_is_that_of_the_picture(suffix, kind, run, tmp_path)
         status, out, err = run("upscale", path, *options)
         assert (status, f"pixels as {kind}s" in out) == (0, True), err
     expected = cn.upscale(picture, 1.5, samples=kind, prior="none").signal
-    with open_rows(tmp_path / "out" / f"reconstruction{suffix}") as found:
+    with open_rows(tmp_path / "out" / f"restored{suffix}") as found:
         assert torch.allclose(torch.from_numpy(found[0:210]), expected, atol=1e-5)
         assert held.items() <= ({} if suffix == ".npy" else zarr_options(found.stored)).items()
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {path.with_stem("reconstruction").name} | {
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {path.with_stem("restored").name} | {
         "figure.png",
         "record.json",
     }
@@ -174,7 +174,7 @@ def test_a_picture_in_an_array_that_fits_into_memory_is_enlarged_as_in_python(ru
     np.save(tmp_path / "a.npy", picture.numpy())
     status, out, err = run("upscale", "a.npy", "--out", "out", "--quiet")
     assert (status, out) == (0, ""), err
-    assert torch.equal(torch.from_numpy(np.load("out/reconstruction.npy")), cn.upscale(picture, 2.0).signal)
+    assert torch.equal(torch.from_numpy(np.load("out/restored.npy")), cn.upscale(picture, 2.0).signal)
 
 
 def test_the_width_of_the_bumps_does_not_depend_on_the_unit():
@@ -199,7 +199,7 @@ def test_upscale_of_a_tiff_file_with_opacity_in_rows(run, tmp_path):
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert (record["samples"], record["premultiplied"]) == ("area", True)
     expected = cn.upscale(read, 2.0, prior="none").signal
-    with open_rows(tmp_path / "out" / "reconstruction.tif") as file:
+    with open_rows(tmp_path / "out" / "restored.tif") as file:
         found = torch.from_numpy(np.array(file[0:120]))
     assert (found - expected.clamp(0, 1)).abs().max() <= 0.51 / 255
 

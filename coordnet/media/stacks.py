@@ -1,0 +1,102 @@
+"""Stacks in TIFF files: pages of one size, such as slices, times and channels of a microscope, ImageJ's included."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from coordnet.media import files
+from coordnet.media.files import StrPath, atomic_path, decoding, encoding, mismatch
+from coordnet.media.pictures import TIFF_SUFFIXES, known_values
+from coordnet.media.signal import Exact, Media, as_numpy, rounded_by_float32, to_depth
+from coordnet.media.tags import Tags, read_tags
+
+CHANNELS = "SC"  # tifffile's letters of the axes that are channels: samples of a pixel, else channels of a microscope
+IMAGEJ_TYPES = ("uint8", "uint16", "float32")
+MAX_AXES = 4  # axes of the largest grid that is restored
+
+
+def is_stack(path: Path) -> bool:
+    """Return whether a file is a TIFF file whose first series has several pages."""
+    if path.suffix.lower() not in TIFF_SUFFIXES:
+        return False
+    with decoding(path, "an image"), tifffile.TiffFile(path) as file:
+        return file.series[0].size > math.prod(file.pages.first.shape)
+
+
+def read_stack(path: StrPath, memory: int | None = None) -> Media:
+    """Read a stack into a signal of shape (*grid, channels), the last two axes of the grid being height and width.
+
+    Integers are scaled as those of pictures. More than ``memory`` bytes, see ``refuse_large``, more than four axes
+    without the channels, and axes that do not end in height and width raise a ``MediaError``.
+    """
+    path = files.readable_file(path, "an image")
+    with decoding(path, "a stack of pictures"), tifffile.TiffFile(path) as file:
+        series = file.series[0]
+        files.refuse_large(path, series.size, memory)
+        axes = _grid_axes(series.axes)
+        if axes[-2:] != "YX" or len(axes) > MAX_AXES:
+            raise mismatch(path, "a stack of height, width and at most two other axes", f"axes {series.axes}")
+        numbers = series.asarray()
+        numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
+    tags, numbers = read_tags(path), _channels_last(numbers, series.axes)
+    values = torch.from_numpy(np.ascontiguousarray(known_values(numbers, tags, path)))
+    stored = rounded_by_float32(numbers)
+    suffix, depth = path.suffix.lower(), numbers.dtype.name
+    return Media(values, "stack", path.stem, depth, suffix=suffix, axes=series.axes, stored=stored, tags=tags)
+
+
+def write_stack(
+    signal: Float[Tensor, "*grid channels"],
+    path: StrPath,
+    *,
+    depth: str = "float32",
+    axes: str = "",
+    exact: Exact | None = None,
+    tags: Tags | None = None,
+) -> list[str]:
+    """Write pages into a TIFF file, with tifffile's letters for the ``axes`` of the source where there are any.
+
+    ``depth`` and ``exact`` are those of ``write_image``. Of ``tags`` those are returned that the file does not hold.
+    """
+    tags, channels, numbers = tags or Tags(), signal.shape[-1], to_depth(as_numpy(signal), depth, path)
+    numbers = numbers if exact is None else exact.over(numbers)
+    axes = axes or "TZYX"[-signal.ndim + 1 :] + "S" * (channels > 1)
+    numbers = np.moveaxis(numbers, -1, _channel_axis(axes)) if _has_channels(axes) else numbers[..., 0]
+    imagej = tags.imagej if depth in (("uint8",) if axes.endswith("S") else IMAGEJ_TYPES) else None
+    held, lost = (tags if imagej is None else replace(tags, imagej=None)).for_tiff(channels)
+    options: dict[str, Any] = {"photometric": "rgb" if axes.endswith("S") and channels == 3 else "minisblack"}
+    if imagej is None:
+        options |= {"compression": "zlib", "metadata": {"axes": axes}}
+    else:
+        said = {key: value for key, value in imagej.items() if key != "resolution"}
+        options |= {"imagej": True, "resolution": imagej["resolution"], "metadata": {**said, "axes": axes}}
+    with atomic_path(path) as temporary, encoding(path, "a stack of pictures"):
+        tifffile.imwrite(temporary, numbers, **options, **held)
+    return lost
+
+
+def _has_channels(axes: str) -> bool:
+    return any(axis in CHANNELS for axis in axes)
+
+
+def _channel_axis(axes: str) -> int:
+    """Return the place of the axis of channels among some axes."""
+    return next(axes.index(axis) for axis in CHANNELS if axis in axes)
+
+
+def _grid_axes(axes: str) -> str:
+    """Return the axes that are not of channels."""
+    place = _channel_axis(axes) if _has_channels(axes) else len(axes)
+    return axes[:place] + axes[place + 1 :]
+
+
+def _channels_last(numbers: np.ndarray, axes: str) -> np.ndarray:
+    """Return numbers with these axes as (*grid, channels)."""
+    return np.moveaxis(numbers, _channel_axis(axes), -1) if _has_channels(axes) else numbers[..., None]
