@@ -16,7 +16,6 @@ from coordnet.priors.evolving.covariance import Covariance
 
 LARGEST = 2**17, 2**21  # nodes of the middle of a frame, and of all frames, whose variogram stands for all of it
 MOST_LAGS = 17  # differences of time at which the variogram is estimated
-MOST_PAIRS = 40  # pairs of frames of each such difference
 FEWEST_PAIRS = 50  # pairs of entries in a bin of the variogram
 BINS_AN_OCTAVE = 4  # bins of distance from one distance to its double
 FAR_WEIGHT = 0.3  # weight of residuals at more than half of the largest distance: few entries are so far apart
@@ -194,7 +193,8 @@ def _stretch(ellipse: float, dims: int) -> tuple[float, ...]:
 def _pairs(times: Times) -> list[tuple[float, list[tuple[int, int]]]]:
     """Return pairs of frames by their difference of time: all small differences, larger ones about twice an octave.
 
-    Differences are rounded to frames; where there are many pairs, some that are spread over all frames are taken.
+    Differences are rounded to frames. All pairs of a difference are taken: of 40 pairs that were spread over 240 frames
+    of air temperatures, the error at hidden values was a third larger than of all.
     """
     lags = np.abs(np.subtract.outer(times, times))
     wanted, lag = [0], 0
@@ -205,7 +205,5 @@ def _pairs(times: Times) -> list[tuple[float, list[tuple[int, int]]]]:
     for lag in wanted:
         pairs = np.argwhere((np.round(lags) == lag) & (np.subtract.outer(times, times) <= 0))
         if len(pairs):
-            some = pairs[np.unique(np.linspace(0, len(pairs) - 1, MOST_PAIRS).round().astype(int))]
-            exact = float(lags[tuple(some.T)].mean())
-            found.append((exact, [(int(a), int(b)) for a, b in some]))
+            found.append((float(lags[tuple(pairs.T)].mean()), [(int(a), int(b)) for a, b in pairs]))
     return found
